@@ -1,3 +1,3 @@
-"""What every AWS service of ours shares: the session, and who we are."""
+"""What the AWS adapters share: the session, and the caller's identity."""
 
 from __future__ import annotations

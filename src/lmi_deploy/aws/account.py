@@ -1,4 +1,4 @@
-"""The port Account: STS says who we are, S3 what the buckets are."""
+"""The port Account: STS names the caller, S3 describes the buckets."""
 
 from __future__ import annotations
 

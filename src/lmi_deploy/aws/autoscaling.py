@@ -1,4 +1,4 @@
-"""The port Scalers: Application Auto Scaling, target tracking on the invocations of each instance."""
+"""The port AutoscalingApi: Application Auto Scaling, target tracking on the invocations of each instance."""
 
 from __future__ import annotations
 

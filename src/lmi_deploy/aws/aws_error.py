@@ -1,4 +1,4 @@
-"""What botocore raised, read once: is it worth another try, and what is it in our words."""
+"""Classify what botocore raised: whether to retry it, and the matching error of lmi."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from lmi_deploy.aws.credentials import EXPIRED
 from lmi_deploy.aws.response_fields import UnexpectedResponse
 
 Kind = Literal["again", "skewed", "expired", "damaged", "contested", "mute", "garbled", "final"]
-"""`mute`: a refusal without a code, as HEAD gives it, which may be about the clock. `garbled`: a success that cannot be
-read, so that nobody knows what was done."""
+"""`mute`: a refusal without a code, as in a response to HEAD, possibly because of the clock. `garbled`: a success
+that cannot be parsed, so that the outcome is unknown.
+"""
 
 _RETRYABLE: Final = frozenset(
     {
@@ -42,7 +43,7 @@ _RETRYABLE: Final = frozenset(
 )
 _SKEWED: Final = frozenset({"RequestTimeTooSkewed", "RequestInTheFuture"})
 _OUT_OF_TIME: Final = ("Signature expired", "Signature not yet current")
-"""How every service but S3 begins to say that a request's time is not now."""
+"""The first words of the error of every service but S3 for a request whose time is wrong."""
 _DAMAGED: Final = frozenset(
     {
         "BadDigest",
@@ -85,12 +86,12 @@ class AwsError:
 
     @property
     def is_unreachable(self) -> bool:
-        """No connection came about."""
+        """No connection could be made."""
         return self.code in ("EndpointConnectionError", "ConnectTimeoutError")
 
     @property
     def region(self) -> str:
-        """Where the bucket is, as far as the answer says."""
+        """The bucket's region, if the response contains it."""
         return self.headers.get("x-amz-bucket-region") or self.fields.get("Region", "")
 
 
@@ -112,10 +113,10 @@ def read_error(exc: Exception) -> AwsError:
 
 
 def is_unreadable(exc: BaseException) -> bool:
-    """Whether it is about an answer of 200 that is not the service's.
+    """Whether a response of 200 did not come from the service.
 
-    botocore has an error of its own for few of them: most end as Python's own error, raised in botocore's code and not
-    in a hook of ours.
+    botocore has its own exception for few of them: most raise one of Python's own, in botocore's code and not in one
+    of our hooks.
     """
     from botocore.parsers import ResponseParserError
 

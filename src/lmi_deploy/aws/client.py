@@ -47,11 +47,11 @@ class AwsConnection:
     """Of botocore's tries: a client that is throttled slows down by itself, or only tries again."""
     skew: ClockSkew = field(default_factory=ClockSkew)
     guard: LeaseGuard | None = None
-    """Asked before each request that changes something."""
+    """Checked before each request that changes something."""
 
 
 class Service:
-    """One service. Every call says for people what it is about, and for IAM which resource."""
+    """One service. Every call states its subject for error messages, and its resource for IAM."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Service:
     def __call__(
         self, call: str, what: str, *, resource: str = "*", needs: str = "", **given: Any
     ) -> dict[str, Any]:
-        """The answer of `call`, a method of boto3's client; `needs` is what an answer of AWS always has."""
+        """The response of `call`, a method of boto3's client; `needs` lists its required fields."""
         return self._line.run(
             call,
             given,
@@ -106,10 +106,12 @@ class Service:
     def pages(
         self, call: str, what: str, *, token: str, items: str, resource: str = "*", **given: Any
     ) -> Iterator[Any]:
-        """The items of every page; `token` is the name under which the next page is asked for, and told."""
+        """The items of every page; `token` is the name of the field that holds the next token in response and
+        request.
+        """
         more: dict[str, Any] = {}
         while True:
-            # An answer that was cut off reads as one without items: nothing found is told by an empty list.
+            # A truncated response looks like one without items: only an empty list means that nothing was found.
             response = self(call, what, resource=resource, needs=items, **given, **more)
             yield from response[items]
             if not response.get(token) or response[token] == more.get(token):

@@ -1,4 +1,4 @@
-"""boto3's clients: one a service, made late, with credentials that can be read anew."""
+"""boto3's clients: one per service, created late, with credentials that can be refreshed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _making = threading.Lock()
 
 
 class Clients:
-    """One client, made when it is first needed, safe to use from several threads; `renew` reads credentials anew."""
+    """One client, created at first use, safe to use from several threads; `renew` refreshes the credentials."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Clients:
         self.skew = clock_skew or ClockSkew()
         self._guard = guard
         self.reached = False
-        """Whether anything ever answered: an address that never did is not asked for long."""
+        """Whether any request was ever answered: an address that never answered is not retried for long."""
         self._lock = threading.Lock()
         self._created: Any = None
         self._session: Any = None
@@ -56,7 +56,7 @@ class Clients:
         return str(self.api.meta.endpoint_url)
 
     def renew(self, stale: Any) -> None:
-        """A client with credentials read anew, in the place of `stale`; another thread may have made it already."""
+        """A client with refreshed credentials in place of `stale`; another thread may have created it already."""
         with self._lock:
             if self._created is stale:
                 self._open(lambda: fresh_session(self._factory, self._session))

@@ -1,4 +1,4 @@
-"""Signing by the service's clock where ours is wrong by more than AWS forgives (S3 15 minutes, the others 5)."""
+"""Sign by the service's clock if ours is wrong by more than AWS tolerates (S3 15 minutes, the others 5)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FORGIVEN: Final = timedelta(minutes=15)
 
 
 class ClockSkew:
-    """How far the service's clock is from ours, once it has said so."""
+    """The difference between the service's clock and ours, once a response has shown it."""
 
     def __init__(self) -> None:
         self.offset = timedelta(0)
 
     def learn(self, date: str, now: datetime, least: timedelta) -> bool:
-        """From the Date header of its answer; False where that says nothing new, or tells of less than `least`."""
+        """From the Date header of a response; False if that gives nothing new, or a difference below `least`."""
         try:
             other = parsedate_to_datetime(date)
         except ValueError:
@@ -36,13 +36,13 @@ class ClockSkew:
         return True
 
     def attach(self, client: Any) -> None:
-        """Every request that `client` signs from now on takes the offset of its time into account."""
+        """Every later request that `client` signs uses this offset."""
         service = client.meta.service_model.service_id.hyphenize()
         client.meta.events.register_first(f"choose-signer.{service}", self._choose)
         client.meta.events.register(f"before-sign.{service}", self._sign_with_offset)
 
     def _choose(self, signature_version: Any, signing_name: str, **_: Any) -> str | None:
-        # Only where a shift is known: every other request is signed exactly as botocore would.
+        # Only if a difference is known: every other request is signed exactly as by botocore.
         if not self.offset or signature_version not in _SCHEMES:
             return None
         return _scheme("s3v4" if signing_name == "s3" else signature_version)

@@ -1,4 +1,4 @@
-"""Credentials that are absent, incomplete or past their time, and what to do about each. No secret is ever told."""
+"""Credentials that are absent, incomplete or expired, and the remedy for each. Secrets are never shown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
 
 
 def credential_error(exc: Exception) -> LmiError | None:
-    """What botocore found before it sent anything; None where it is about something else."""
+    """The error for what botocore raised before it sent anything; None if it is about something else."""
     for kind in type(exc).__mro__:
         if kind.__name__ in _LOCAL:
             error, hint = _LOCAL[kind.__name__]
@@ -68,7 +68,7 @@ def credential_error(exc: Exception) -> LmiError | None:
 
 
 def refused_credentials(code: str) -> AccessError | None:
-    """What a service said of our credentials; None where `code` is about something else."""
+    """The error for credentials that a service refused; None if `code` is about something else."""
     if code in EXPIRED:
         return AccessError("AWS credentials: they have expired", hint=_LOG_IN)
     if code in _REFUSED:

@@ -1,4 +1,4 @@
-"""AWS's refusals in our words: what, why, and what next."""
+"""AWS's refusals as errors of lmi: what, why, and what next."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _EXPLICIT_DENY: Final = re.compile(r"explicit deny in an? ([a-z -]+?) ?policy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsCallContext:
-    """What was asked of which service: `what` for people, `action` and `resource` as IAM names them."""
+    """The subject of a request: `what` for error messages, `action` and `resource` as IAM names them."""
 
     service: str
     what: str
@@ -52,12 +52,12 @@ class AwsCallContext:
 
     @property
     def at(self) -> str:
-        """The service, with its address where that is not AWS's own."""
+        """The service, with its address if that is not AWS's own."""
         return self.service if ".amazonaws.com" in self.endpoint else f"{self.service} at {self.endpoint}"
 
 
 def explain(aws_error: AwsError, subject: AwsCallContext) -> LmiError:
-    """The error that ends the call."""
+    """The error that the call raises."""
     if aws_error.kind == "skewed":
         return skewed(subject.endpoint, subject.service)
     explained = refused_credentials(aws_error.code)
@@ -100,7 +100,7 @@ def skewed(endpoint: str, service: str) -> AccessError:
 
 
 def unreachable(error: AwsError, *, what: str, endpoint: str, region: str = "") -> LmiError:
-    """Nothing came back that is the service's: no connection, one that broke, or somebody else's answer."""
+    """No response from the service: no connection, a broken one, or a response from another host."""
     if error.kind == "garbled":
         return CloudError(
             f"{what}: {endpoint} answered {error.message}, and not as AWS does", hint=_OTHER_SERVICES
@@ -215,4 +215,4 @@ _BY_WORDS: Final[Mapping[str, Callable[[AwsError, AwsCallContext], LmiError]]] =
     "Cannot update in-progress": _in_progress,
     "InsufficientInstanceCapacity": _no_capacity,
 }
-"""SageMaker has one code, ValidationException, for most of what it refuses."""
+"""SageMaker uses one code, ValidationException, for most refusals."""

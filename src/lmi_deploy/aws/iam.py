@@ -1,4 +1,4 @@
-"""The port Roles: IAM, asked what a role trusts and what a principal may do."""
+"""The port Roles: ask IAM what a role trusts and what a principal may do."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class IamRoles:
         yield from (right for right in rights if right.action not in allowed)
 
     def _source(self, principal: str) -> str | None:
-        """Whose policies count: of a session the role's. None for the account's root, who may do everything."""
+        """The principal whose policies apply: for a session its role. None for the account's root, which may do
+        everything.
+        """
         resource = principal.split(":", 5)[5]
         if resource == "root":
             return None

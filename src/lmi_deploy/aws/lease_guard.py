@@ -1,7 +1,7 @@
-"""Fencing: no request that changes something leaves this process while a lock that it holds may have expired.
+"""Fencing: this process sends no changing request while one of its locks may have expired.
 
-AWS knows no fencing tokens, so the holder checks itself, before every try of every request: a process that was
-suspended (SIGSTOP, a closed laptop) goes on where it stopped, with a request that is ready to be sent.
+AWS has no fencing tokens, so the holder checks itself, before every attempt of every request: a process that was
+suspended (SIGSTOP, a closed laptop) continues where it stopped, with a request that is ready to be sent.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 _READING: Final = ("Assume", "Describe", "Filter", "Get", "Head", "Invoke", "List", "Search", "Simulate")
-"""How the names of the AWS operations begin that change nothing."""
+"""The first words of the names of AWS operations that change nothing."""
 
 
 class Lease(Protocol):
     def ensure(self) -> None:
-        """Return while the lock is held, renewed where that is in doubt; LockLost where it is not."""
+        """Return while the lock is ours, after renewing it if in doubt; else LockLost."""
 
 
 class LeaseGuard:
-    """The leases of the locks that this process holds."""
+    """The leases of this process's locks."""
 
     def __init__(self) -> None:
         self._leases: list[Lease] = []
@@ -46,7 +46,7 @@ class LeaseGuard:
             self._thread.exempt = False
 
     def check(self) -> None:
-        """LockLost where one of the locks is not held any more."""
+        """LockLost if one of the locks is no longer ours."""
         if not getattr(self._thread, "exempt", False):
             for lease in tuple(self._leases):
                 lease.ensure()

@@ -13,7 +13,7 @@ from lmi_deploy.errors import NotFound
 ENDPOINTS: Final = "/aws/sagemaker/Endpoints/"
 _EVERY: Final = 2.0
 _INGESTION_DELAY: Final = 30_000
-"""Milliseconds by which a line may come after those that are younger."""
+"""Milliseconds by which a line may arrive later than newer ones."""
 
 
 class CloudWatchLogs:
@@ -36,7 +36,7 @@ class CloudWatchLogs:
             yield from _lines(event)
 
     def follow(self, group: str, *, start: str = "") -> Iterator[str]:
-        """The empty text comes after everything that is there now; who asks on at once is made to wait."""
+        """An empty text follows after all existing lines; the next iteration then waits a moment."""
         since, actual, clock = _since(start), dict[str, int](), self._api.clock
         while True:
             observed = clock.monotonic()
@@ -55,7 +55,7 @@ class CloudWatchLogs:
             self._api("delete_log_group", f"log group {group}", logGroupName=group)
 
     def stream(self, group: str, prefix: str) -> Iterator[str]:
-        """The lines of the streams whose names begin so; none where there is no group yet."""
+        """The lines of the streams whose names start with `prefix`; none if the group does not exist yet."""
         with suppress(NotFound):
             for event in self._events(group, 0, logStreamNamePrefix=prefix):
                 yield from _lines(event)

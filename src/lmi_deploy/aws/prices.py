@@ -1,4 +1,4 @@
-"""The port Prices: AWS's own list, which is kept in us-east-1 for all regions of the partition `aws`."""
+"""The port Prices: AWS's own list, which is in us-east-1 for all regions of the partition `aws`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lmi_deploy.errors import AccessError, CloudError
 from lmi_deploy.ports.prices import Use
 
 PackagedPrice = Callable[[str, str], Price | None]
-"""What is known without asking, of an instance type in a region."""
+"""The packaged price of an instance type in a region."""
 _AT: Final = "us-east-1"
 
 
 class AwsPrices:
-    """Asks once an instance type; where the list cannot be had, the packaged table tells."""
+    """One request per instance type; the packaged table is the fallback."""
 
     def __init__(
         self, access: AwsConnection, *, region: str, partition: str, packaged: PackagedPrice
@@ -33,7 +33,7 @@ class AwsPrices:
     def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
         key = (instance, use)
         if key not in self._known:
-            # Processing costs what hosting does, wherever both are known.
+            # A processing instance costs the same as a hosting instance, if both prices are known.
             self._known[key] = self._request_price(instance, use) or self._packaged(instance, self._region)
         return self._known[key]
 
@@ -69,7 +69,9 @@ class AwsPrices:
 
 
 def _prices(products: list[str], use: Use) -> Iterator[Price]:
-    """Of an hour; the list has every use of an instance, as `component` Hosting, Processing, Training and others."""
+    """Prices of an hour; the list has every use of an instance, as `component` Hosting, Processing, Training and
+    others.
+    """
     for product in map(json.loads, products):
         attributes = product["product"]["attributes"]
         uses = {attributes.get(key, "").lower() for key in ("component", "platoinstancetype")}

@@ -1,4 +1,4 @@
-"""The port Limits: Service Quotas."""
+"""The port Quotas: Service Quotas."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lmi_deploy.ports.quotas import ServiceQuota
 
 
 class AwsQuotas:
-    """The list is read to the instance that is asked for, and no page twice."""
+    """The list is read up to the requested instance, and no page twice."""
 
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "service-quotas")
         self._known: dict[str, ServiceQuota] = {}
-        # Only what was ever set for the account is in the first; the rest has its default.
+        # The first list contains only quotas that were changed for the account; the others have their default.
         self._more = chain(
             self._list("list_service_quotas"),
             self._list("list_aws_default_service_quotas"),

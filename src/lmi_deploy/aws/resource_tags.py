@@ -1,4 +1,4 @@
-"""The port Tagged: the tagging API, which may lag behind by some seconds."""
+"""The port ResourceTags: the tagging API, which may lag behind by some seconds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AwsResourceTags:
 
 
 def _resource(arn: str, tags: tuple[tuple[str, str], ...]) -> Resource | None:
-    """`arn:aws:sagemaker:<region>:<account>:<kind>/<name>`; None for a kind that is none of ours."""
+    """`arn:aws:sagemaker:<region>:<account>:<kind>/<name>`; None for a kind that lmi does not create."""
     named, _, name = arn.split(":", 5)[5].partition("/")
     kind = next((kind for kind in _KINDS if kind == named), None)
     return Resource(kind=kind, name=name, arn=arn, tags=tags) if kind else None

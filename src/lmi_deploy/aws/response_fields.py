@@ -1,7 +1,7 @@
-"""The fields of AWS's responses that lmi reads: each must be there, and be what the service model says.
+"""The fields of AWS's responses that lmi reads: each must be present, with the type in the service model.
 
-A proxy, the login page of a network or a cut-off body may answer 200 without them; botocore passes that on as it is.
-Which fields a service always sends is said by its API reference and by its model in botocore (`required`).
+A proxy, the login page of a network or a truncated body may answer 200 without them; botocore passes that on
+unchecked. The fields that a service always sends are in its API reference and its model in botocore (`required`).
 """
 
 from __future__ import annotations
@@ -98,18 +98,18 @@ FIELDS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     },
     "sts": {"get_caller_identity": {"Account": r"\d{12}", "Arn": _ARN}},
 }
-"""By service and call: the fields that must be there, and what text in them must look like (empty: anything).
+"""By service and call: the required fields, and the pattern of their text (empty: anything).
 
-`[]` stands for each item of a list; a list that is absent has none.
+`[]` means each item of a list; an absent list has no items.
 """
 
 
 class UnexpectedResponse(Exception):
-    """An answer of 200 that is not the service's; the text says what is wrong with it."""
+    """A response of 200 that is not from the service; the text says what is wrong with it."""
 
 
 def defect_of(api: Any, service: str, call: str, response: Mapping[str, Any]) -> str:
-    """What makes the answer to `call` unreadable, in a few words; empty where all that is read is there."""
+    """Why the response to `call` is unusable, in a few words; empty if all required fields are present."""
     shape = api.meta.service_model.operation_model(api.meta.method_to_api_mapping[call]).output_shape
     if shape is None:
         return ""
@@ -123,7 +123,7 @@ def defect_of(api: Any, service: str, call: str, response: Mapping[str, Any]) ->
 
 
 def _misfits(value: Any, shape: Any, name: str) -> Iterator[str]:
-    """What is of another type than its shape says, at any depth. A body that is read later is none of JSON's types."""
+    """Values of another type than in the service model, at any depth. A streamed body has none of JSON's types."""
     if isinstance(value, _PLAIN) and not _is_a(value, shape):
         yield f"with {name} {_repr(value)}"
     elif shape.name == _POLICY:
@@ -138,7 +138,7 @@ def _misfits(value: Any, shape: Any, name: str) -> Iterator[str]:
 
 
 def _member(shape: Any, key: str) -> Any:
-    """The shape of an item of a structure or a map; None where the model does not know it."""
+    """The shape of a member of a structure or a map; None if the model does not define it."""
     return shape.value if shape.type_name == "map" else shape.members.get(key)
 
 

@@ -1,4 +1,4 @@
-"""The tries of one call: bounded, by the kind of what went wrong, the same for every service."""
+"""The attempts of one call: limited, by the kind of error, the same for every service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _random: Final = Random()
 
 
 def always(fault: AwsError) -> bool:
-    """Every request may be sent again: carried out twice, it does what it does once."""
+    """Every request may be sent again: its effect twice is the same as once."""
     return True
 
 
@@ -38,7 +38,7 @@ class RetryingClient:
     max_retries: int
     notify: Notify = ignore
     repeatable: Callable[[AwsError], bool] = always
-    """Whether what failed for a while may be sent again."""
+    """Whether a temporarily failed request may be sent again."""
 
     def run(
         self,
@@ -49,9 +49,9 @@ class RetryingClient:
         explain: Callable[[AwsError], LmiError],
         needs: str = "",
     ) -> dict[str, Any]:
-        """The answer of `call`, a method of boto3's client, or the LmiError that ends it.
+        """The response of `call`, a method of boto3's client, or the LmiError of its failure.
 
-        It has `needs`, and all that is read of it (`response_fields`).
+        The response contains `needs`, and all fields that lmi reads of it (`response_fields`).
         """
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
@@ -83,12 +83,12 @@ class RetryingClient:
             raise UnexpectedResponse(defect)
 
     def pause(self, count: int) -> None:
-        """Before another try, longer each time."""
+        """Before another attempt, longer each time."""
         longest = min(_LONGEST_WAIT, 0.5 * 2**count)
         self.clock.sleep(_random.uniform(longest / 2, longest))
 
     def learn_skew(self, error: AwsError, least: timedelta = timedelta(0)) -> bool:
-        """Whether the answer told the service's time, by which requests are signed from now on."""
+        """Whether the response contained the service's time; later requests are signed with it."""
         clock_skew = self.clients.skew
         if not clock_skew.learn(error.headers.get("date", ""), self.clock.now(), least):
             return False
@@ -107,7 +107,7 @@ class RetryingClient:
 
 
 class _Attempts:
-    """How many tries of which kind there were, and whether there is another."""
+    """How many attempts of which kind were made, and whether another one is allowed."""
 
     def __init__(self, line: RetryingClient, what: str, explain: Callable[[AwsError], LmiError]) -> None:
         self._line = line
@@ -122,7 +122,7 @@ class _Attempts:
         return self._line.clients.api
 
     def failed(self, exc: Exception, api: Any) -> None:
-        """Wait as long as is due, or raise what ends the call."""
+        """Wait before the next attempt, or raise the error of the call."""
         failure = credential_error(exc)
         if failure is not None:
             raise failure from exc

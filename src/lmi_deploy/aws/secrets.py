@@ -1,4 +1,4 @@
-"""Secrets Manager: the port Secrets, which never asks for a value; and the value, for the job that has the right to."""
+"""Secrets Manager: the port Secrets, which never reads a value; and the value, for the job that may read it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AwsSecrets:
 
 
 def read_secret(session: SessionFactory, name: str) -> Secret:
-    """The text of a secret; NotFound, AccessError. For a job that reads it with its own role, and for nobody else."""
+    """The text of a secret; NotFound, AccessError. Only for a job that reads it with its own role."""
     api = Service(AwsConnection(session=session, clock=SystemClock()), "secretsmanager")
     response = api("get_secret_value", f"secret {name}", resource=name, SecretId=name)
     text = str(response.get("SecretString", "")).strip()

@@ -12,11 +12,11 @@ from lmi_deploy.errors import NoCredentials, UsageRefused
 from lmi_deploy.errors.url_credentials import is_http_address
 
 SessionFactory = Callable[[], Any]
-"""A fresh boto3 session each time: it reads the credentials anew."""
+"""A new boto3 session each time: it reads the credentials again."""
 
 
 Watch = Callable[[str, str], None]
-"""Told of every request before it leaves, tries included: the service and the operation, as AWS names them."""
+"""Called before every request, including retries: with the service and the operation, as AWS names them."""
 
 
 def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = None) -> SessionFactory:
@@ -35,7 +35,7 @@ def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = No
 
 
 class SharedSession:
-    """One session for all clients: a role is assumed, and a second factor asked for, once. A SessionFactory."""
+    """One session for all clients: a role is assumed, and a second factor requested, once. A SessionFactory."""
 
     def __init__(self, make: SessionFactory) -> None:
         self._make = make
@@ -46,7 +46,7 @@ class SharedSession:
         return self.renew(None)
 
     def renew(self, stale: Any) -> Any:
-        """The session, which is not `stale`, whose credentials have expired."""
+        """A session in place of `stale`, whose credentials have expired."""
         with self._lock:
             if self._session is stale:
                 self._session = self._make()
@@ -54,7 +54,7 @@ class SharedSession:
 
 
 def fresh_session(factory: SessionFactory, stale: Any) -> Any:
-    """A session with credentials read anew, in the place of `stale`."""
+    """A session with refreshed credentials, in place of `stale`."""
     return factory.renew(stale) if isinstance(factory, SharedSession) else factory()
 
 
@@ -68,7 +68,7 @@ def _watching(watch: Watch) -> Callable[..., None]:
 
 @contextmanager
 def credentials_explained() -> Iterator[None]:
-    """botocore's errors about configuration and credentials in our words; others pass."""
+    """Convert botocore's errors about configuration and credentials; others pass."""
     from botocore.exceptions import BotoCoreError
 
     try:
@@ -79,20 +79,20 @@ def credentials_explained() -> Iterator[None]:
             raise
         raise failure from exc
     except ValueError as exc:
-        if not str(exc).startswith("Invalid endpoint"):  # botocore has no class of its own for it
+        if not str(exc).startswith("Invalid endpoint"):  # botocore has no exception class for it
             raise
         raise _no_address("AWS_ENDPOINT_URL") from None
 
 
 def require_addresses(environ: Mapping[str, str]) -> None:
-    """botocore takes anything for an endpoint, and fails in the middle of its first request."""
+    """botocore accepts any text as an endpoint, and fails during its first request."""
     for name, value in environ.items():
         if name.startswith("AWS_ENDPOINT_URL") and value and not is_http_address(value):
             raise _no_address(name)
 
 
 def _no_address(name: str) -> UsageRefused:
-    """The address is not shown: it may hold a password."""
+    """The address is not shown: it may contain a password."""
     return UsageRefused(
         f"{name}: is no address: http:// or https://, then a host",
         hint=f"{name} (or endpoint_url of the profile) is such as http://127.0.0.1:4566; or unset it",
@@ -100,7 +100,7 @@ def _no_address(name: str) -> UsageRefused:
 
 
 def region_of(session: Any) -> str:
-    """The session's region; UsageRefused where nothing names one, NoCredentials where AWS is not set up at all."""
+    """The session's region; UsageRefused if none is configured, NoCredentials if AWS is not set up at all."""
     region = session.region_name
     if not region:
         if session.get_credentials() is None:

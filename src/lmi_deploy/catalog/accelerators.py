@@ -1,4 +1,4 @@
-"""Accelerators by the names that people use, those of SageMaker's instance types and the usual others."""
+"""Accelerators by their common names: those of SageMaker's instance types and other usual ones."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _FABRIC: Final = ("p4", "p5", "p6", "inf2", "trn")
 
 
 def accelerator(name: str) -> Accelerators | str:
-    """One device of this name; or, in words, why the name does not say which one is meant."""
+    """One device of this name; or, in words, why the name is ambiguous."""
     short = re.sub(r"[^a-z0-9]", "", name.lower())
     for prefix in ("nvidia", "tesla", "geforce", "aws"):
         short = short.removeprefix(prefix)
@@ -97,7 +97,7 @@ def accelerator(name: str) -> Accelerators | str:
 
 
 def links(instance_type: str) -> str:
-    """How the devices of an instance type are joined; empty where it has one, or where it is not known."""
+    """How the devices of an instance type are connected; empty if it has only one, or if unknown."""
     found = instance(instance_type)
     if found is None or found.accelerators is None or found.accelerators.count < 2:
         return ""

@@ -1,4 +1,4 @@
-"""SageMaker's host images: which driver they bring, and which of them a container image can live on.
+"""SageMaker's host images: the driver of each, and which of them a container image can run on.
 
 From the service model of botocore 1.44.5, which describes each of them (2026-11-21).
 """
@@ -15,7 +15,7 @@ from lmi_deploy.catalog.instances import Instance, Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAmi:
-    """`cuda` is the newest that the driver speaks by itself; empty on a Neuron host."""
+    """`cuda` is the newest that the driver supports by itself; empty on a Neuron host."""
 
     name: str
     kind: Kind
@@ -35,18 +35,20 @@ _OF_CUDA: Final = {
     "12": "al2-ami-sagemaker-inference-gpu-3-1",
     "13": "al2023-ami-sagemaker-inference-gpu-4-1",
 }
-"""By the major version, within which an older driver carries a newer image. Without one, SageMaker's default host has a
-driver of its own age, 470 on some, which is too old for both."""
+"""By the major version, within which an older driver can run a newer image. Without one, SageMaker's default host has
+an older driver, 470 on some, which is too old for both.
+"""
 
 
 def required_ami(cuda: str, kind: Kind) -> str:
-    """The host image that an image of this CUDA needs; empty: SageMaker's default will do, or nobody knows better."""
+    """The host image that an image of this CUDA needs; empty: SageMaker's default is enough, or none is known."""
     return _OF_CUDA.get(_major(cuda), "") if kind == "gpu" else ""
 
 
 def mismatch(ami: str, cuda: str, instance: Instance) -> str:
-    """Why a container image of this CUDA cannot live on that host image and instance; empty where nothing is known
-    against it. An empty `ami` is SageMaker's default host."""
+    """Why a container image of this CUDA cannot run on that host image and instance; empty if no reason is known. An
+    empty `ami` is SageMaker's default host.
+    """
     host = AMIS.get(ami)
     if host is None:
         return ""
@@ -54,8 +56,8 @@ def mismatch(ami: str, cuda: str, instance: Instance) -> str:
         devices = "GPUs" if host.kind == "gpu" else "Neuron devices"
         return f"{ami} is for {devices}, and {instance.name} has none"
     if host.kind == "gpu" and cuda and _major(cuda) != _major(host.cuda):
-        # Both ways fail, and neither leaves a log: the newer image dies before its first line, the older one hangs in
-        # Creating (aws/sagemaker-python-sdk#6281, aws/deep-learning-containers#6187).
+        # Both combinations fail, and neither leaves a log: the newer image exits before its first line, the older one
+        # hangs in Creating (aws/sagemaker-python-sdk#6281, aws/deep-learning-containers#6187).
         return (
             f"{ami} brings driver {host.driver} for CUDA {host.cuda}, and the image is built on CUDA {cuda}"
         )

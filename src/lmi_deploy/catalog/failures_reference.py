@@ -1,4 +1,4 @@
-"""The page of known failures, from the table that `lmi` itself looks them up in."""
+"""The page of known failures, generated from the table that `lmi` itself uses."""
 
 from __future__ import annotations
 

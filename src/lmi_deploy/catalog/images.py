@@ -30,7 +30,7 @@ _ENDED: Final = {
     "djl-neuronx": "the SDK knows no newer one, and DJLServing 0.35 removed Neuron",
     "djl-tensorrtllm": "of 0.31 there is no image, and the SDK knows no newer one",
 }
-"""Why a family has gaps or an end: server versions that people ask for in vain."""
+"""Why a family has gaps or an end: server versions that users request and that do not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Image:
     family: str
     version: str
     device: str
-    """What the tag was made for: gpu, cpu, neuronx ..."""
+    """The device of the tag: gpu, cpu, neuronx ..."""
     repository: str
     tag: str
     account: str
@@ -56,7 +56,7 @@ class Image:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 
@@ -80,10 +80,10 @@ def aliases(family: str) -> Mapping[str, str]:
 
 
 def image(family: str, version: str, region: str, *, device: str = "gpu") -> Image:
-    """The family's image; its latest where `version` is empty. Raises Unresolvable, saying what there is.
+    """The family's image; its latest if `version` is empty. Raises Unresolvable with the existing versions.
 
-    `version` may be an alias, or a tag (or the start of one, up to a dot) that AWS published beside those of the SDK:
-    `0.36.0-lmi20`. `device` matters only for a family that has images for several.
+    `version` may be an alias, or a tag (or the start of one, up to a dot) that AWS published in addition to those of
+    the SDK: `0.36.0-lmi20`. `device` matters only for a family that has images for several.
     """
     found, existing = _entry(family, version)
     tags: Mapping[str, str] = existing["tags"]
@@ -117,20 +117,20 @@ def published(family: str, region: str) -> Iterator[Image]:
 
 
 def cuda(tag: str) -> str:
-    """The CUDA version that a tag names: `cu130` is 13.0. Empty where it names none."""
+    """The CUDA version in a tag: `cu130` is 13.0. Empty if there is none."""
     found = re.search(r"(?:^|-)cu(\d{2})(\d)(?:-|$)", tag)
     return f"{found[1]}.{found[2]}" if found else ""
 
 
 @cache
 def accounts(region: str) -> frozenset[str]:
-    """The accounts from which AWS's own images come in a region; empty for an unknown region."""
+    """The accounts of AWS's own images in a region; empty for an unknown region."""
     return frozenset(_table()["accounts"].get(region, ()))
 
 
 @cache
 def tags(repository: str) -> frozenset[str]:
-    """Every tag of a repository that the table knows; empty where it does not know the repository."""
+    """Every tag of a repository in the table; empty for an unknown repository."""
     return frozenset(
         tag
         for family in _table()["families"]
@@ -141,7 +141,7 @@ def tags(repository: str) -> frozenset[str]:
 
 
 def host_suffix(region: str) -> str:
-    """Where the registries of a region's partition are."""
+    """The domains of the registries in a region's partition."""
     return next((suffix for start, suffix in _HOSTS.items() if region.startswith(start)), "amazonaws.com")
 
 

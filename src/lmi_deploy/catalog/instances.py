@@ -1,4 +1,4 @@
-"""What SageMaker's instance types are made of. Every type that an endpoint may name is known, of some only the name."""
+"""The hardware of SageMaker's instance types. Every type that an endpoint can have is listed, some only by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ are younger than it. SageMaker refuses a volume size for them (aws/sagemaker-pyt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerators:
-    """All of one instance; they are alike."""
+    """All of one instance; they are identical."""
 
     kind: Literal["gpu", "neuron"]
     name: str
@@ -32,7 +32,7 @@ class Accelerators:
     memory: int
     """Bytes of one, as EC2 states them."""
     usable: int | None
-    """Bytes of one that torch sees in all, the least over drivers. None: nobody has said."""
+    """Bytes of one device that torch sees in all, the minimum over drivers. None: unknown."""
     compute_capability: float | None
     """Of a GPU."""
     cores: int | None
@@ -41,7 +41,7 @@ class Accelerators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """None stands for what the table does not know; `known` tells whether it knows anything but the name."""
+    """None means unknown; `known` says whether the table has more than the name."""
 
     name: str
     kind: Kind
@@ -53,7 +53,7 @@ class Instance:
     nvme: int | None = None
     """Bytes of local disks, all together."""
     network_gbps: float | None = None
-    """The baseline, not what bursts reach."""
+    """The baseline, not the burst value."""
     accelerators: Accelerators | None = None
 
     @property
@@ -66,7 +66,7 @@ class Instance:
 
     @property
     def refuses_volume(self) -> bool:
-        """Whether SageMaker refuses VolumeSizeInGB, as for every type with disks of its own."""
+        """Whether SageMaker refuses VolumeSizeInGB, as for every type with local disks."""
         return bool(self.nvme) or has_local_disks(self.name)
 
 
@@ -77,7 +77,7 @@ def has_local_disks(name: str) -> bool:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 
@@ -88,7 +88,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def instance(name: str) -> Instance | None:
-    """None where SageMaker has no such type for endpoints."""
+    """None if SageMaker has no such type for endpoints."""
     if name not in names():
         return None
     family = name.split(".")[1]

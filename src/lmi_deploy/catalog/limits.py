@@ -17,7 +17,7 @@ def _table() -> dict[str, Any]:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 
@@ -29,7 +29,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 @cache
 def bounds(key: str) -> tuple[int, int]:
-    """Least and most, of a number or of how many there may be."""
+    """Minimum and maximum, of a number or of a count."""
     low, high = _table()["ranges"][key]
     return low, high
 
@@ -45,7 +45,7 @@ def text_error(kind: str, text: str) -> str:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    r"""Java's \p{L}, \p{Z} and \p{N}, which `re` lacks, stand for letters, separators and numbers."""
+    r"""`re` lacks Java's \p{L}, \p{Z} and \p{N}, for letters, separators and numbers."""
     if r"\p{" in pattern:
         text = "".join("a" if unicodedata.category(char)[0] in "LZN" else char for char in text)
         pattern = pattern.replace(r"\p{L}\p{Z}\p{N}", "a")

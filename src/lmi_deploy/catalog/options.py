@@ -45,7 +45,7 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "torch_threads": (),
     },
 }
-"""What our own handlers read, with the values that they take where those are few."""
+"""The settings that lmi's own handlers read, with their values if those are few."""
 
 SERVER_KEYS = frozenset(
     (
@@ -65,14 +65,14 @@ SERVER_KEYS = frozenset(
         "retry_threshold",
     )
 )
-"""The server's own keys, which have no `option.` before them and are ignored where they do."""
+"""The server's own keys, which have no `option.` prefix and are ignored with it."""
 
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y", "n")
 
 
 @dataclass(frozen=True, slots=True)
 class OptionStatus:
-    """What a version makes of an option. `edge`: the version that removed it, or the first that has it."""
+    """How a version treats an option. `edge`: the version that removed it, or the first that has it."""
 
     state: State
     edge: str = ""
@@ -88,12 +88,12 @@ def _table() -> dict[str, Any]:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 
 def linted(engine: str) -> bool:
-    """Whether the table knows all that this engine reads; the others take what they like."""
+    """Whether the table contains every option that this engine reads; the others accept any."""
     return engine in _table()["engines"]
 
 
@@ -121,7 +121,7 @@ def names(engine: str, version: str) -> tuple[str, ...]:
 
 
 def option_status(engine: str, name: str, version: str) -> OptionStatus:
-    """What `version` makes of the option `name`."""
+    """How `version` treats the option `name`."""
     spans = [span for table in _classes(engine) for span in table.get(name, ())]
     now = _now(spans, version)
     if now:
@@ -137,17 +137,17 @@ def option_status(engine: str, name: str, version: str) -> OptionStatus:
 
 
 def template_names() -> tuple[str, ...]:
-    """What any of our own handlers reads."""
+    """The settings that any of lmi's own handlers reads."""
     return tuple(sorted({name for known in TEMPLATE_OPTIONS.values() for name in known}))
 
 
 def server_names() -> tuple[str, ...]:
-    """What the server itself reads, whatever the handler."""
+    """The settings that the server itself reads, for any handler."""
     return tuple(sorted(_server()))
 
 
 def acceptable(kind: str, value: str) -> bool:
-    """Whether pydantic, which reads options in the server, takes `value` as this kind."""
+    """Whether pydantic, which reads options in the server, accepts `value` as this kind."""
     text = value.strip().lower()
     if kind == "bool":
         return text in _BOOLEANS
@@ -190,7 +190,7 @@ def _plain(kinds: list[str]) -> str:
 
 @cache
 def _order(version: str) -> tuple[int, ...]:
-    """`0.36.0/lmi27` after `0.36.0/lmi18`; a bare `0.36.0` stands for its newest image."""
+    """`0.36.0/lmi27` after `0.36.0/lmi18`; a bare `0.36.0` means its newest image."""
     number, _, image = version.partition("/lmi")
     parts = [int(part) for part in re.findall(r"[0-9]{1,6}", number)[:3]]
     return (*parts, *([0] * (3 - len(parts))), int(image) if image else 9999)

@@ -1,4 +1,4 @@
-"""What hosting on an instance cost when somebody last wrote it down: for those who may not ask AWS's price list."""
+"""Recorded hosting prices of instances: for users without permission to read AWS's price list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmi_deploy.domain.observed import Price
 
 
 def price(instance: str, region: str) -> Price | None:
-    """Of an hour, on demand. None where the table has none: no price is guessed from another region's or from EC2's."""
+    """Of an hour, on demand. None if the table has none: no price is guessed from another region's or from EC2's."""
     found = _table()["usd_per_hour"].get(region, {}).get(instance)
     if found is None:
         return None
@@ -21,13 +21,13 @@ def price(instance: str, region: str) -> Price | None:
 
 
 def listed(region: str) -> Iterator[tuple[str, float, str]]:
-    """Every instance that the table knows there, with its price of an hour and the day or month of that."""
+    """Every instance that the table has for this region, with its hourly price and the price's day or month."""
     for instance, (hourly, date, _) in _table()["usd_per_hour"].get(region, {}).items():
         yield instance, hourly, date or _table()["date"]
 
 
 def regions() -> tuple[str, ...]:
-    """Where the table knows any."""
+    """The regions in the table."""
     return tuple(_table()["usd_per_hour"])
 
 

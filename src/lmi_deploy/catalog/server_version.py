@@ -8,7 +8,7 @@ _VERSION = re.compile(r"([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})(?:-lmi([0-9]{1,3})\
 
 
 def server_version(version: str | None, image: str | None) -> tuple[str, str]:
-    """DJLServing's version and the number of the LMI image, from what the recipe says of one; empty: nothing said.
+    """DJLServing's version and the number of the LMI image, from the recipe; empty: not given.
 
     `0.36.0-lmi20.0.0-cu128`, a version or the tag of an image of AWS's, is a server 0.36.0 in the image lmi20.
     """

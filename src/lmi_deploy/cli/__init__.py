@@ -1,4 +1,4 @@
-"""`lmi`: the command line. Nothing is imported here that takes its time: Ctrl-C meets `main` already."""
+"""`lmi`: the command line. Nothing slow is imported here: `main` already handles Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOWS = (
 
 
 def main() -> None:
-    """The entry point: one boundary turns whatever happens into an exit code."""
+    """The entry point: one boundary turns every outcome into an exit code."""
     if sys.platform == "win32":
         sys.exit(f"error: {WINDOWS}")
     try:
@@ -33,7 +33,7 @@ def main() -> None:
             streams.discard_when_closed()
         tune_gc()
         code = run(lmi, sys.argv[1:])
-    except KeyboardInterrupt:  # before the boundary stood, or behind it
+    except KeyboardInterrupt:  # outside of the boundary
         from lmi_deploy.cli.exit_codes import interrupted
 
         code = interrupted(sys.argv[1:])
@@ -42,7 +42,8 @@ def main() -> None:
 
 
 def tune_gc() -> None:
-    """A command that asks AWS loads a million objects of botocore and drops next to none of them: to search these
-    for circles again and again, and once more at the end, takes 200 ms of the half second that it needs to start."""
+    """A command that calls AWS loads a million objects of botocore and frees almost none: garbage collections during
+    and at the end of the command take 200 ms of the half second that it needs to start.
+    """
     gc.set_threshold(GC_THRESHOLD)
     atexit.register(gc.freeze)

@@ -1,4 +1,4 @@
-"""The report file of a bug of ours: where it happened, on what, and no value of anybody's."""
+"""The bug report file: where the bug happened, with which versions, and without any user data."""
 
 from __future__ import annotations
 

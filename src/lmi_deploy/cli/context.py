@@ -1,4 +1,4 @@
-"""What commands are given: the view they speak through and the ports they act on."""
+"""The context of commands: the view for their output and the ports that they use."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class CommandContext:
     def show_events(
         self, events: Iterable[Event], note: Callable[[Event], None] = lambda event: None
     ) -> None:
-        """Show what happens as it happens. A failure tells no line again that went by a moment ago."""
+        """Show events as they happen. A failure does not repeat log lines that were shown a moment ago."""
         try:
             for event in events:
                 note(event)
                 self.view.show(event)
         except KeyboardInterrupt:
             if isinstance(events, Generator):
-                # It may have come while an event was shown: what brings them about says what stands.
+                # Ctrl-C may have come while an event was shown: the generator reports what exists.
                 events.throw(KeyboardInterrupt())
             raise
         except LmiError as error:
@@ -44,7 +44,7 @@ class CommandContext:
             self.view.close()
 
     def run(self, events: Iterable[Event]) -> None:
-        """The same, for what is recorded as it is done: Ctrl-C says whether anything is recorded yet."""
+        """The same, for recorded actions: after Ctrl-C the message says whether anything is recorded yet."""
         started: list[str] = []
 
         def note(event: Event) -> None:
@@ -63,7 +63,7 @@ class CommandContext:
             raise Interrupted("interrupted", hint=hint) from None
 
     def outcome(self, events: Generator[Event, None, T]) -> T:
-        """The same, for what ends with a value."""
+        """The same, for a generator that returns a value."""
         values: list[T] = []
 
         def kept() -> Iterator[Event]:
@@ -74,7 +74,7 @@ class CommandContext:
 
 
 def open_context(*, as_json: bool) -> CommandContext:
-    """The view, and the Deps that wiring makes, or those that a test put on the context."""
+    """The view, and the Dependencies of `composition`, or those that a test put on the context."""
     context = click.get_current_context(silent=True)
     given = context.find_object(DependenciesFactory) if context else None
     if given is not None:
@@ -87,6 +87,6 @@ def open_context(*, as_json: bool) -> CommandContext:
 
 @dataclass(frozen=True, slots=True)
 class DependenciesFactory:
-    """What a test passes as the context's object, in place of wiring."""
+    """Tests pass one as the context's object, in place of `composition`."""
 
     make: Callable[[], Dependencies]

@@ -21,9 +21,9 @@ _COMPLETION = "_LMI_COMPLETE"
 
 
 def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int:
-    """Run one command line; what went wrong is told in the form that the command line asked for.
+    """Run one command line; errors are shown in the format that the command line requests.
 
-    `given` is the context's object: a `DependenciesFactory` in place of wiring.
+    `given` is the context's object: a `DependenciesFactory` in place of `composition`.
     """
     _open_streams()
     if {*argv} == {"--version", JSON_FLAG}:
@@ -43,18 +43,16 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
         return _closed_pipe()
     except ModuleNotFoundError as missing:
         return _not_installed(missing, argv)
-    except Exception as bug:  # noqa: BLE001 (the boundary: whatever is left is a bug of ours, and is reported)
+    except Exception as bug:  # noqa: BLE001 (the boundary: any other exception is a bug, and is reported)
         return _full(bug, argv) if _is_full(bug) else _bug(bug, argv)
 
 
 def _open_streams() -> None:
-    """A closed stream (`>&-`) takes nothing; what stdout has no letter for is shown by its number."""
+    """Replace closed streams (`>&-`) by one that discards; characters that stdout cannot encode are escaped."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
-        except (
-            OSError
-        ):  # else the next file that is opened would have this number, and be written to as a stream
+        except OSError:  # else the next opened file would get this number, and be written to as a stream
             os.open(os.devnull, os.O_RDWR)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -70,7 +68,7 @@ def _is_full(bug: Exception) -> bool:
 def _invoked(group: click.Group, argv: list[str], given: object) -> object:
     if _COMPLETION in os.environ:
         return group.main(argv, prog_name=_PROGRAM, standalone_mode=False)
-    # Not `main`, which ends with 1 where the reader of a pipe went away, and prints of its own on Ctrl-C.
+    # Not `main`, which exits with 1 if the reader of a pipe has closed it, and prints its own text on Ctrl-C.
     with group.make_context(_PROGRAM, argv, obj=given) as context:
         return group.invoke(context)
 
@@ -90,7 +88,7 @@ def _report_error(error: LmiError, argv: Sequence[str]) -> int:
         view.fail(error)
         view.close()
     except OSError:
-        # stdout takes no result (`--json >/dev/full`): stderr has the last word, and the exit code says the same.
+        # stdout cannot be written (`--json >/dev/full`): stderr shows the error, and the exit code matches.
         _discard(sys.stdout)
         with suppress(OSError):
             view = open_view(as_json=False)
@@ -100,7 +98,7 @@ def _report_error(error: LmiError, argv: Sequence[str]) -> int:
 
 
 def _discard(stream: TextIO) -> None:
-    """What it still holds goes nowhere, in place of a complaint at the interpreter's end."""
+    """Its buffered output is discarded, instead of an error message at the interpreter's exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -124,10 +122,10 @@ def _usage(error: click.ClickException, argv: Sequence[str]) -> int:
 
 
 def interrupted(argv: Sequence[str]) -> int:
-    """Ctrl-C where nothing was begun, or nothing that changes anything."""
+    """Ctrl-C before any action, or in a command that changes nothing."""
     from lmi_deploy.errors import UNBEGUN, Interrupted
 
-    # What had begun by then has been told as an error of its own (`Room.carry_out`).
+    # Actions that had started were reported as a separate error (`CommandContext.run`).
     hint = UNBEGUN if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
     return _report_error(Interrupted("interrupted", hint=hint), argv)
 
@@ -142,7 +140,7 @@ def _closed_pipe() -> int:
 
 
 def _full(bug: Exception, argv: Sequence[str]) -> int:
-    """Wherever it was met, a full disk is no bug of ours."""
+    """A full disk is never a bug of lmi."""
     from lmi_deploy.errors import DiskRefused
 
     assert isinstance(bug, OSError)
@@ -156,7 +154,7 @@ def _full(bug: Exception, argv: Sequence[str]) -> int:
 
 
 def _not_installed(missing: ModuleNotFoundError, argv: Sequence[str]) -> int:
-    """Optional packages are imported where they are needed, and what is not there is met here."""
+    """Optional packages are imported where they are needed, and a missing one is handled here."""
     from lmi_deploy.errors import EXTRAS, NotInstalled
 
     package = (missing.name or "").partition(".")[0]

@@ -1,4 +1,4 @@
-"""The group of all commands. Help comes from a literal table, so that no command's module is imported for it."""
+"""The group of all commands. Help is read from a literal table, so that no command's module is imported for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from lmi_deploy import __version__
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives, and the line that `lmi --help` shows for it.
+    """The module of a command, and its line in `lmi --help`.
 
-    One that only `reads` ends when the reader of its output is gone; any other goes on to its end."""
+    A command with `reads` exits when the reader of its output is gone; any other continues to its end.
+    """
 
     module: str
     help: str

@@ -1,4 +1,4 @@
-"""Which recipe, which deployment: from what the user typed, or from what is there."""
+"""Find the recipe and the deployment: from the user's input, or from what exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOptions:
-    """What the command line says of a deployment's place; empty where it says nothing."""
+    """The target options of the command line; empty if not given."""
 
     target: TargetName | None = None
     region: str = ""
@@ -31,7 +31,7 @@ def ref_fields(ref: DeploymentRef) -> dict[str, str]:
 
 
 def find_deployment(name: str | None, deps: Dependencies, where: TargetOptions = ANYWHERE) -> DeploymentRef:
-    """By name or by recipe; the only one there is when nothing was said."""
+    """By name or by recipe; without either the only existing one."""
     if name is None:
         return _only_deployment(deps, where)
     if name.endswith(SUFFIXES):
@@ -43,7 +43,7 @@ def find_deployment(name: str | None, deps: Dependencies, where: TargetOptions =
 
 
 def _by_name(name: str, deps: Dependencies, where: TargetOptions) -> DeploymentRef:
-    """Among those known here; else where the command line says, else in the cloud, else here, where it is absent."""
+    """Among those known here; else where the command line says, else on SageMaker, else here, where it is absent."""
     local = _in_our_account([ref for ref in known(deps, where) if ref.name == name], deps)
     if len(local) == 1:
         return local[0]
@@ -66,9 +66,9 @@ def _in_our_account(local: list[DeploymentRef], deps: Dependencies) -> list[Depl
 
 
 def _reachable(deps: Dependencies) -> bool:
-    """Whether there is a cloud to look in: a machine without any credentials has its own deployments only.
+    """Whether AWS can be queried: a machine without any credentials has only its local deployments.
 
-    Credentials that are refused, or a network that is down, are errors: what cannot be looked at is not absent.
+    Refused credentials and a failed network are errors: a deployment that cannot be looked up is not absent.
     """
     try:
         return "sagemaker" in deps.targets and bool(deps.cloud("").caller.account)

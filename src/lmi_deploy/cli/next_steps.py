@@ -1,4 +1,4 @@
-"""What to do next, once a deployment answers."""
+"""What to do next, once a deployment responds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmi_deploy.workflows.up import DeploymentPlan
 
 
 def how_to_invoke(spec: Spec, address: str) -> str:
-    """Where it runs, how to ask it from a shell and from Python, how to end it."""
+    """Its address, how to invoke it from a shell and from Python, how to stop it."""
     match spec.place:
         case LocalPlace() as place:
             where = f"{address} (runtime {place.runtime}, {place.device})"
@@ -43,7 +43,9 @@ From Python:
 
 
 def aws_cli_command(name: str, region: str, content_type: str, body: str) -> str:
-    """For a shell. `fileb://` is the one form of a body that versions 1 and 2 of the AWS CLI read alike: as it is."""
+    """For a shell. `fileb://` is the one form of a body that versions 1 and 2 of the AWS CLI treat the same:
+    unchanged.
+    """
     return (
         f"printf %s {_quoted(body)} |\n"
         f"  aws sagemaker-runtime invoke-endpoint --region {region} --endpoint-name {name} \\\n"

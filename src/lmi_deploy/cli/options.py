@@ -20,14 +20,14 @@ def json_option(command: F) -> F:
 
 
 def recipe_argument(command: F) -> F:
-    """A recipe; it may be left out where exactly one lies in the folder."""
+    """A recipe; optional if the folder contains exactly one."""
     return click.argument("recipe", required=False, type=click.Path(dir_okay=False), metavar="[RECIPE]")(
         command
     )
 
 
 def recipe_options(command: F) -> F:
-    """What changes a recipe from the command line."""
+    """Options that change a recipe."""
     command = click.option(
         "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override one key, e.g. endpoint.port=9000."
     )(command)
@@ -49,12 +49,12 @@ def with_runtime(sets: tuple[str, ...], runtime: str | None) -> tuple[str, ...]:
 
 
 def name_argument(command: F) -> F:
-    """A deployment by name or recipe; it may be left out where there is exactly one."""
+    """A deployment by name or recipe; optional if there is exactly one."""
     return click.argument("name", required=False, metavar="[NAME]", shell_complete=_known_names)(command)
 
 
 def max_hourly_option(command: F) -> F:
-    """A bound on what a deployment may cost."""
+    """A limit on the cost of a deployment."""
     return click.option(
         "--max-hourly",
         type=float,
@@ -65,14 +65,14 @@ def max_hourly_option(command: F) -> F:
 
 
 def force_fit_option(command: F) -> F:
-    """For those who know better than `lmi fit`."""
+    """Ignore the verdict of `lmi fit`."""
     return click.option(
         "--force-fit", is_flag=True, help="Go on although `lmi fit` says that it does not fit."
     )(command)
 
 
 def place_options(command: F) -> F:
-    """Where a deployment that is named runs."""
+    """The target of a named deployment."""
     command = click.option("--region", default="", help="Target sagemaker: its region.")(command)
     return click.option(
         "--target", type=click.Choice(["sagemaker", "local"]), help="Where it runs, if the name is in both."

@@ -1,4 +1,4 @@
-"""Plans in files: what was seen, and what is to be done about it."""
+"""Plans in files: the observed state, and the actions for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAN_SUFFIX: Final = ".json"
 
 
 def save(deployment: DeploymentPlan, path: str) -> None:
-    """For its owner's eyes only: a plan holds the user's own code and settings."""
+    """Readable only by its owner: a plan contains the user's own code and settings."""
     if not path.endswith(PLAN_SUFFIX):
         raise UsageRefused(
             f"--out {path}: a plan's name ends with {PLAN_SUFFIX}", hint=f"--out plan{PLAN_SUFFIX}"
@@ -29,7 +29,7 @@ def save(deployment: DeploymentPlan, path: str) -> None:
 
 
 def load_plan(path: str, deps: Dependencies, *, probe: bool) -> DeploymentPlan:
-    """Refused where the world is not what the plan was made for."""
+    """Refused if the observed state differs from that of the plan."""
     try:
         text = Path(path).read_bytes()
     except OSError as reason:

@@ -8,10 +8,10 @@ from lmi_deploy.errors import Interrupted, UsageRefused
 
 
 def confirm(prompt: str, *, yes: bool, free: bool = False, kept: str = "nothing was changed") -> None:
-    """Ask on a terminal; where there is none, the answer must have been given.
+    """Ask on a terminal; without one, the answer must be given by an option.
 
-    Enter alone agrees only to what is `free`: what is billed or taken away wants a word. `kept` is what a refusal
-    leaves as it was.
+    Enter alone accepts only what is `free`: costs and deletions need an explicit yes. `kept` is what a refusal leaves
+    unchanged.
     """
     if yes:
         return
@@ -25,7 +25,7 @@ def confirm(prompt: str, *, yes: bool, free: bool = False, kept: str = "nothing 
         reply = sys.stdin.readline()
     except KeyboardInterrupt as end:
         reply, ended = "", end
-    if not reply:  # Ctrl-D or Ctrl-C: the cursor still stands behind the question
+    if not reply:  # Ctrl-D or Ctrl-C: the cursor is still on the line of the question
         sys.stderr.write("\n")
     word = reply.strip().lower()
     if word not in ("y", "yes") and not (free and reply and not word):

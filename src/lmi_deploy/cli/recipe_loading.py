@@ -36,9 +36,9 @@ def _unread(path: Path) -> str:
 
 
 def read(origin: str) -> bytes:
-    """The file's bytes, no more than one past what a recipe may have; `-` is standard input.
+    """The file's bytes, at most one more than the size limit of a recipe; `-` is standard input.
 
-    UsageRefused where it cannot be read: for whoever gets the exit code a recipe that is not there is a bad one.
+    UsageRefused if it cannot be read: a missing recipe has the exit code of a bad one.
     """
     try:
         if origin == "-":

@@ -12,17 +12,19 @@ _OWN_ENDING: Final = frozenset({"serve", "emulator"})
 """Commands that pass signals on to the server that they wait for."""
 _DEFAULTS: Final = (signal.SIG_DFL, signal.default_int_handler)
 _CHECK: Final = 1.0
-"""Seconds after which it is looked whether the command really is ending."""
+"""Seconds after which to check whether the command is really exiting."""
 
 
 class Signalled(KeyboardInterrupt):
-    """Not KeyboardInterrupt itself: where one of those passed through an `exec` (each dataclass is made by one), Python
-    ends by SIGINT, whatever its exit code was to be (CPython's run_eval_code_obj and Py_RunMain)."""
+    """Not KeyboardInterrupt itself: if one passes through an `exec` (which creates each dataclass), Python exits by
+    SIGINT, whatever exit code was set (CPython's run_eval_code_obj and Py_RunMain).
+    """
 
 
 class _Ending:
-    """The first signal raises Signalled in the main thread. What releases the lock and says what stands is then
-    disturbed by no second SIGTERM or SIGHUP (a CI system sends several), only by Ctrl-C."""
+    """The first signal raises Signalled in the main thread. A second SIGTERM or SIGHUP (a CI system sends several)
+    then does not interrupt the clean-up that releases the lock and prints the state; only Ctrl-C does.
+    """
 
     def __init__(self) -> None:
         self._raised: weakref.ref[Signalled] | None = None
@@ -32,13 +34,13 @@ class _Ending:
             self._end()
 
     def check(self, number: int, frame: Any) -> None:
-        """Python drops what is raised while it calls a finalizer or a callback of the garbage collector."""
+        """Python drops exceptions raised in a finalizer or a callback of the garbage collector."""
         if self._is_swallowed:
             self._end()
 
     @property
     def _is_swallowed(self) -> bool:
-        """What is on its way up, or is being handled, is referred to by whoever does it."""
+        """An exception that is being raised or handled still has a reference; a dropped one has none."""
         return self._raised is not None and self._raised() is None
 
     def _end(self) -> None:
@@ -49,7 +51,7 @@ class _Ending:
 
 
 def end_as_ctrl_c(argv: Sequence[str]) -> None:
-    """A signal that whoever started us had ignored (nohup) stays so."""
+    """A signal that the parent process ignores (nohup) stays ignored."""
     if {*argv[:1]} & _OWN_ENDING:
         return
     suffix, notify = _Ending(), sys.unraisablehook
@@ -66,7 +68,9 @@ def end_as_ctrl_c(argv: Sequence[str]) -> None:
 
 
 def ignore_at_exit() -> None:
-    """The exit code is known. Python's own end would give the signals their default back, and it with them."""
+    """The exit code is decided. Python's own exit would restore the default handlers, and a signal could still change
+    it.
+    """
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""stdout and stderr whose reader may go away: `lmi up | true`, a terminal that is closed."""
+"""stdout and stderr whose reader may disappear: `lmi up | true`, a closed terminal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _CLOSED_ERRORS: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.ENXIO})
-"""What a pipe, a socket or a terminal says without a reader."""
+"""The errors of a pipe, a socket or a terminal without a reader."""
 
 
 class Output(io.FileIO):
-    """A stream of this process. Without a reader, a command that changes nothing ends (BrokenPipeError), and what
-    another one writes is discarded: it goes on to its end."""
+    """A stream of this process. Without a reader, a command that changes nothing stops (BrokenPipeError), and the
+    output of any other is discarded: it continues to its end.
+    """
 
     discards = False
 
@@ -36,7 +37,7 @@ class Output(io.FileIO):
 
 
 def discard_when_closed() -> None:
-    """From now on nothing that is written can fail for want of a reader."""
+    """From now on no write can fail because of a missing reader."""
     Output.discards = True
 
 

@@ -27,7 +27,7 @@ def open_cloud(
     notify: Notify = ignore,
     guard: LeaseGuard | None = None,
 ) -> Cloud:
-    """Who we are and what we act with; AccessError where the credentials are absent or refused."""
+    """The caller and the services; AccessError if the credentials are absent or refused."""
     from lmi_deploy.aws.account import AwsAccount
     from lmi_deploy.aws.autoscaling import AwsAutoscaling
     from lmi_deploy.aws.client import AwsConnection
@@ -70,7 +70,7 @@ def open_bucket_services(
     notify: Notify = ignore,
     guard: LeaseGuard | None = None,
 ) -> BucketServices | None:
-    """None: there is no bucket of that name. AccessError: it is somebody else's, or in another region."""
+    """None: there is no bucket of this name. AccessError: it belongs to another account, or is in another region."""
     from lmi_deploy.aws.s3 import BucketLocation
     from lmi_deploy.aws.s3.journal import BucketRecords
     from lmi_deploy.aws.s3.lease import LASTS, LeaseSettings

@@ -29,7 +29,9 @@ HOST = "127.0.0.1"
 
 
 def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) -> Dependencies:
-    """Everything a command may need; nothing is opened before it is used. `notify` is for what no event can say."""
+    """Everything a command may need; nothing is opened before it is used. `notify` is for messages that no event can
+    carry.
+    """
     from lmi_deploy.aws.lease_guard import LeaseGuard
     from lmi_deploy.composition.targets import CloudFactory, journals, locks, sagemaker
     from lmi_deploy.composition.weights import open_weights
@@ -68,7 +70,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
 
 
 def run_emulator(flags: list[str]) -> int:
-    """Start the emulator with this terminal, and wait for its end; UsageRefused where its extra is not installed."""
+    """Start the emulator with this terminal, and wait for its end; UsageRefused if its extra is not installed."""
     from importlib.util import find_spec
 
     from lmi_deploy.errors import EXTRAS, NotInstalled
@@ -78,7 +80,8 @@ def run_emulator(flags: list[str]) -> int:
     for package, extra in EXTRAS.items():
         if extra in ("emulator", "local") and find_spec(package) is None:
             raise NotInstalled(package, extra="emulator")
-    # The last of a flag counts: without one of the user's, it ends with this process, however that ends.
+    # The last occurrence of a flag counts: unless the user sets it, the emulator exits with this process, however
+    # that exits.
     argv = [sys.executable, "-m", "lmi_deploy.emulator", "--parent-pid", str(os.getpid()), *flags]
     return LocalProcesses(SystemClock()).foreground(argv, environment=os.environ)
 
@@ -97,17 +100,19 @@ def known_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """What is remembered of deployments: LMI_STATE_HOME, else the XDG state folder."""
+    """The folder of deployment records: LMI_STATE_HOME, else the XDG state folder."""
     return _home(environ, "LMI_STATE_HOME", "XDG_STATE_HOME", ".local/state")
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """What can be made again: LMI_CACHE_HOME, else the XDG cache folder."""
+    """The folder of files that can be created again: LMI_CACHE_HOME, else the XDG cache folder."""
     return _home(environ, "LMI_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
 
 
 def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a model server inherits: nothing that is or may be a secret, and no way to the Hub (weights are here)."""
+    """The variables that a model server inherits: none that is or may be a secret, and no access to the Hub (weights
+    are local).
+    """
     kept = {
         key: value
         for key, value in environ.items()
@@ -133,7 +138,7 @@ def _state(environ: Mapping[str, str]) -> StateDir:
 
 
 def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
-    """The runtimes by name. What an installation or a container engine is needed for is asked of it when needed."""
+    """The runtimes by name. An installation or a container CLI is looked up when it is needed."""
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.container.engine_cli import find_engine
@@ -206,9 +211,9 @@ def _hubs(environ: Mapping[str, str], notify: Notify) -> Callable[[str], Hub]:
 def port_of(
     name: str, state: State, observe: Callable[[Path], ObservedServer], free: Callable[[frozenset[int]], int]
 ) -> int:
-    """The port that the deployment has already, else one that is free and that no other was promised."""
+    """The existing port of the deployment, else one that is free and not reserved by another."""
     record = state.read(name)
-    # A record may be lost; what it said is seen still.
+    # A record may be lost; the servers that it listed are still found.
     observed = () if record else (observe(home) for home in state.servers(name))
     own = reserved_port(record) or next((s.port for s in observed if s.phase == "ready" and s.port), None)
     if own is not None:

@@ -11,7 +11,7 @@ from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore
 
 _ANY_REGION = "us-east-1"
-"""Asked where a bucket is, when nothing names a region: S3 tells it whichever one is asked."""
+"""The region in which a bucket is looked up if none is named: S3 returns a bucket's region from any region."""
 
 
 def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str], *, notify: Notify = ignore) -> Hub:

@@ -1,4 +1,4 @@
-"""The part of the composition root that asks SageMaker's SDK, where it is installed."""
+"""The part of the composition root that uses SageMaker's SDK, if it is installed."""
 
 from __future__ import annotations
 

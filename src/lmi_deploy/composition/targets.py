@@ -1,4 +1,4 @@
-"""The part of the composition root that opens the places where deployments run, with their records and locks."""
+"""The part of the composition root that opens the targets, with their records and locks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CloudFactory:
         return self._clouds[region]
 
     def depot(self, cloud: Cloud, bucket: str) -> BucketServices | None:
-        """A bucket that is not there may be there later: only those that are, are kept."""
+        """A missing bucket may be created later: only existing ones are cached."""
         from lmi_deploy.composition.aws import open_bucket_services
 
         key = (cloud.caller.region, bucket)
@@ -72,7 +72,7 @@ def sagemaker(clouds: CloudFactory, remembered: Path) -> SageMakerTarget:
 
 
 def journals(state: StateDir, target: SageMakerTarget) -> Callable[[DeploymentRef], Journal]:
-    """Where a deployment's record is written: beside what it is made of."""
+    """Where a deployment's record is written: next to its resources."""
     from lmi_deploy.state.state_dir import FileJournal
 
     places: Mapping[str, Callable[[DeploymentRef], Journal]] = {

@@ -14,7 +14,7 @@ from lmi_deploy.ports.weights import Weights
 
 
 def open_order(order: JobRequest, environ: Mapping[str, str] = os.environ) -> tuple[Weights, Source]:
-    """AccessError where the bucket is not the account's that ordered, or the secret may not be read."""
+    """AccessError if the bucket does not belong to the requesting account, or the secret may not be read."""
     from lmi_deploy.aws.secrets import read_secret
     from lmi_deploy.aws.session import aws_session
     from lmi_deploy.composition.weights import open_weights
@@ -32,7 +32,7 @@ def open_order(order: JobRequest, environ: Mapping[str, str] = os.environ) -> tu
 
 
 def job_files() -> Mapping[str, bytes]:
-    """What a job needs of us, by file name: the program that starts it, and our packages as wheels."""
+    """The files that a job needs from lmi, by name: the program that starts it, and our packages as wheels."""
     from lmi_deploy.targets.sagemaker.transfer_job import bootstrap
     from lmi_deploy.targets.sagemaker.transfer_job.wheels import wheelhouse
 

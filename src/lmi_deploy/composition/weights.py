@@ -1,4 +1,4 @@
-"""The part of the composition root that opens a bucket: who we are, which bucket, is it ours, how much memory."""
+"""The part of the composition root that opens a bucket: the caller, the bucket, its owner, the memory limit."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from lmi_deploy.aws.session import SessionFactory
 
 REQUESTS = "LMI_AWS_REQUESTS"
-"""Names a file that takes one line for every request to AWS, tries included: the service and the operation."""
+"""Names a file that gets one line for every request to AWS, including retries: the service and the operation."""
 TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
 _AWS = ".amazonaws.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketContext:
-    """What a bucket is opened with: credentials and region in the session, who we are in the account."""
+    """The context in which a bucket is opened: credentials and region in the session, and the account of the caller."""
 
     session: SessionFactory
     account: Account
@@ -52,7 +52,9 @@ def open_weights(
     *,
     notify: Notify = ignore,
 ) -> Weights:
-    """Looks who we are and whose the bucket is before a byte moves; NotFound where there is none and none is wished."""
+    """Check the caller and the bucket's owner before any transfer; NotFound if there is no bucket and none may be
+    created.
+    """
     from lmi_deploy.aws.account import AwsAccount
     from lmi_deploy.aws.client import AwsConnection
     from lmi_deploy.aws.resource_tags import AwsResourceTags
@@ -83,7 +85,7 @@ def open_bucket(
     *,
     memory_mb: int | None,
 ) -> tuple[ObjectStore, Weights]:
-    """One that is there and ours: its objects, and the models in it."""
+    """Our existing bucket: its objects, and the models in it."""
     from lmi_deploy.aws.s3 import S3Settings, S3Store
     from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
     from lmi_deploy.aws.s3.uploaders.obstore import Obstore
@@ -117,7 +119,7 @@ def open_bucket(
         advise=lambda: bucket_context.account.upload_rule_advice(place.bucket),
         carriers={
             "s5cmd": S5cmd(bucket_context.session, target, bucket_context.environ),
-            # Its own idea of AWS's addresses knows no FIPS and no dual stack: it is told ours.
+            # obstore's own AWS addresses support neither FIPS nor dual stack: ours are passed to it.
             "obstore": Obstore(
                 bucket_context.session, replace(target, endpoint=store.where), bucket_context.environ
             ),
@@ -139,7 +141,7 @@ def session_at(region: str, environ: Mapping[str, str], *, profile: str = "") ->
 
 @cache
 def _session(region: str, profile: str, requests: str, chain: tuple[tuple[str, str], ...]) -> SessionFactory:
-    """`chain` is what boto3 reads by itself: with other credentials in it, the session is another one."""
+    """`chain` is what boto3 reads by itself: other credentials in it need another session."""
     from lmi_deploy.aws.session import SharedSession, aws_session
 
     def note(service: str, operation: str) -> None:

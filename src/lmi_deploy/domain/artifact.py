@@ -1,4 +1,4 @@
-"""What ships beside the weights: a few small files with one slot, the place of the weights."""
+"""The files that are deployed beside the weights: a few small files with one slot, the location of the weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lmi_deploy.domain.java_properties import escape_value
 
 SLOT = "{{weights}}"
-"""Stands in serving.properties where the target writes the location of the weights."""
+"""The placeholder in serving.properties that the target replaces by the location of the weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class ArtifactFile:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """`files` are sorted by path and hold the unfilled slot; the digest is over them."""
+    """`files` are sorted by path and contain the unfilled slot; the digest is over them."""
 
     files: tuple[ArtifactFile, ...]
 

@@ -1,4 +1,4 @@
-"""The bucket that `lmi` makes where the recipe names none, and what it advises for any bucket."""
+"""The bucket that `lmi` creates if the recipe names none, and its advice for any bucket."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ RULE_ID = "lmi-incomplete-uploads"
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _DEFAULT = re.compile(rf"lmi-(\d{{12}})-[a-z0-9-]+{REGIONAL_SUFFIX}")
 _WEIGHTS = "weights/"
-"""All that is sent in parts lies under it."""
+"""All multipart uploads are under it."""
 
 
 def default_bucket(account: str, region: str) -> str:
-    """In the account's own namespace of the region: nobody else can have made a bucket of that name."""
+    """In the account's own namespace of the region: no other account can have created a bucket of that name."""
     return f"lmi-{account}-{region}{REGIONAL_SUFFIX}"
 
 
 def account_of(bucket: str) -> str:
-    """Whose default bucket it is; empty where the name is somebody's own choice."""
+    """The account of a default bucket; empty for a custom name."""
     found = _DEFAULT.fullmatch(bucket)
     return found[1] if found else ""
 
 
 def bucket_name_error(bucket: str) -> str:
-    """Why S3 can have no bucket of that name; empty where it may."""
+    """Why S3 does not allow this bucket name; empty if it does."""
     if "/" in bucket or ":" in bucket:
         return "is an address, and a bucket's name is wanted"
     if not _NAME.fullmatch(bucket) or ".." in bucket:
@@ -55,7 +55,7 @@ def tls_only_policy(bucket: str, partition: str) -> str:
 
 
 def with_upload_rule(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lifecycle rules with one that ends uploads nobody completes; the same ones where such a rule is there."""
+    """The lifecycle rules plus one that aborts incomplete uploads; unchanged if such a rule exists."""
     if any(_ends_uploads(rule) for rule in rules):
         return rules
     own = {
@@ -68,9 +68,10 @@ def with_upload_rule(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def upload_rule_advice(bucket: str, owner: str, rules: list[dict[str, Any]]) -> str:
-    """What to run so that parts of dead uploads are not paid for; empty where a rule sees to it already.
+    """The command that makes S3 abort incomplete uploads, so that they do not cost; empty if a rule already does.
 
-    The rules that are there are repeated: S3 replaces them all at once."""
+    The command repeats the existing rules: S3 replaces them all at once.
+    """
     required = with_upload_rule(rules)
     if required == rules:
         return ""

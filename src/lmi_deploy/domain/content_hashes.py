@@ -15,7 +15,7 @@ class Digest(Protocol):
 
 
 def start_digest(kind: OidKind, size: int) -> Digest:
-    """A digest to be fed the whole content, whose hex is the oid. Git's begins with the kind and the size."""
+    """A digest to be fed the whole content, whose hex is the oid. Git's starts with the kind and the size."""
     if kind == "sha256":
         return hashlib.sha256()
     digest = hashlib.sha1(usedforsecurity=False)

@@ -1,7 +1,7 @@
-"""CRC32 as S3 writes it (base64, big-endian), and the CRC32 of two texts joined, from theirs alone.
+"""CRC32 as S3 writes it (base64, big-endian), and the CRC32 of two joined texts, computed from theirs alone.
 
-Computed by zlib-ng, which has the processor's own instructions do it: an eighth of the time of most builds of zlib, and
-every byte of a model passes here. Where there is no wheel of it zlib gives the same number.
+Computed by zlib-ng with the processor's own instructions: an eighth of the time of most builds of zlib, and every
+byte of a model is hashed here. Where there is no wheel of it zlib returns the same number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def crc32_text(value: int) -> str:
 
 
 def crc32_number(text: str) -> int:
-    """What `crc32_text` wrote; ValueError where it is no CRC32."""
+    """Parse the output of `crc32_text`; ValueError if it is not a CRC32."""
     raw = base64.b64decode(text, validate=True)
     if len(raw) != 4:
         raise ValueError(f"{text}: not a CRC32")

@@ -1,4 +1,4 @@
-"""Sums of money in the one form that everything tells them in."""
+"""Amounts of money, formatted the same way in all output."""
 
 from __future__ import annotations
 

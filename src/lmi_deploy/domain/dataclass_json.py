@@ -29,8 +29,9 @@ def dump(value: Any) -> Any:
 
 
 def load(kind: type[T], value: Any) -> T:
-    """The `kind` that `dump` wrote; ValueError where the value is of another form, with the place of it and what is
-    wrong there in plain words. Unknown keys are passed over."""
+    """The `kind` that `dump` wrote; ValueError if the value has another form, with its position and the error in
+    plain words. Unknown keys are skipped.
+    """
     return cast(T, _load(kind, value, ""))
 
 
@@ -99,7 +100,7 @@ def _load_bytes(value: Any, at: str) -> bytes:
 
 
 def _expect(kind: Any, value: Any, at: str) -> Any:
-    # JSON does not tell 1 from 1.0, and Python's bool is an int.
+    # JSON does not distinguish 1 from 1.0, and Python's bool is an int.
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:

@@ -1,6 +1,6 @@
-"""Environment variables as they are recorded and shown: by a digest, so that a change is seen and no value.
+"""Environment variables as recorded and shown: by a digest, so that a change is visible and the value is not.
 
-`printf %s VALUE | sha256sum` begins with the same ten digits.
+`printf %s VALUE | sha256sum` starts with the same ten digits.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def value_digest(value: str) -> str:
 
 
 def environment_summary(environment: Pairs) -> dict[str, str]:
-    """The part of a generation's summary that says which variables its container has."""
+    """The part of a generation's summary about the variables of its container."""
     return {f"{PREFIX}{name}": value_digest(value) for name, value in environment}
 
 
 def without_values(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A summary as it is recorded today: older records hold the values themselves."""
+    """A summary as it is recorded today: older records contain the values themselves."""
     return {
         key: value_digest(str(value))
         if key.startswith(PREFIX) and not _DIGEST.fullmatch(str(value))

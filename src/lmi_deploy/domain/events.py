@@ -1,4 +1,4 @@
-"""What happens while things are done: the only thing `ui` reads."""
+"""Events during a command: the only input of `ui`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Unit = Literal["bytes", "files", "packages", "seconds", "tokens"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """An action begins. `key` is its name in the plan, `title` the same for people."""
+    """An action starts. `key` is its name in the plan, `title` the name for people."""
 
     key: str
     title: str
@@ -18,7 +18,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the running action is; `total` is None where nobody knows."""
+    """The progress of the running action; `total` is None if unknown."""
 
     key: str
     done: float
@@ -29,7 +29,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of somebody else's log: the installer's, the worker's."""
+    """One log line of another program, such as the installer or the worker."""
 
     key: str
     text: str
@@ -52,7 +52,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The proof: a real inference was answered."""
+    """The probe succeeded: a real inference request was answered."""
 
     prompt: str
     answer: str

@@ -1,4 +1,4 @@
-"""What was seen before anything is decided: reads only, as values."""
+"""The facts collected before any decision: values from read-only requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OidKind = Literal["sha256", "git-sha1"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One file of a model: where, how big, and the hash by which its source vouches for it."""
+    """One file of a model: its path, its size, and the hash stated by its source."""
 
     path: str
     size: int
@@ -40,7 +40,7 @@ TensorHeader = tuple[str, str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensors:
-    """What the safetensors headers say: parameters by dtype, without reading a weight."""
+    """The content of the safetensors headers: parameters by dtype, without reading a weight."""
 
     parameters: dict[str, int] = field(default_factory=dict)
     headers: dict[str, tuple[TensorHeader, ...]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableRuntimes:
-    """Target local: the runtimes of this machine that can be used, best first; for the others, why not."""
+    """Target local: the usable runtimes of this machine, best first; for the others, why not."""
 
     names: tuple[str, ...]
     lacking: Mapping[str, str] = field(default_factory=dict)
@@ -66,8 +66,9 @@ class AvailableRuntimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudFacts:
-    """Target sagemaker: who asks, and where. `bucket` is the default one of account and region, whether or not it is
-    there already."""
+    """Target sagemaker: the caller and the region. `bucket` is the default one of account and region, whether or not
+    it exists.
+    """
 
     account: str
     partition: str
@@ -76,7 +77,7 @@ class CloudFacts:
     """ARN of the caller."""
     bucket: str
     hub: str = ""
-    """The address of this machine's Hub, where a job is to fetch from it and it is not the public one."""
+    """The address of this machine's Hub, for jobs, if it is not the public one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +86,15 @@ class Facts:
 
     listing: ModelListing
     config: dict[str, Any]
-    """The model's config.json; empty where it has none."""
+    """The model's config.json; empty if it has none."""
     tensors: Tensors | None
     shards: tuple[str, ...] = ()
-    """The files that model.safetensors.index.json names; empty where there is no index."""
+    """The files in model.safetensors.index.json; empty without an index."""
     model_py: bytes | None = None
     requirements: bytes | None = None
     machine: Machine | None = None
     port: int | None = None
-    """Target local: the port this deployment has already, else one that is free."""
+    """Target local: the existing port of this deployment, else a free one."""
     runtimes: AvailableRuntimes = field(default_factory=lambda: AvailableRuntimes(names=("embedded",)))
     cloud: CloudFacts | None = None
     """Target sagemaker."""

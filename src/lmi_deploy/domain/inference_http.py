@@ -1,4 +1,4 @@
-"""A question to a deployment and its answer, in the tool's own words; an engine's codec knows the wire form."""
+"""An inference request and its response, independent of the engine; an engine's codec knows the wire form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceRequest:
-    """A prompt (or several), a chat when `system` is set or `chat` asks for one, or a whole body as it is."""
+    """A prompt (or several), a chat if `system` or `chat` is set, or a raw body."""
 
     prompt: str = ""
     system: str = ""
@@ -21,17 +21,17 @@ class InferenceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What goes to the invocation path."""
+    """The request that is sent to the invocation path."""
 
     body: bytes
     headers: tuple[tuple[str, str], ...]
     stream: bool = False
-    """Whether the answer is wanted in pieces: SageMaker has a call of its own for that."""
+    """Whether the response is requested in pieces: SageMaker has a separate operation for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHead:
-    """The first thing that comes back."""
+    """The first part of a response."""
 
     status: int
     reason: str
@@ -43,7 +43,7 @@ class ResponseHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A decoded part of an answer: text to show, tokens that it stands for, and how generation ended."""
+    """A decoded part of a response: text to show, its number of tokens, and why generation stopped."""
 
     text: str = ""
     tokens: int = 0

@@ -1,6 +1,6 @@
 """Java properties, as `java.util.Properties` reads and stores them (ISO-8859-1 with unicode escapes).
 
-Source of the grammar: the Javadoc of java.util.Properties (Java 17), and what the real server was seen to do.
+Source of the grammar: the Javadoc of java.util.Properties (Java 17), and the observed behaviour of the real server.
 """
 
 from __future__ import annotations

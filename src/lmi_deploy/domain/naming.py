@@ -33,7 +33,7 @@ def digest(value: Any) -> str:
 
 
 def short(hex_digest: str, length: int = 10) -> str:
-    """The part of a digest that goes into a name."""
+    """The part of a digest that is used in a name."""
     return hex_digest[:length]
 
 
@@ -47,7 +47,7 @@ def name_error(name: str) -> str:
 
 
 def prefix_error(prefix: str, name: str) -> str:
-    """Why `prefix` cannot stand for names such as `name`, or an empty string."""
+    """Why `prefix` does not fit names such as `name`, or an empty string."""
     if not NAME.fullmatch(prefix.removesuffix("-")):
         return "use lower case letters, digits and single dashes between them, such as team-a-"
     if not name.startswith(prefix):

@@ -1,4 +1,4 @@
-"""What was seen of a deployment and of its surroundings, before anything is decided."""
+"""The observed state of a deployment and of its surroundings, before any decision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lmi_deploy.domain.weights import IntegrityIssue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedServer:
-    """A model server as it was found: `phase` is its own word, `gone` when no process answers."""
+    """The observed state of a model server: `phase` is its own status, `gone` if no process responds."""
 
     server: str
     phase: Literal["starting", "loading", "ready", "failed", "draining", "gone"]
@@ -35,12 +35,12 @@ class ObservedServer:
     message: str = ""
     runtime: str = "embedded"
     counted: bool = True
-    """Whether the server tells how many requests it served."""
+    """Whether the server reports how many requests it served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalInventory:
-    """What this machine has already, so that it need not be made again."""
+    """What this machine already has, so that it need not be created again."""
 
     engine: bool
     environment: bool
@@ -49,7 +49,7 @@ class LocalInventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalObserved:
-    """A deployment as it is now. `serving` names the server that answers at the deployment's address."""
+    """A deployment as it is now. `serving` names the server at the deployment's address."""
 
     ref: DeploymentRef
     exists: bool
@@ -62,7 +62,7 @@ class LocalObserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Of one instance hour, on demand. `source` says who told it and when."""
+    """Of one instance hour, on demand. `source` gives origin and date."""
 
     hourly: float
     currency: str
@@ -71,19 +71,19 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudInventory:
-    """What the account and the region have around a deployment on SageMaker."""
+    """The state of the account and the region around a deployment on SageMaker."""
 
     bucket: bool
     weights: bool
     """Whether the manifest of the chosen files is in the bucket, and the bucket lists each of them."""
     weights_flaws: tuple[IntegrityIssue, ...] = ()
-    """Where the manifest is there, and its files are not as it says."""
+    """If the manifest exists and its files differ from it."""
     prices: Mapping[str, Price] = field(default_factory=dict)
-    """By instance type; absent where nobody could tell."""
+    """By instance type; absent if unknown."""
     job_price: Price | None = None
-    """Of an instance of the transfer job; None where nobody could tell, or there is none."""
+    """Of an instance of the transfer job; None if unknown, or without a job."""
     priced: bool = True
-    """Whether prices were asked for; a plan that changes nothing may do without."""
+    """Whether prices were requested; a plan that changes nothing may do without."""
     avoid: tuple[str, ...] = ()
     """Instance types that could not be had just now."""
 
@@ -96,40 +96,40 @@ class CloudObserved:
     record: Record | None
     endpoint: ObservedEndpoint | None
     config: ObservedEndpointConfig | None = None
-    """Of the endpoint; None where it was not looked at (`missing` says whether it is gone)."""
+    """Of the endpoint; None if it was not described (`missing` says whether it is deleted)."""
     resources: tuple[Resource, ...] = ()
     misnamed: tuple[Resource, ...] = ()
-    """What carries its tag and not the form of its names: somebody else's, which is left alone."""
+    """Resources with its tag but not its form of names: they are foreign and stay untouched."""
     not_owned_reason: str = ""
-    """Why the endpoint of this name is not ours to touch; empty where it is, or where there is none."""
+    """Why the endpoint of this name is not owned by lmi; empty if it is, or does not exist."""
     ownership: str = ""
-    """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
+    """Why an endpoint without our tag belongs to this deployment nevertheless; empty if nothing says so."""
     missing: tuple[tuple[ResourceKind, str], ...] = ()
-    """Config and models of the endpoint that do not exist any more: SageMaker deletes them under a live endpoint."""
+    """Config and models of the endpoint that no longer exist: SageMaker deletes them under a live endpoint."""
     jobs: tuple[ObservedJob, ...] = ()
-    """Transfer jobs of the deployment that have machines, and those that nobody may ask for."""
+    """Transfer jobs of the deployment that have machines, and those whose status may not be read."""
     expires: str = ""
-    """When `lmi gc` may delete the endpoint, by its tag; ISO 8601, empty where it may live on."""
+    """When `lmi gc` may delete the endpoint, by its tag; ISO 8601, empty without expiry."""
     expired: bool = False
     """Whether that was before now."""
     artifacts: tuple[str, ...] = ()
     incomplete_artifacts: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""
     stored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Of each artifact, the files that are there, and their sizes."""
+    """Of each artifact, the existing files, and their sizes."""
     weights_missing_reason: str = ""
-    """What its weights lack in the bucket, in words; looked at for `status` alone."""
+    """Which weights are missing in the bucket, in words; checked only for `status`."""
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""
     other_locations: tuple[DeploymentRef, ...] = ()
-    """Where nothing was found: other accounts and regions in which this machine brought up one of that name."""
+    """If nothing was found: other accounts and regions in which this machine deployed the same name."""
     bucket: bool = True
-    """Whether the bucket is there, which holds the record and the lock."""
+    """Whether the bucket of record and lock exists."""
 
     @property
     def exists(self) -> bool:
-        """Whether anything of ours was found. A log group alone is history, and no deployment."""
+        """Whether any of our resources was found. A log group alone is history, not a deployment."""
         is_owned = self.endpoint is not None and not self.not_owned_reason
         return bool(
             is_owned
@@ -142,7 +142,7 @@ class CloudObserved:
 
     @property
     def serving(self) -> str | None:
-        """The endpoint config that answers now."""
+        """The current endpoint config."""
         if self.endpoint is None or self.not_owned_reason or self.endpoint.status not in SERVING:
             return None
         return self.endpoint.config

@@ -1,4 +1,4 @@
-"""What a principal may do: as one right to be asked about, and as a grant that a policy makes."""
+"""What a principal may do: as one permission to check, and as a grant in a policy."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Permission:
     action: str
     resource: str
     context: tuple[tuple[str, str], ...] = ()
-    """What holds when it is used: condition keys and values."""
+    """The conditions of its use: condition keys and values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyStatement:
-    """One statement of a policy, with the reason for it in words. Several conditions all have to hold."""
+    """One statement of a policy, with its reason in words. All its conditions must be true."""
 
     sid: str
     actions: tuple[str, ...]
@@ -30,7 +30,7 @@ class PolicyStatement:
 
     @property
     def rights(self) -> tuple[Permission, ...]:
-        """Each action on each resource. A wildcard that stands for digits of a digest becomes such digits."""
+        """Each action on each resource. A wildcard in place of a digest's digits is replaced by such digits."""
         existing = tuple((key, values[0]) for _, key, values in self.conditions)
         return tuple(
             Permission(action=action, resource=resource.replace("?", "0"), context=existing)

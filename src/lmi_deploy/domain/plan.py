@@ -1,4 +1,4 @@
-"""What would be done, as data: every action concrete, none waiting for another's output."""
+"""The plan as data: every action concrete, none waiting for another's output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PutArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartServer:
-    """A model server for one generation: at the address itself, or beside the server that holds it."""
+    """A model server for one generation: at the address itself, or beside the current server at that address."""
 
     server: str
     artifact: str
@@ -80,7 +80,7 @@ class TakeAddress:
     port: int
     previous: str
     loads_again: bool = False
-    """No listening socket can be handed over: `previous` ends, then `server` starts once more, at the address."""
+    """No listening socket can be handed over: `previous` stops, then `server` starts again, at the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +120,13 @@ CLEANUP_ACTIONS = (StopServer, RemoveArtifact, RemoveDeployment)
 
 
 def key(action: Action) -> str:
-    """An action's name in events: its kind and what it acts on, unique within a plan."""
+    """An action's name in events: its kind and its object, unique within a plan."""
     subject = next(iter(dataclasses.asdict(action).values()))
     return f"{type(action).__name__}:{subject}"
 
 
 def title(action: Action) -> str:  # noqa: C901 (one line an action; the cloud's are matched to the end)
-    """An action in a few words, as a person would say it."""
+    """An action in a few words, for people."""
     match action:
         case InstallEngine(version=version):
             return f"install DJL's Python engine {version}"
@@ -158,7 +158,7 @@ def title(action: Action) -> str:  # noqa: C901 (one line an action; the cloud's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One field that differs from what is live; empty text stands for absent."""
+    """One field that differs from the live one; empty text means absent."""
 
     field: str
     before: str

@@ -1,7 +1,7 @@
-"""What the user wrote, checked and typed. It may say `auto` or leave things out; a Spec may not.
+"""What the user wrote, checked and typed. It may contain `auto` or leave keys out; a Spec may not.
 
-The declaration with the words for people (errors, JSON Schema, reference page) is `decide/declaration`; a test
-holds the two to the same fields.
+The declaration with the texts for people (errors, JSON Schema, reference page) is in `recipe/model/declaration.py`; a
+test checks that both have the same fields.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds; None where the recipe is silent."""
+    """Seconds; None if the recipe sets none."""
 
     model_download: int | None = None
     container_startup: int | None = None
@@ -84,7 +84,9 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """At most one of `builtin` (a module of djl_python), `template` (one of ours) and `file` (the user's model.py)."""
+    """At most one of `builtin` (a module of djl_python), `template` (from lmi's `templates/`) and `file` (the user's
+    model.py).
+    """
 
     builtin: str | None = None
     template: str | None = None
@@ -130,7 +132,7 @@ class Asynchronous:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The one request that proves the deployment; `expect` is text that the answer must hold."""
+    """The probe of the deployment; `expect` is text that the response must contain."""
 
     prompt: str | None = None
     body: str | None = None
@@ -172,7 +174,9 @@ class Recipe:
 
     @property
     def arguments(self) -> str:
-        """What names this recipe in another command, quoted for a shell: its path, its overlay, its overrides."""
+        """The arguments that name this recipe in another command, quoted for a shell: its path, its overlay, its
+        overrides.
+        """
         words = [self.origin or "RECIPE"]
         words += ["--overlay", self.overlay] if self.overlay else []
         for override in self.overrides:

@@ -1,4 +1,4 @@
-"""The history of a deployment. The world, observed, outranks it."""
+"""The history of a deployment. If it differs from the observed state, the observed state counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DeploymentRef:
     name: str
     target: TargetName
     region: str = ""
-    """SageMaker: empty where AWS's own chain says it."""
+    """SageMaker: empty for the default of AWS's own chain."""
     bucket: str = ""
     """SageMaker: empty for the account's default, or the one that the endpoint's tags name."""
     account: str = ""
@@ -28,7 +28,7 @@ class DeploymentRef:
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
+        """Its location, in words."""
         if self.target == "local":
             return "this machine"
         account = f"account {self.account}" if self.account else ""
@@ -37,7 +37,7 @@ class DeploymentRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One spec that was brought up: what rollback and status need of it.
+    """One deployed spec: the fields that rollback and status need.
 
     On SageMaker `server` is the endpoint config, `runtime` is "sagemaker", `host` the region and `port` 0.
     """
@@ -53,14 +53,14 @@ class Generation:
     since: str
     """ISO 8601, UTC."""
     took: int = 0
-    """Seconds from the wish for it to its service; 0 where nobody measured."""
+    """Seconds from the request to its service; 0 if not measured."""
     instance: str = ""
     """SageMaker: the type that it runs on, of those that the recipe allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """An action that was begun; `outcome` is None until it is known how it ended."""
+    """A started action; `outcome` is None until its end is known."""
 
     action: str
     names: dict[str, Any]
@@ -73,24 +73,24 @@ class Record:
     generations: tuple[Generation, ...] = ()
     intents: tuple[Intent, ...] = ()
     coming: Generation | None = None
-    """What an `up` that has not ended is bringing."""
+    """The generation of an `up` that has not finished."""
 
     @property
     def current(self) -> Generation | None:
         return self.generations[-1] if self.generations else None
 
     def silent(self, server: str) -> bool:
-        """Local: whether it was asked for an answer, and gave none."""
+        """Local: whether a probe was sent to it without a response."""
         requests = (i for i in self.intents if i.action == "ProbeServer" and i.names.get("server") == server)
         return any(intent.outcome is None for intent in requests)
 
     def sent(self, server: str) -> bool:
-        """SageMaker: whether the endpoint was told to serve this config, and nothing was settled since."""
+        """SageMaker: whether the endpoint was switched to this config, and no generation was settled since."""
         return any(i.action in _SENDING and i.names.get("config") == server for i in self.intents)
 
 
 def reserved_port(record: Record | None) -> int | None:
-    """The port of the current generation, else of the server that an unfinished `up` began with."""
+    """The port of the current generation, else of the server that an unfinished `up` started."""
     if record is None:
         return None
     if record.current is not None:

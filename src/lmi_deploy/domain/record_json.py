@@ -1,4 +1,4 @@
-"""A deployment's record as text, and what each step of a journal makes of it; where it is kept is another matter."""
+"""A deployment's record as text, and how each step of a journal changes it; storage is separate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def record_text(record: Record) -> str:
 
 
 def parse_record(text: str | bytes, origin: str) -> Record:
-    """ValueError where the text is no record; Refused where a newer lmi wrote it."""
+    """ValueError if the text is not a record; Refused if a newer lmi wrote it."""
     found = json.loads(text)
     schema = found.get("schema") if isinstance(found, dict) else None
     if not isinstance(schema, int):
@@ -35,24 +35,26 @@ def parse_record(text: str | bytes, origin: str) -> Record:
 
 
 def intended(record: Record, action: Action) -> Record:
-    """An action is about to begin."""
+    """An action is about to start."""
     return replace(record, intents=(*record.intents, _intent(action)))
 
 
 def finished(record: Record, action: Action, outcome: str) -> Record:
-    """It ended; the same action, begun before a crash, is kept once."""
+    """The action finished; the same action, started before a crash, is kept once."""
     started = _intent(action)
     kept = [intent for intent in record.intents if intent != started]
     return replace(record, intents=(*kept, replace(started, outcome=outcome)))
 
 
 def expected(record: Record, generation: Generation) -> Record:
-    """A generation is being brought."""
+    """A generation is now pending."""
     return replace(record, coming=generation)
 
 
 def settled(record: Record, generation: Generation) -> Record:
-    """A generation serves now; the intents are history, but for what was made and is of no generation."""
+    """A generation is now current; the intents become history, except for created resources that belong to no
+    generation.
+    """
     others = [
         replace(known, summary=without_values(known.summary))
         for known in record.generations

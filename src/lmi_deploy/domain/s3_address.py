@@ -1,4 +1,4 @@
-"""s3:// addresses of models, and which of them are prefixes of ours."""
+"""s3:// addresses of models, and which of them are prefixes that lmi wrote."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OURS = re.compile(r"weights/((?!\.{1,2}/)[A-Za-z0-9._-]+)/([0-9a-f]{40}-[0-9a-f
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A folder in a bucket; `path` ends with a slash, or is empty: all of the bucket."""
+    """A folder in a bucket; `path` ends with a slash, or is empty for the whole bucket."""
 
     bucket: str
     path: str
@@ -22,13 +22,13 @@ class Prefix:
 
     @property
     def weights(self) -> str:
-        """The name of the weights of which this is the prefix; empty where it is none of ours."""
+        """The name of the weights under this prefix; empty if it is not a weights prefix of lmi."""
         match = _OURS.fullmatch(self.path)
         return f"{match[1]}/{match[2]}" if match else ""
 
     @property
     def label(self) -> str:
-        """What its weights go by: the model's own name where they are ours, else bucket and last folder."""
+        """The name of its weights: the model's own name if lmi pushed them, else bucket and last folder."""
         if self.weights:
             return self.weights.partition("/")[0]
         last = self.path.rstrip("/").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""File names that came from somebody else: which of them may be written below a folder of ours."""
+"""File names from untrusted sources: which of them may be written below a local folder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _bad_segment(path: str) -> str | None:
 
 
 def case_collisions(paths: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """Groups of paths that would be one file where case does not count (macOS), and files that are folders."""
+    """Groups of paths that would be one file on a case-insensitive file system (macOS), and files that are folders."""
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for path in paths:
         groups[_folded(path)].add(path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Prints as `<secret>` whatever way it is printed; `.value` is the only way in."""
+    """Shown as `<secret>` however it is printed; `.value` is the only way to read it."""
 
     value: str = field(repr=False)
 

@@ -1,4 +1,6 @@
-"""Every choice made: what will run, where, from which bytes. Nothing here is optional but what may be absent."""
+"""The complete decisions: what will run, where, from which bytes. A field is optional only if its object may be
+absent.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class ModelSpec:
     """None: unknown, which only a custom handler may leave so."""
     architecture: str | None
     max_positions: int | None
-    """Tokens of context that the model's config states; None where it states none."""
+    """Tokens of context in the model's config; None if it states none."""
 
     def listing(self, files: tuple[FileEntry, ...]) -> ModelListing:
         """The repository again, as far as the chosen files."""
@@ -31,7 +33,9 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerSpec:
-    """`entry_point` is what the server is told; `template` names ours, None where the code is not ours."""
+    """`entry_point` is passed to the server; `template` is the name of lmi's template, None if the code is not from
+    lmi.
+    """
 
     entry_point: str
     template: str | None
@@ -45,7 +49,7 @@ class EngineSpec:
     properties: Pairs
     """All of serving.properties but the weights' slot, in the order written."""
     packages: tuple[str, ...]
-    """What the worker's environment must have (PEP 508), before the recipe's own requirements."""
+    """The requirements of the worker's environment (PEP 508), before the recipe's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,7 @@ class WeightsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The user's own files, as bytes; empty where there is none."""
+    """The user's own files, as bytes; empty if there are none."""
 
     model_py: bytes
     requirements: bytes
@@ -75,7 +79,9 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSpec:
-    """The body that is sent; the answer must be a success, not empty, and hold `expect`. `prompt` is for people."""
+    """The body of the request; the response must be a success, not empty, and contain `expect`. `prompt` is for
+    people.
+    """
 
     prompt: str
     body: str
@@ -114,13 +120,13 @@ class Spec:
 
     @property
     def machine(self) -> LocalPlace:
-        """Its place, where that is this machine: for the rooms of target local."""
+        """Its place, if that is this machine: for the modules of target local."""
         assert isinstance(self.place, LocalPlace)
         return self.place
 
     @property
     def cloud(self) -> SageMakerPlace:
-        """Its place, where that is SageMaker: for the rooms of target sagemaker."""
+        """Its place, if that is SageMaker: for the modules of target sagemaker."""
         assert isinstance(self.place, SageMakerPlace)
         return self.place
 
@@ -134,5 +140,5 @@ class Spec:
 
 
 def environment_name(packages: tuple[str, ...], requirements: str) -> str:
-    """Names a worker's environment by what is installed in it."""
+    """A worker's environment is named by what is installed in it."""
     return short(digest([list(packages), requirements]), 12)

@@ -1,4 +1,4 @@
-"""Places where a spec runs: every choice about them made."""
+"""The targets of a spec, with all choices made."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class LocalPlace:
     host: str
     port: int
     device_memory: int
-    """Bytes that the model can live in: the accelerator's, else the machine's."""
+    """Bytes available to the model: of the accelerator, else of the machine."""
     device: str
     startup_timeout: int
     """Seconds."""
     environment: Pairs
     """Variables that the server is started with, as the container would be."""
     image: str = ""
-    """What runtime `container` runs; empty for the others."""
+    """The image for runtime `container`; empty for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +31,17 @@ class Placement:
 
     instance: str
     volume_gb: int
-    """0: the instance has a disk of its own, or SageMaker's default volume is large enough."""
+    """0: the instance has a local disk, or SageMaker's default volume is large enough."""
     host_ami: str
     """Empty: SageMaker's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlace:
-    """Where a transfer job runs (`weights.via: job`)."""
+    """The target of a transfer job (`weights.via: job`)."""
 
     image: str
-    """Any with a Python of 3.11 or newer; our own packages come through the bucket."""
+    """Any with Python 3.11 or newer; our own packages are in the bucket."""
     role: str
     """ARN of the role that it runs with: it writes weights, which the endpoint's role may not."""
     instance: str
@@ -65,7 +65,7 @@ class SageMakerPlace:
     placements: tuple[Placement, ...]
     count: int
     environment: Pairs
-    """All that the container's environment holds, ours included, sorted by name."""
+    """The container's complete environment, lmi's variables included, sorted by name."""
     delivery: Delivery
     model_download: int
     """Seconds."""
@@ -79,7 +79,7 @@ class SageMakerPlace:
     tags: Pairs
     """The user's own."""
     ttl: int
-    """Seconds; 0: lives until it is taken down."""
+    """Seconds; 0: no expiry."""
     travel: Travel
     token_secret: str
     job: JobPlace | None = None

@@ -20,16 +20,16 @@ def selection_digest(files: tuple[FileEntry, ...]) -> str:
 
 
 def weights_name(model_id: str, commit: str, files: tuple[FileEntry, ...]) -> str:
-    """`<org>--<name>/<commit>-<selection>`: the same for everybody who selects the same files of the same commit.
+    """`<org>--<name>/<commit>-<selection>`: the same for every user who selects the same files of the same commit.
 
-    A folder goes by its own name: where it lies on somebody's machine says nothing about its content. A prefix of
-    ours in a bucket keeps the name that its weights have.
+    A folder is identified by its own name: its location says nothing about its content. Weights that lmi pushed to a
+    bucket keep their name.
     """
     return f"{weights_label(model_id)}/{commit}-{selection_digest(files)}"
 
 
 def weights_label(model_id: str) -> str:
-    """The part of the name that tells the model."""
+    """The part of the name that identifies the model."""
     if model_id.startswith(SCHEME):
         label = read_prefix(model_id).label
     elif model_id.startswith("/"):
@@ -40,7 +40,7 @@ def weights_label(model_id: str) -> str:
 
 
 def weights_prefix(name: str) -> str:
-    """The prefix that holds model files and nothing else: the container downloads all of it."""
+    """The prefix that contains only model files: the container downloads all of it."""
     return f"weights/{name}/"
 
 
@@ -51,10 +51,10 @@ def manifest_key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """One file as it lies in the bucket. `checksum` is S3's own over the full object, as S3 writes it (base64).
+    """One file in the bucket. `checksum` is S3's own over the full object, as S3 writes it (base64).
 
-    `etag` names the version of the object that was checked (a listing tells it); empty where an older lmi wrote it.
-    Where an outside engine brought it, S3 keeps no such checksum, and the ETag alone vouches for it.
+    `etag` is the version of the object that was verified (a listing returns it); empty in manifests of an older lmi.
+    If an external uploader sent it, S3 has no such checksum, and only the ETag identifies the content.
     """
 
     path: str
@@ -94,12 +94,12 @@ class BucketRequest:
     profile: str = ""
     kms_key: str = ""
     create: bool = False
-    """Whether a bucket that is not there may be made; only the default one is."""
+    """Whether a missing bucket may be created; only the default one is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityIssue:
-    """What is wrong with one object of the weights: absent, of another size or content, or one too many."""
+    """An error in one object of the weights: absent, of another size or content, or additional."""
 
     path: str
     why: str
@@ -113,7 +113,9 @@ def integrity_issues_text(issues: Sequence[IntegrityIssue]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """What a broken push left: parts of an upload, or objects without a manifest. `size` None: S3 does not say."""
+    """What an interrupted push left: parts of an upload, or objects without a manifest. `size` None: S3 does not
+    report it.
+    """
 
     kind: Literal["upload", "objects"]
     name: str

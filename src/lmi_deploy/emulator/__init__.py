@@ -1,1 +1,1 @@
-"""SageMaker on this machine, a program, and the fault rules that stand-ins share."""
+"""SageMaker on this machine as a program, and the fault rules that it shares with the other emulated servers."""

@@ -58,7 +58,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def check_arguments(given: argparse.Namespace) -> None:
-    """UsageRefused for what would go wrong only later, or never be noticed."""
+    """UsageRefused for settings that would fail only later, or never visibly."""
     python, engine, s3 = given.python, given.engine_dir, urlsplit(given.s3)
     if not 0 <= given.port <= HIGHEST_PORT:
         raise UsageRefused(

@@ -37,7 +37,7 @@ RIGHTS_PATH: Final = "/_rights"
 QUOTAS_PATH: Final = "/_quotas/{region}"
 STATUS_PATH: Final = "/_endpoints/{region}/{name}"
 CONTROL: Final = "/_"
-"""How the paths of the emulator's own controls begin: the ones above, and the faults'."""
+"""The path prefixes of the emulator's own controls: the ones above, and the faults'."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class EmulatorApp:
         return self.queue.invoke(signature.region, requested)
 
     async def external_service(self, request: web.Request) -> web.StreamResponse:
-        """What moto serves: by the service that the request is signed for."""
+        """The services of moto: by the service that the request is signed for."""
         signature: Signature = request[SIGNATURE]
         if signature.service not in SERVICES:
             raise _unknown(request, signature.service)
@@ -157,11 +157,11 @@ class EmulatorApp:
         return await self.show_clock(request)
 
     async def show_rights(self, request: web.Request) -> web.Response:
-        """Which rights each principal has asked for, where IAM is enforced."""
+        """Which permissions each principal has used, if IAM is enforced."""
         return web.json_response(self.guard.used if self.guard is not None else {})
 
     async def force_status(self, request: web.Request) -> web.Response:
-        """Put an endpoint into a status that it does not come into by itself (OutOfService, SystemUpdating)."""
+        """Set an endpoint to a status that it does not reach by itself (OutOfService, SystemUpdating)."""
         requested = _object(await request.text())
         known = service_model("sagemaker").shape_for("EndpointStatus").enum
         if requested.get("status") not in known:

@@ -1,8 +1,8 @@
-"""The time that the emulated services live in: as fast as told, turned forward by hand, never back.
+"""The clock of the emulated services: as fast as configured, advanced by hand, never turned back.
 
-Only waiting is shortened. While nobody waits, and while real work is under way (a download, a container that
-starts, a job), it goes at the pace of the real clock, so that a limit in seconds means what it says. Invocations do
-not hold it up, or nothing would ever be shortened while requests come in: their limits are in real seconds.
+Only waiting is shortened. While no task waits, and while real work is in progress (a download, a container that
+starts, a job), it runs at the pace of the real clock, so that a limit in seconds keeps its meaning. Invocations do
+not slow it down, or waiting would never be shortened under load: their limits are in real seconds.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class VirtualClock:
         return self._origin + (self._real() - self._since) * self._rate()
 
     def skew(self) -> float:
-        """How far ahead of the real clock it is."""
+        """Seconds that it is ahead of the real clock."""
         return self.now() - time.time()
 
     def advance(self, seconds: float) -> None:
-        """Turn it forward; everything that is due by then happens."""
+        """Advance the clock; everything that is due by then happens."""
         self._rebase()
         self._origin += max(0.0, seconds)
         self._by_hand += max(0.0, seconds)
@@ -74,18 +74,20 @@ class VirtualClock:
             await self._turn(left / self._rate())
 
     async def lasting(self, seconds: float) -> None:
-        """So many real seconds, of which the clock's turning by hand takes away."""
+        """Wait real seconds, less those by which the clock is advanced by hand."""
         end = self._lived() + seconds
         while (left := end - self._lived()) > 0:
             await self._turn(left)
 
     async def within(self, seconds: float, work: Awaitable[T]) -> T:
-        """The result of real work that holds the clock up; TimeoutError (the work cancelled) when it takes longer."""
+        """The result of real work that keeps the clock at real pace; TimeoutError (the work cancelled) when it takes
+        longer.
+        """
         with self.at_work():
             return await self.limited(seconds, work)
 
     async def limited(self, seconds: float, work: Awaitable[T]) -> T:
-        """As `within`, and the clock goes on as if there were no such work."""
+        """As `within`, but the clock continues as if there were no such work."""
         task = asyncio.ensure_future(work)
         alarm = asyncio.ensure_future(self.lasting(seconds))
         try:
@@ -100,7 +102,7 @@ class VirtualClock:
 
     @contextlib.asynccontextmanager
     async def deadline(self, moment: float) -> AsyncIterator[None]:
-        """TimeoutError in the body once the clock is there."""
+        """TimeoutError in the body once the clock reaches `moment`."""
         async with asyncio.timeout(None) as scope:
 
             async def ring() -> None:
@@ -116,7 +118,7 @@ class VirtualClock:
     async def _turn(self, seconds: float) -> None:
         """Until the clock is turned or changes its pace, real seconds at most."""
         turned = self._turned
-        # Not wait_for: in Python 3.11 it loses a cancellation that comes with the event.
+        # Not wait_for: in Python 3.11 it loses a cancellation that arrives together with the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await turned.wait()

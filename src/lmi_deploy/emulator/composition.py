@@ -1,4 +1,4 @@
-"""What the emulator starts containers with: the runtimes and the cache of the local target."""
+"""How the emulator starts containers: the runtimes and the cache of the local target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENGINE_VERSION: Final = "0.34.0"
 WORKERS: Final = "emulator-workers"
 WORKER_PACKAGES: Final = ("numpy==2.4.6",)
-"""What DJL's Python engine imports, as engine `custom` of a recipe has it."""
+"""What DJL's Python engine imports, the same as for engine `custom` of a recipe."""
 _SECRET: Final = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)"
 )
@@ -32,7 +32,7 @@ _NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTE
 def container_runtime(
     environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None, s3: str = ""
 ) -> ContainerRuntime:
-    """Containers are embedded model servers, their workers in `python`, by default the newest environment kept."""
+    """Containers are embedded model servers, their workers in `python`, by default the newest cached environment."""
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.embedded import Embedded
@@ -56,9 +56,9 @@ def container_runtime(
 
 
 def worker_python(environments: Environments, given: Path | None) -> Path:
-    """The interpreter of the handlers: the one given, the newest environment kept, or one that is built now.
+    """The interpreter of the handlers: the given one, the newest cached environment, or one that is built now.
 
-    UsageRefused for one that lacks what DJL's Python engine imports; nothing could run in it.
+    UsageRefused for one without the packages that DJL's Python engine imports; nothing could run in it.
     """
     if given is not None:
         if not _imports(given, "numpy"):
@@ -79,7 +79,7 @@ def worker_python(environments: Environments, given: Path | None) -> Path:
 
 
 def _built(environments: Environments) -> Path:
-    """As the local target builds them; it takes seconds, and is kept."""
+    """Built as by the local target; it takes seconds, and is cached."""
     if not environments.ready(WORKERS):
         sys.stderr.write(f"building an environment for handlers ({', '.join(WORKER_PACKAGES)}), once ...\n")
         try:
@@ -124,12 +124,14 @@ def without_containers() -> ContainerRuntime:
 
 
 def _mark() -> str:
-    """One for each emulator: what another has started is not ours to end."""
+    """One mark for each emulator: it must not kill processes that another emulator started."""
     return f"LMI_EMULATOR_{secrets.token_hex(8)}"
 
 
 def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a container inherits of this machine: no secret, nothing of AWS, no way to the Hub of its own."""
+    """The variables that a container inherits from this machine: no secrets, nothing of AWS, no direct access to the
+    Hub.
+    """
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     return {**_inherited(environ), **offline}
 
@@ -148,9 +150,9 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _newest(environments: Environments) -> Path:
-    """The environment built last, of those with torch if there are any: an image of LMI's has it.
+    """The newest environment, of those with torch if there are any: an LMI image contains it.
 
-    Without any, our own interpreter, good for handlers that need no torch.
+    Without any, our own interpreter, for handlers that need no torch.
     """
     kept = [entry for entry in environments.entries() if entry.kind == "environment"]
     kept = [entry for entry in kept if environments.ready(entry.name)]

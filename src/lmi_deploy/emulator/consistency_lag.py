@@ -1,4 +1,4 @@
-"""Eventual consistency on demand (`--lag`): for how long AWS does not know everywhere what it has accepted."""
+"""Eventual consistency on request (`--lag`): how long an accepted change takes to be visible everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Lag:
     tags: float = 0.0
     """Until the tagging API shows a new resource, a changed tag or a deletion."""
     reads: float = 0.0
-    """Until SageMaker finds a new model or endpoint configuration: Describe, List, and what names it."""
+    """Delay until SageMaker finds a new model or endpoint configuration: Describe, List, and requests that name it."""
     roles: float = 0.0
     """Until SageMaker can assume a new role."""
 

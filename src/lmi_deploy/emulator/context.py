@@ -1,4 +1,4 @@
-"""What every emulated service works on: the clock, what is remembered, the neighbours."""
+"""The shared context of the emulated services: the clock, the records, the other services."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Credentials:
 
 
 class Roles(Protocol):
-    """Roles as IAM keeps them."""
+    """Roles as IAM stores them."""
 
     def note(self) -> None:
         """IAM was changed."""
 
     def trusts(self, arn: str, service: str) -> bool:
-        """Whether the role is there, known everywhere by now, and lets the service assume it."""
+        """Whether the role exists, has propagated everywhere, and lets the service assume it."""
 
     def allows(self, arn: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
         """Whether the role's own policies allow it; `context` are condition keys in lower case."""
@@ -38,27 +38,27 @@ class Roles(Protocol):
 
 
 class Objects(Protocol):
-    """What is in S3, seen from inside of AWS."""
+    """The objects of S3, as AWS's services read them."""
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
-        """All keys under a prefix; empty as well where there is no such bucket."""
+        """All keys under a prefix; also empty if there is no such bucket."""
 
 
 class Hosting(Protocol):
-    """What happens behind an endpoint, or a resource like it, once its record says that something is to happen."""
+    """Carries out the changes that the record of an endpoint, or of a similar resource, asks for."""
 
     def begin(self, region: str, name: str) -> None:
         """Go on from the state in the record."""
 
 
 class Jobs(Protocol):
-    """What happens once a job's record says that something is to happen."""
+    """Carries out the changes that the record of a job asks for."""
 
     def begin(self, region: str, name: str) -> None:
         """Run a job that was just accepted."""
 
     def stop(self, region: str, name: str) -> None:
-        """End one whose record says Stopping."""
+        """Stop a job whose record has status Stopping."""
 
 
 class Tags(Protocol):
@@ -70,7 +70,7 @@ class Tags(Protocol):
 
 class Alarms(Protocol):
     def ringing(self, region: str, name: str) -> bool | None:
-        """Whether the CloudWatch alarm is in ALARM; None when there is none of that name."""
+        """Whether the CloudWatch alarm is in ALARM; None when there is no alarm of that name."""
 
 
 class Keys(Protocol):
@@ -95,9 +95,9 @@ class EmulatorContext:
     lag: Lag = field(default_factory=Lag)
     account: str = ACCOUNT
     address: str = ""
-    """Where the emulator listens."""
+    """The address of the emulator."""
     s3_keys: Credentials | None = field(default=None, repr=False)
-    """What an outside S3 server knows, in place of the keys of roles."""
+    """The keys for an outside S3 server, in place of the keys of roles."""
 
     def table(self, kind: str, region: str) -> Table:
         return self.store.table(kind, region)

@@ -43,7 +43,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
 
 
 class Services:
-    """Carries out what the dispatcher found to be a proper request."""
+    """Carries out requests that the dispatcher has validated."""
 
     def __init__(
         self,

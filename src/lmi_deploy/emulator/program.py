@@ -1,4 +1,4 @@
-"""The emulator as a program: everything put together, run until it is told to stop, ended with all that it started."""
+"""The emulator as a program: assembled, run until it must stop, stopped with everything that it started."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class Settings:
     stop_after: float | None = None
     parent: int | None = None
     key: KeyPair | None = None
-    """The one that requests must be signed with; None: one is made."""
+    """The key with which requests must be signed; None: create one."""
 
 
 class _NotStarted:
-    """The place of those behind the resources until they are there; nothing begins before."""
+    """A placeholder for the services behind the resources until they exist; nothing starts before."""
 
     def begin(self, region: str, name: str) -> None:
         raise RuntimeError(f"nobody is there yet: {region} {name}")
@@ -150,7 +150,7 @@ class Emulator:
         return Hosts(self.context, layer, runtime.image, runtime.processes, self._logs, folder)
 
     def resume(self) -> None:
-        """What was under way when the emulator ended."""
+        """Continue what was in progress when the emulator stopped."""
         self.endpoints.resume()
         self.components.resume()
         self.jobs.resume()
@@ -177,7 +177,7 @@ class Emulator:
 async def run(settings: Settings, runtime: ContainerRuntime, environ: Mapping[str, str]) -> None:
     """Serve until SIGTERM, SIGINT, the end of the time given or of the parent."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    # What is kept holds keys, and what containers find decides what they run: nobody else may read or write it.
+    # The stored files hold keys, and the containers' files decide what runs: no other user may read or write them.
     os.umask(0o077)
     stop_requested = _signals()
     with _work_folder(settings) as work, _watchdog(settings, runtime, work):
@@ -185,7 +185,7 @@ async def run(settings: Settings, runtime: ContainerRuntime, environ: Mapping[st
         runner = web.AppRunner(emulator.front.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            # With a proxy, that is where clients go: the port is its.
+            # With a proxy, clients connect to it: it gets the port.
             address = await _listen(runner, 0 if settings.proxy else settings.port)
             emulator.context.address = address
             emulator.resume()
@@ -199,7 +199,7 @@ async def run(settings: Settings, runtime: ContainerRuntime, environ: Mapping[st
 
 @contextlib.contextmanager
 def _proxied(settings: Settings, address: str, faults: FaultRules) -> Iterator[tuple[str, str]]:
-    """Where clients are to go: to the services themselves, or to the byte proxies before them."""
+    """The addresses for clients: the services themselves, or the byte proxies before them."""
     if not settings.proxy:
         yield address, settings.s3
         return
@@ -267,7 +267,7 @@ def _has_parent(pid: int | None) -> bool:
 
 @contextlib.contextmanager
 def _work_folder(settings: Settings) -> Iterator[Path]:
-    """Where containers live: in the folder given, so that what a kill left can be found; else a fleeting one."""
+    """Where containers run: in the given folder, so that files left by a kill can be found; else in a temporary one."""
     if settings.folder is not None:
         with owned(settings.folder):
             yield settings.folder
@@ -277,7 +277,7 @@ def _work_folder(settings: Settings) -> Iterator[Path]:
 
 
 def _watchdog(settings: Settings, runtime: ContainerRuntime, work: Path) -> AbstractContextManager[None]:
-    """What was started ends, and what is fleeting goes, in a kill of this program, too."""
+    """After a kill of this program, too, its processes are stopped and its temporary files deleted."""
     fleeting = () if settings.folder is not None else (work,)
     return runtime.processes.cleanup_on_exit(runtime.process_mark, folders=fleeting)
 

@@ -1,4 +1,4 @@
-"""What the emulated services remember: tables of JSON records, on disk where a folder is given."""
+"""The state of the emulated services: tables of JSON records, on disk if a folder is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmi_deploy.errors import Refused, UsageRefused
 
 Row = dict[str, Any]
 Watcher = Callable[[str, str, Row | None, Row | None], None]
-"""Told of every change: the table's kind and region, the record before it and after it."""
+"""Called for every change: the table's kind and region, the record before it and after it."""
 
 
 class Table:
@@ -88,7 +88,7 @@ class Store:
             watcher(kind, region, before, after)
 
     def latest(self) -> float:
-        """The latest moment at which a record was made or changed; time must not be before it."""
+        """The latest moment at which a record was created or changed; time must not be before it."""
         moments = (
             float(row.get(key) or 0.0) for _, _, row in self.every_row() for key in ("created", "modified")
         )
@@ -100,7 +100,9 @@ class Store:
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Nobody else's as long as it is open: two would end each other's containers and write over each other."""
+    """Lock the folder while it is open: two emulators would stop each other's containers and overwrite each other's
+    files.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _require_private(folder)
@@ -111,7 +113,7 @@ def owned(folder: Path) -> Iterator[None]:
         ) from exc
     with lock:
         try:
-            # The kernel lets go of it when we are gone, however we went.
+            # The kernel releases it when this process exits, however it exits.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
             raise Refused(
@@ -122,7 +124,7 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def _require_private(folder: Path) -> None:
-    """What lies there decides what containers and jobs run, and which keys are good."""
+    """Its content decides what containers and jobs run, and which keys are valid."""
     existing = folder.stat()
     if existing.st_uid != os.getuid() or existing.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageRefused(

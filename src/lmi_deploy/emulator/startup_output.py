@@ -1,4 +1,4 @@
-"""What the program says to who started it: in words that a shell can source, or as JSON Lines."""
+"""The startup output of the program: shell variables to source, or JSON Lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmi_deploy.errors import LmiError
 
 
 def environment_of(address: str, s3: str, key: KeyPair | None) -> dict[str, str]:
-    """What a client sets; `key` is None where it has to have the key already."""
+    """The variables that a client sets; `key` is None if it must already have the key."""
     return {
         "AWS_ENDPOINT_URL": address,
         **({"AWS_ENDPOINT_URL_S3": s3} if s3 else {}),

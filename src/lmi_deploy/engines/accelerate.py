@@ -26,8 +26,9 @@ BASE: Final = (
     "torch==2.13.0",
     "transformers==4.57.6",
 )
-"""Seen to work together with DJL's engine 0.34.0 on Python 3.11. accelerate is what `device_map` needs; protobuf and
-sentencepiece are for tokenizers that come as a SentencePiece file only."""
+"""Tested together with DJL's engine 0.34.0 on Python 3.11. `device_map` needs accelerate; protobuf and sentencepiece
+are for tokenizers that exist only as a SentencePiece file.
+"""
 
 
 def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:

@@ -1,4 +1,4 @@
-"""How a deployment is asked, from the few words that its record keeps of it."""
+"""How requests to a deployment are encoded, from the fields in its record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's own model.py: we know how to ship it, not what it can be asked."""
+"""The user's own model.py: lmi can deploy it, but does not know its requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
 
 
 def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    """What DJL's engine imports; what the code needs is in the recipe's requirements."""
+    """What DJL's engine imports; the packages of the code are in the recipe's requirements."""
     return ("numpy==2.4.6",)
 
 
@@ -37,8 +37,8 @@ def properties(
 ) -> Pairs:
     own = [("engine", "Python"), ("option.entryPoint", handler.entry_point), ("option.model_id", SLOT)]
     if dict(options).get("async_mode", "").lower() != "true":
-        # On an image with vLLM the server would take a text generation model for vLLM's, and call the handler
-        # as a coroutine, which ends the start-up.
+        # On an image with vLLM the server would give a text generation model to vLLM, and call the handler as a
+        # coroutine, which stops the start-up.
         own.append(("option.rolling_batch", "disable"))
     if tensor_parallel_degree > 1:
         own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))

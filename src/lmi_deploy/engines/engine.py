@@ -1,4 +1,4 @@
-"""What the rest of the house asks of an inference engine; one module each, in the registry."""
+"""The interface of an inference engine; one module each, in the registry."""
 
 from __future__ import annotations
 
@@ -13,46 +13,49 @@ ENGINE_PACKAGE_VERSION: Final = "0.34.0"
 
 
 class Decoder(Protocol):
-    """Turns the bytes of one answer, however they were cut, into pieces."""
+    """Decodes the bytes of one response, however they were split, into pieces."""
 
     def feed(self, data: bytes) -> list[Chunk]:
-        """What can be said now that `data` has come."""
+        """The chunks that can be decoded after `data`."""
 
     def close(self) -> list[Chunk]:
-        """What only the end of the answer makes clear."""
+        """The chunks that are known only at the end of the response."""
 
 
 class EngineModule(Protocol):
-    """A module with these names; all of them pure. `handler` in is the recipe's wish, out the choice."""
+    """A module with these names; all of them pure. The `handler` argument is the recipe's request, the result is the
+    choice.
+    """
 
     @property
     def name(self) -> Engine: ...
 
     @property
     def family(self) -> str:
-        """The catalog's family of images that hold it."""
+        """The catalog's family of images that contain it."""
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """Handlers of ours (folders of `templates/`) that this engine can run."""
+        """lmi's handlers (folders of `templates/`) that this engine can run."""
 
     def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-        """`version` is the server's, empty the newest. Raises Unresolvable where no handler follows."""
+        """`version` is the server's, empty the newest. Raises Unresolvable if there is no handler."""
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
-        """What the worker's environment must have, as exact PEP 508 requirements, sorted."""
+        """The requirements of the worker's environment, as exact PEP 508 requirements, sorted."""
 
     def properties(
         self, handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
     ) -> Pairs:
-        """serving.properties in the order written. `option.model_id` holds the slot; `options` (the recipe's,
-        without `option.`) replace ours in place and follow where they are not ours."""
+        """serving.properties in the order written. `option.model_id` contains the slot; `options` (the recipe's,
+        without `option.`) replace ours in place; additional ones follow.
+        """
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
-        """The question that proves a deployment where the recipe has none; None where the recipe must say."""
+        """The probe of a deployment if the recipe has none; None if the recipe must set one."""
 
     def encode(self, prompt: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-        """Raises UsageRefused for what this handler cannot be asked."""
+        """Raises UsageRefused for a request that this handler does not support."""
 
     def decoder(self, head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
-        """Reads what comes after `head`, the answer to `prompt`."""
+        """Decodes the data after `head`, the response to `prompt`."""

@@ -21,15 +21,15 @@ from lmi_deploy.errors import UsageRefused
 
 MODULE: Final = "djl_python.huggingface"
 PACKAGES: Final = ("peft==0.21.2", "pillow==13.0.0", "pydantic==2.14.3")
-"""What it imports beyond what our own handler needs."""
+"""Imports beyond those of lmi's own handler."""
 TASKS: Final[dict[Task, str]] = {"text-embedding": "feature-extraction"}
-"""Where its name for a task is not ours."""
+"""Tasks whose name differs from ours."""
 NAMES: Final = {"max_tokens": "max_new_tokens"}
 REFUSED: Final = ("seed", "stop", "stop_sequences", "return_full_text")
 
 
 def body(request: InferenceRequest, task: Task | None) -> dict[str, Any]:
-    """Raises UsageRefused for what would come back as an error of the server."""
+    """Raises UsageRefused for a request that the server would answer with an error."""
     if request.system:
         raise _cannot("a system prompt")
     for key in REFUSED:
@@ -56,7 +56,7 @@ def decoder(head: ResponseHead, request: InferenceRequest) -> Decoder:
 
 
 class _JsonReader:
-    """Every text begins with its prompt, which nobody asked to see again."""
+    """Every text starts with its prompt, which is not shown again."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt

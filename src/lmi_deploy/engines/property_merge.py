@@ -10,7 +10,9 @@ MODEL_PY = "model.py"
 
 
 def with_options(own: Iterable[tuple[str, str]], options: Pairs) -> Pairs:
-    """`options` without their prefix: each replaces ours of that name in place, the others follow in their order."""
+    """`options` without their prefix: each replaces ours of the same name in place, the others follow
+    in their order.
+    """
     given = {f"option.{key}": value for key, value in options}
     kept = [(key, given.pop(key, value)) for key, value in own]
     return (*kept, *given.items())

@@ -1,4 +1,6 @@
-"""Answers of DJL's handlers, decoded as they come: JSON in one piece, JSON lines, server-sent events, text, errors."""
+"""Decode responses of DJL's handlers as they arrive: JSON in one piece, JSON lines, server-sent events,
+text, errors.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ LONGEST_ERROR = 2000
 
 
 class TextDecoder:
-    """Bytes as text, at once; a character that is cut waits for its rest."""
+    """Bytes to text without delay; only an incomplete character waits for the rest."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -27,7 +29,7 @@ class TextDecoder:
 
 
 class ErrorDecoder:
-    """The body of an answer that is not a success, as one error."""
+    """The body of an error response, as one error."""
 
     def __init__(self, head: ResponseHead) -> None:
         self._head = head
@@ -71,7 +73,7 @@ class LinesDecoder:
         return [] if chunk == Chunk() else [chunk]
 
     def _counted(self, value: Any, chunk: Chunk) -> Chunk:
-        """A chunk shows text and may stand for any number of tokens; the usage at the end sets the sum right."""
+        """A chunk shows text and may be any number of tokens; the usage at the end corrects the sum."""
         used = _used(value)
         tokens = chunk.tokens if used is None else used - self._tokens
         self._tokens += tokens
@@ -79,7 +81,9 @@ class LinesDecoder:
 
 
 class EventsDecoder(LinesDecoder):
-    """Server-sent events, as a formatter may write them: their data, and what is no event, is read as JSON lines."""
+    """Server-sent events, as a formatter may write them: their data, and lines that are no event, are read as JSON
+    lines.
+    """
 
     def _line(self, line: bytes) -> list[Chunk]:
         field, _, value = line.partition(b":")
@@ -168,7 +172,7 @@ def read_line(value: Any) -> Chunk:
 
 
 def error_text(value: Any) -> str:
-    """What a body says went wrong (OpenAI's form, a handler's, the server's), or an empty string."""
+    """The error in a body (OpenAI's form, a handler's, the server's), or an empty string."""
     if not isinstance(value, dict):
         return ""
     error = value.get("error")

@@ -1,4 +1,4 @@
-"""What our own handlers (the folders of `templates/`) are asked, and how their answers read."""
+"""The requests of lmi's own handlers (the folders of `templates/`), and how their responses are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENAI_NAMES: Final = {"max_tokens": "max_new_tokens"}
 
 
 def body(request: InferenceRequest, template: str | None) -> dict[str, Any]:
-    """Raises UsageRefused for what this handler cannot be asked."""
+    """Raises UsageRefused for a request that this handler does not support."""
     return _BODIES.get(template or "", _generation)(request)
 
 
@@ -46,7 +46,7 @@ def _text2text(request: InferenceRequest) -> dict[str, Any]:
 
 
 def _inputs(request: InferenceRequest) -> dict[str, Any]:
-    """LMI's form. What is no conversation has no system prompt."""
+    """LMI's form. Only a conversation has a system prompt."""
     if request.system:
         raise UsageRefused(
             "this deployment cannot take a system prompt: its model holds no conversation",

@@ -25,7 +25,7 @@ SERVICE: Final = "djl_python.lmi_vllm.vllm_async_service"
 ROLLING: Final = huggingface.MODULE
 """The handler that hands its requests to vLLM's rolling batch."""
 _ASYNC_SINCE: Final = (0, 35)
-"""Where the server itself takes the asynchronous service for a text generation model."""
+"""Whether the server itself selects the asynchronous service for a text generation model."""
 _EMBEDS_SINCE: Final = (0, 36)
 """From LMI 26 on: before, the service reads every `inputs` as a text to go on with."""
 _NOT_SERVED: Final[tuple[Task, ...]] = ("text-classification", "question-answering")
@@ -54,7 +54,7 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
 
 
 def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    """None: the image brings vLLM, and no runtime of ours but `container` runs it."""
+    """None: the image contains vLLM, and of our runtimes only `container` runs it."""
     return ()
 
 
@@ -67,7 +67,7 @@ def properties(
         ("engine", "Python"),
         ("option.entryPoint", handler.entry_point),
         ("option.model_id", SLOT),
-        # Said outright: the server would guess both from the name of the architecture, and knows few of them.
+        # Set explicitly: the server would guess both from the name of the architecture, and knows few of them.
         *([] if rolling else [("option.async_mode", "true")]),
         ("option.rolling_batch", "vllm" if rolling else "disable"),
         ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
@@ -105,7 +105,7 @@ def _body(request: InferenceRequest, handler: HandlerSpec, task: Task | None) ->
 
 
 def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
-    """The handler and two options say the same thing; apart, the server starts one way and serves another."""
+    """The handler and two options must agree; otherwise the server starts in one mode and serves in another."""
     given = dict(options)
     response = {"async_mode": "true", "rolling_batch": "disable"}
     if handler.entry_point != SERVICE:
@@ -119,6 +119,6 @@ def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    """Of a server's version; what names none (`latest`) is the newest."""
+    """Of a server's version; one without a number (`latest`) is the newest."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (999,)

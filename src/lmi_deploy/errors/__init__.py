@@ -1,7 +1,7 @@
-"""Every error the tool raises on purpose: what happened, why, what next, and the exit code it ends with.
+"""Every error that lmi raises on purpose: what happened, why, what next, and the exit code.
 
-Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe or usage, 3 a bug of ours,
-4 changes pending or out of step, 5 refused, 6 integrity, 7 objective missed, 130 interrupted.
+Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe or usage, 3 a bug of lmi, 4 changes
+pending or out of sync, 5 refused, 6 integrity, 7 objective missed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXIT_CODES: dict[int, str] = {
 
 
 class LmiError(Exception):
-    """`message` says what and why with the numbers; `hint` says what to do next. Neither shows a password of a URL."""
+    """`message` states what and why with the numbers; `hint` the next step. Neither shows a password of a URL."""
 
     exit_code: ClassVar[int] = 1
 
@@ -62,7 +62,7 @@ class LmiError(Exception):
 
 
 class RecipeError(LmiError):
-    """Every mistake of a recipe at once, in the order of the file."""
+    """All mistakes of a recipe together, in the order of the file."""
 
     exit_code = 2
 
@@ -73,13 +73,13 @@ class RecipeError(LmiError):
 
 
 class Unresolvable(LmiError):
-    """The recipe is well formed, but no deployment follows from it and what was gathered."""
+    """The recipe is valid, but no deployment can be derived from it and the facts."""
 
     exit_code = 2
 
 
 class UsageRefused(LmiError):
-    """The command line asks for something that cannot be done as asked."""
+    """The command line requests something impossible."""
 
     exit_code = 2
 
@@ -93,7 +93,7 @@ EXTRAS: Final = {
     "obstore": "obstore",
     "sagemaker": "sagemaker",
 }
-"""Packages that a plain installation has not, by the extra of lmi-deploy that brings them."""
+"""Packages that a plain installation does not include, by the extra of lmi-deploy that installs them."""
 
 
 class NotInstalled(UsageRefused):
@@ -112,11 +112,11 @@ class AccessError(LmiError):
 
 
 class NoCredentials(AccessError):
-    """AWS is not set up on this machine: there is nobody to act as, so nothing of ours there either."""
+    """AWS is not set up on this machine: there is no identity, so lmi has no resources there either."""
 
 
 class NotFound(LmiError):
-    """What was named does not exist where it was looked for. `arn` is its ARN, where AWS's answer has it."""
+    """The named resource does not exist. `arn` is its ARN, if AWS's response contains it."""
 
     def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = (), arn: str = "") -> None:
         super().__init__(message, hint=hint, details=details)
@@ -124,15 +124,17 @@ class NotFound(LmiError):
 
 
 class CloudError(LmiError):
-    """A service answered with an error of its own."""
+    """A service answered with its own error."""
 
 
 class RoleNotAssumable(CloudError):
-    """SageMaker cannot assume the role: it is new and not known everywhere yet, not there, or does not trust it."""
+    """SageMaker cannot assume the role: it is new and not yet known everywhere, does not exist, or does
+    not trust it.
+    """
 
 
 class Conflict(LmiError):
-    """A conditional write found something else there: somebody was first."""
+    """A conditional write found another state: another process was first."""
 
 
 class LockLost(LmiError):
@@ -140,19 +142,19 @@ class LockLost(LmiError):
 
 
 class TransferFailed(LmiError):
-    """Bytes did not arrive; what is whole was kept."""
+    """Bytes did not arrive; complete data was kept."""
 
 
 class DeployFailed(LmiError):
-    """The deployment did not come to answer."""
+    """The deployment did not start to respond."""
 
 
 class NoCapacity(DeployFailed):
-    """AWS has no such instance to give at the moment; another type, or later, may do."""
+    """AWS has no such instance available at the moment; another type may be available, or this one later."""
 
 
 class QuotaExceeded(CloudError):
-    """The account may not have as many; asking again does not help."""
+    """The account's limit is reached; retrying does not help."""
 
 
 class DiskRefused(LmiError):
@@ -160,29 +162,29 @@ class DiskRefused(LmiError):
 
 
 class Overdue(LmiError):
-    """A deadline passed before the world settled."""
+    """A deadline passed before the expected state was reached."""
 
 
 class Refused(LmiError):
-    """Nothing was changed, because changing it is not ours to do, or not now."""
+    """Nothing was changed, because lmi must not change it, or not now."""
 
     exit_code = 5
 
 
 class IntegrityError(LmiError):
-    """Bytes differ from what their source says they are; they were not kept under a final name."""
+    """Bytes differ from their source's hash; they were not stored under a final name."""
 
     exit_code = 6
 
 
 class Bug(LmiError):
-    """Something nobody raised on purpose."""
+    """An exception that was not raised on purpose."""
 
     exit_code = 3
 
 
 class Interrupted(LmiError):
-    """The user ended the command; the message says what exists now."""
+    """The user interrupted the command; the message says what exists now."""
 
     exit_code = 130
 
@@ -191,4 +193,4 @@ UNBEGUN: Final = "nothing was begun: run it again"
 RECORDED: Final = (
     "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
 )
-"""What is left of a command that keeps a record, and was interrupted: before and after its first entry."""
+"""The hint of an interrupted command that writes a record: before and after its first entry."""

@@ -1,4 +1,4 @@
-"""Addresses as they are shown: without user, password, and what a query holds of tokens and signatures."""
+"""Addresses for display: without user, password, and the tokens and signatures of a query."""
 
 from __future__ import annotations
 

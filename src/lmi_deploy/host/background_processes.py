@@ -52,7 +52,8 @@ class LocalProcesses:
         self, argv: Sequence[str], *, environment: Mapping[str, str], report: Report | None = None
     ) -> int:
         out, err = (None, None) if report is None else (subprocess.PIPE, subprocess.STDOUT)
-        # In a group of its own it hears only what we pass on: from a terminal both would, and it would hear it twice.
+        # In its own process group it receives only the signals that we pass on: from a terminal both would get them,
+        # and it would get them twice.
         with (
             subprocess.Popen(
                 list(argv), env=dict(environment), process_group=0, stdout=out, stderr=err
@@ -94,13 +95,13 @@ def _reported(child: subprocess.Popen[bytes], report: Report | None) -> Iterator
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     yield
-    # A worker that outlives its server keeps the pipe open: its last lines are not waited for without end.
+    # A worker that outlives its server keeps the pipe open: the wait for its last lines is limited.
     reader.join(_LAST_LINES)
 
 
 @contextmanager
 def _passed_on(group: int) -> Iterator[None]:
-    """SIGINT and SIGTERM go to the group and do not end us: it drains, and a second one ends it at once."""
+    """SIGINT and SIGTERM are passed to the group and do not stop us: it drains, and a second one stops it at once."""
 
     def notify(number: int, _: object) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What folders take on disk, and what would come free."""
+"""The size of folders on disk, and the bytes that a deletion would free."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from lmi_deploy.errors import DiskRefused
 
 _BLOCK = 512
-"""The unit of st_blocks, whatever the file system's own block size."""
+"""The unit of st_blocks, independent of the file system's own block size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskUse:
-    """Bytes of real blocks; `freed` leaves out files that have another name outside of the folder."""
+    """Bytes of real blocks; `freed` leaves out files with another hard link outside of the folder."""
 
     size: int
     freed: int
@@ -36,7 +36,7 @@ def disk_use(folder: Path) -> DiskUse:
 
 
 def free_space(path: Path) -> int:
-    """Bytes that a user may still write where `path` is, or will be."""
+    """Bytes that a user may still write at the (possibly future) location of `path`."""
     return shutil.disk_usage(nearest(path)).free
 
 
@@ -55,7 +55,7 @@ def gigabytes(size: int) -> str:
 
 @contextmanager
 def on_disk(path: Path) -> Iterator[None]:
-    """A disk that is full, read-only or not ours is the user's to mend, and said so."""
+    """A disk that is full, read-only or without permission is a problem of the user's machine, and reported as such."""
     try:
         yield
     except BlockingIOError:
@@ -69,7 +69,7 @@ def on_disk(path: Path) -> Iterator[None]:
 
 
 def _stats(folder: Path) -> Iterator[os.stat_result]:
-    """Of regular files only: a folder's own link count says nothing. What vanishes meanwhile is left out."""
+    """Of regular files only: a folder's own link count says nothing. Files that vanish in the meantime are left out."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             if entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""A file that one process holds at a time; the kernel lets go of it when its holder dies."""
+"""A file that one process holds at a time; the kernel releases it when its holder dies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from lmi_deploy.host.disk import on_disk
 
 @contextmanager
 def file_lock(path: Path, *, wait: bool) -> Iterator[IO[str]]:
-    """Hold `path` and remove it at the end; BlockingIOError where it is taken and `wait` is not asked.
+    """Hold `path` and delete it at the end; BlockingIOError if it is taken and `wait` is false.
 
-    What is in it then was left by a holder that was killed."""
+    Any content at that time was left by a holder that was killed.
+    """
     with on_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = _open_locked(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,7 +31,7 @@ def file_lock(path: Path, *, wait: bool) -> Iterator[IO[str]]:
 
 def overwrite(lock_file: IO[str], text: str) -> None:
     """`text` is all that is in the file from now on."""
-    # Past the handle's own buffer, which would try again to write at the close what a full disk refuses now.
+    # Not through the handle's own buffer, which would on close retry the write that a full disk refuses now.
     lock_file.truncate(0)
     os.write(lock_file.fileno(), text.encode())
 
@@ -45,7 +46,7 @@ def _open_locked(path: Path, how: int) -> IO[str]:
             raise
         if _is_same_file(path, handle):
             return handle
-        # The former holder removed the file after we had opened it: what we hold has no name any more.
+        # The former holder removed the file after we opened it: our open file no longer has a name.
         handle.close()
 
 

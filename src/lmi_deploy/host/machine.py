@@ -19,7 +19,7 @@ _LAST_PORT = 65535
 
 
 def machine(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
-    """What a deployment here may use: the limits of our control group count, not only the hardware."""
+    """The resources that a deployment here may use: the limits of our control group apply, not only the hardware."""
     import psutil
 
     groups = _control_groups(root)
@@ -31,7 +31,7 @@ def machine(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
 
 
 def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[tuple[str, int], ...]:
-    """NVIDIA devices with their memory; none where the driver's tool is absent, fails or hangs."""
+    """NVIDIA devices with their memory; none if nvidia-smi is absent, fails or hangs."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if tool is None:
         return ()
@@ -46,7 +46,7 @@ def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[tu
 
 
 def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset()) -> int:
-    """The first port from `start` upward on which `host` can be bound and that nobody spoke for."""
+    """The first port from `start` upward on which `host` can be bound and that is not in `used`."""
     for port in range(start, _LAST_PORT + 1):
         if port not in used and _can_bind(host, port):
             return port
@@ -57,7 +57,7 @@ def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset(
 
 def _device(line: str) -> tuple[str, int]:
     name, _, memory = line.rpartition(",")
-    # A device with unified memory says [N/A].
+    # A device with unified memory reports [N/A].
     return name.strip(), int(memory) * _MIB if memory.strip().isdigit() else 0
 
 

@@ -1,7 +1,7 @@
 """`python -m lmi_deploy.host.orphan_watchdog MARK [FOLDER ...]`: cleans up after the program that started it.
 
-That program may be killed and tell nobody: but then the pipe that is our standard input ends, however it went. What
-there is to clean up is found by a variable that everything it started has in its environment.
+If that program is killed, it cannot clean up: but its end of the pipe that is our standard input is closed in any
+case. The processes to remove are found by a variable in the environment of everything that it started.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lmi_deploy.host.processes import end_marked
 @contextmanager
 def run_watchdog(mark: str, folders: Sequence[Path]) -> Iterator[None]:
     argv = [sys.executable, "-m", __name__, mark, *map(str, folders)]
-    # In a session of its own: what is sent to our group, from a terminal or to kill it, must not hit it.
+    # In a separate session: a signal to our process group, from a terminal or to kill it, must not reach it.
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
         yield
 
 
 def main(mark: str, *folders: str) -> None:
-    # A child between fork and exec holds the other end, too: at the end of file, all have their environment.
+    # A child between fork and exec also has the other end open: at the end of file, all have their environment.
     sys.stdin.buffer.read()
     end_marked(mark, SystemClock())
     for folder in folders:

@@ -1,4 +1,4 @@
-"""A program that is followed while it runs, and never outlives the one who follows it."""
+"""A program whose output is followed while it runs, and that never outlives its follower."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMEOUT = 5.0
 
 
 class ProcessOutput:
-    """A context: leaving it ends the program and all that it started."""
+    """A context manager: at its end the program and all its child processes are killed."""
 
     def __init__(self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path) -> None:
         self._child = subprocess.Popen(
@@ -29,7 +29,7 @@ class ProcessOutput:
             stderr=subprocess.STDOUT,
             cwd=cwd,
             env=dict(environ),
-            # Ctrl-C in a terminal goes to us alone: we end it, and know that it has ended.
+            # Ctrl-C in a terminal reaches only this process: it stops the program, and knows that it has exited.
             start_new_session=True,
         )
         self.process = Process(pid=self._child.pid, started=identity(self._child.pid) or "")
@@ -50,7 +50,7 @@ class ProcessOutput:
             self._child.stdout.close()
 
     def lines(self, *, tick: float) -> Iterator[str | None]:
-        """What it prints, line by line; None after each `tick` seconds of silence."""
+        """Its output, line by line; None after each `tick` seconds without a line."""
         rest = b""
         for chunk in self._chunks(tick):
             if chunk is None:
@@ -65,7 +65,7 @@ class ProcessOutput:
         return self._child.wait()
 
     def written(self) -> int | None:
-        """Bytes it has written so far, to files and pipes; None where the system does not tell."""
+        """Bytes it has written so far, to files and pipes; None if the system does not report it."""
         import psutil
 
         try:
@@ -87,6 +87,6 @@ class ProcessOutput:
                     return
 
     def _signal_all(self, number: signal.Signals) -> None:
-        # EPERM is what macOS says of a group of zombies.
+        # macOS returns EPERM for a group of zombies.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)

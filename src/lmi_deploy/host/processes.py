@@ -15,11 +15,11 @@ from lmi_deploy.ports.processes import Process
 _PAUSE = 0.05
 _TIMEOUT = 30.0
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
-"""What this process started: a child that ended stays a zombie until its parent asks for it."""
+"""The children of this process: one that exited stays a zombie until its parent waits for it."""
 
 
 def start_detached(argv: Sequence[str], *, log: Path, cwd: Path, environ: Mapping[str, str]) -> Process:
-    """Start a program that outlives us, in a session of its own; what it prints is appended to `log`."""
+    """Start a program that outlives this process, in its own session; its output is appended to `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
         child = subprocess.Popen(
@@ -37,7 +37,7 @@ def start_detached(argv: Sequence[str], *, log: Path, cwd: Path, environ: Mappin
 
 
 def identity(pid: int) -> str | None:
-    """When the process started, as a text to compare; None where there is none, or only a zombie."""
+    """When the process started, as a text to compare; None if it does not exist, or is a zombie."""
     _reap(pid)
     try:
         return _linux_identity(pid)
@@ -51,9 +51,10 @@ def alive(process: Process) -> bool:
 
 
 def end(process: Process, *, grace: float, clock: Clock) -> None:
-    """SIGTERM, up to `grace` seconds of patience, SIGKILL; then nothing that it started is left either.
+    """SIGTERM, up to `grace` seconds to exit, SIGKILL; then its child processes are gone, too.
 
-    What it started may lead a session of its own, and is nobody's child once it is gone: so it is looked up before.
+    A child process may lead its own session, and has no parent once the process has exited: so it is looked up
+    before.
     """
     if alive(process):
         _signal(process.pid, signal.SIGTERM)
@@ -79,7 +80,7 @@ def end_marked(variable: str, clock: Clock) -> None:
 
 
 def descendants(process: Process) -> tuple[Process, ...]:
-    """Its children, theirs, and so on; empty where it does not run."""
+    """Its children, theirs, and so on; empty if it does not run."""
     import psutil
 
     if not alive(process):
@@ -93,7 +94,7 @@ def descendants(process: Process) -> tuple[Process, ...]:
 
 
 def session_members(process: Process) -> tuple[int, ...]:
-    """What still runs of the session that `process` led; empty where the number belongs to somebody else now."""
+    """The running processes of the session that `process` led; empty if the number now belongs to another process."""
     import psutil
 
     leader = identity(process.pid)
@@ -104,7 +105,7 @@ def session_members(process: Process) -> tuple[int, ...]:
 
 
 def rss(pid: int) -> int:
-    """Resident bytes of the process and all its children; 0 where it is gone."""
+    """Resident bytes of the process and all its children; 0 if it has exited."""
     import psutil
 
     try:
@@ -124,7 +125,7 @@ def _marked(variable: str) -> list[int]:
 
     found = []
     for process in psutil.process_iter():
-        # Other users' processes do not tell.
+        # Other users' processes are not readable.
         with suppress(psutil.Error, OSError):
             if variable in process.environ():
                 found.append(process.pid)
@@ -138,7 +139,7 @@ def _reap(pid: int) -> None:
 
 
 def _linux_identity(pid: int) -> str | None:
-    # The name in brackets may hold anything, so the fields are counted from its end: state is the first.
+    # The name in brackets may contain anything, so the fields are counted from its end: state is the first.
     try:
         fields = (
             Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -164,7 +165,7 @@ def _other_identity(pid: int) -> str | None:
 
 
 def _not_before(own: str | None, leader: str) -> bool:
-    """Same boot and no earlier start: a child of that leader, not a stranger from before it."""
+    """Same boot and no earlier start: a child of that leader, not an unrelated older process."""
     if own is None:
         return False
     (boot, _, start), (leaders_boot, _, leaders_start) = own.rpartition("/"), leader.rpartition("/")

@@ -1,4 +1,6 @@
-"""What was agreed to is what is carried out: the plan that was shown, against the one that the world calls for now."""
+"""Carry out only what the user agreed to: compare the plan that was shown with the one for the current observed
+state.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,20 @@ _BINDING: Final = (
     *(CreateEndpoint, UpdateEndpoint, DeleteEndpoint, RunTransferJob, SetScaling, DeleteWeights, DeleteLogs),
     *(StartServer, StopServer, TakeAddress),
 )
-"""What is billed, what deletes what was asked for, what changes who answers. Everything else is free, and differs by
-itself from one look to the next: the tag search lags by minutes."""
+"""Actions that cost money, delete requested resources, or change which server answers. All other actions are free,
+and may differ from one check to the next: the tag search lags by minutes.
+"""
 _HINT: Final = "nothing was changed. Run the command again and look at the new plan"
 _CENT: Final = 0.005
 
 
 def binding(plan: Plan) -> tuple[Action, ...]:
-    """Of a plan's actions those that nobody may be surprised by."""
+    """The actions of a plan that must not differ from what the user agreed to."""
     return tuple(action for action in plan.actions if isinstance(action, _BINDING))
 
 
 def require_agreed(shown: Plan, now: Plan) -> None:
-    """Refused where something would be done that was not shown. Less than was shown is in order: it was done since."""
+    """Refused for an action that was not shown. Fewer actions are accepted: they were carried out since."""
     agreed = binding(shown)
     surprises = [title(action) for action in binding(now) if action not in agreed]
     if surprises:
@@ -53,7 +56,7 @@ def require_agreed(shown: Plan, now: Plan) -> None:
 
 
 def require_price(name: str, shown: Mapping[str, float], now: Mapping[str, Price]) -> None:
-    """Refused where an instance type costs more than when the plan was made. What nobody can tell is no difference."""
+    """Refused if an instance type costs more than when the plan was made. An unknown price is no difference."""
     for instance, price in now.items():
         if price.hourly > shown.get(instance, price.hourly) + _CENT:
             before, today = (

@@ -1,4 +1,4 @@
-"""What differs, field by field, between the generation that serves and the one that is wanted."""
+"""The differences, field by field, between the current generation and the desired one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.spec import ProbeSpec, Spec
 
 _SUMMARIZED = frozenset({"engine", "option.model_id", "option.entryPoint"})
-"""Properties that other words of the summary stand for."""
+"""Properties that other fields of the summary already represent."""
 
 
 def changes(current: Generation | None, desired: Mapping[str, str]) -> tuple[Change, ...]:
-    """By the summary that the record keeps; empty text stands for absent."""
+    """By the summary in the record; empty text means absent."""
     before = without_values(current.summary) if current else {}
     return tuple(
         Change(field=key, before=str(before.get(key, "")), after=desired.get(key, ""))
@@ -25,7 +25,7 @@ def changes(current: Generation | None, desired: Mapping[str, str]) -> tuple[Cha
 
 
 def model_summary(spec: Spec) -> dict[str, str]:
-    """What a summary tells of any deployment's model and engine."""
+    """The summary of any deployment's model and engine."""
     return {
         "model": spec.model.model_id,
         "commit": spec.model.commit,
@@ -39,7 +39,7 @@ def model_summary(spec: Spec) -> dict[str, str]:
 
 
 def probe_summary(spec: Spec) -> dict[str, str]:
-    """What `probe_of` reads."""
+    """The input of `probe_of`."""
     return {
         "probe": spec.probe.body,
         "probe_prompt": spec.probe.prompt,
@@ -49,7 +49,7 @@ def probe_summary(spec: Spec) -> dict[str, str]:
 
 
 def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
-    """What a generation was asked, by its record; None where the record does not say."""
+    """The probe of a generation, by its record; None if the record has none."""
     if not summary.get("probe"):
         return None
     return ProbeSpec(

@@ -1,4 +1,4 @@
-"""What a log says went wrong: the first failure of the stream that is a cause, not the echo of one."""
+"""The cause of a failure in a log: the first failure that is a cause, not a consequence."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _RESTARTS = (
     Pattern("estart", "[Rr]estart(ing)? python (worker|process)"),
 )
 _TRACEBACK = 150
-"""Lines above an error in which its traceback may stand."""
+"""Lines above an error that may contain its traceback."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _ENGINES = {"lmi-dist": "vllm", "tensorrt-llm": "trtllm", "neuronx": "neuron"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagnosisContext:
-    """What is known beside the log. It decides between entries that fit the same line; `facts` are tested, too."""
+    """The context of the log. It decides between entries that match the same line; `facts` are checked, too."""
 
     where: str = ""
     """`container_log`, `failure_reason`, `client_error`, `invoke_error`, `hub` or `s3`."""
@@ -37,14 +37,14 @@ class DiagnosisContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """`evidence` is the line (or fact) it rests on; a `wrapper` only says that the cause stands elsewhere."""
+    """`evidence` is the matching line (or fact); a `wrapper` only says that the cause is in another log."""
 
     id: str
     cause: str
     remedy: str
     evidence: str
     line: int
-    """Counted from 1; 0 where a fact beside the log is the evidence."""
+    """Counted from 1; 0 if the evidence is a fact, not a log line."""
     wrapper: bool
     settings: tuple[str, ...]
     link: str
@@ -56,16 +56,16 @@ class _Match:
     failure: Failure
     match: re.Match[str]
     run: int
-    """How many restarts came before it."""
+    """Number of restarts before it."""
 
 
 UNKNOWN = DiagnosisContext()
 
 
 def diagnose(lines: Sequence[str], around: DiagnosisContext = UNKNOWN) -> Diagnosis | None:
-    """The first failure of the first life of a worker that explains itself; None where nothing is known.
+    """The first failure that explains itself, before the worker's first restart; None if none is known.
 
-    What came after a restart may be a consequence. A wrapper is given back only where there is nothing else.
+    Failures after a restart may be consequences. A wrapper is returned only if there is nothing else.
     """
     hits = list(_hits(lines, around))
     runs = [[hit for hit in hits if hit.run == run] for run in sorted({hit.run for hit in hits})]
@@ -135,7 +135,7 @@ def _best(hits: Sequence[_Match], around: DiagnosisContext) -> _Match:
 
 
 def _order(hit: _Match, around: DiagnosisContext) -> tuple[object, ...]:
-    """Causes first, then the earliest line; on one line whichever fits the surroundings and says the most."""
+    """Causes first, then the earliest line; on one line the entry that fits the context and is the most specific."""
     failure = hit.failure
     unsupported = [
         bool(failure.engine and around.engine)
@@ -148,7 +148,7 @@ def _order(hit: _Match, around: DiagnosisContext) -> tuple[object, ...]:
 
 
 def _of_version(versions: str, version: str) -> bool:
-    """Whether `version` may be one of `versions` (">=0.8", "0.7-0.10"); words in the latter say nothing."""
+    """Whether `version` may be one of `versions` (">=0.8", "0.7-0.10"); text that is not a version is ignored."""
     numbers = re.search(r"(>=|<=)?\s*(\d+(?:\.\d+)+)(?:-(\d+(?:\.\d+)+))?", versions)
     if not version or numbers is None:
         return True
@@ -164,7 +164,7 @@ def _key(version: str) -> tuple[int, ...]:
 
 
 def _by_facts(around: DiagnosisContext) -> Diagnosis | None:
-    """An entry without any line of a log, whose facts hold."""
+    """An entry without a log line whose facts match."""
     for failure in failures():
         if failure.given and _holds(failure.given, around.facts):
             named = ", ".join(f"{key}: {value}" for key, value in failure.given.items())

@@ -31,7 +31,7 @@ Reason = Callable[[FileEntry], str]
 
 
 def select(listing: ModelListing, files: Files, *, remote_code: bool) -> WeightsSpec:
-    """The files to bring, sorted by path; Unresolvable when no weights would be among them."""
+    """The files to transfer, sorted by path; Unresolvable if no weights would be among them."""
     reason = _reason(listing, files, remote_code=remote_code)
     verdicts = [(entry, reason(entry)) for entry in sorted(listing.files, key=lambda entry: entry.path)]
     chosen = tuple(entry for entry, why in verdicts if not why)
@@ -41,7 +41,7 @@ def select(listing: ModelListing, files: Files, *, remote_code: bool) -> Weights
 
 
 def require_model(listing: ModelListing) -> None:
-    """Unresolvable where no file could be a model's weights, whatever a recipe would say of them."""
+    """Unresolvable if no file can be a model's weights, whatever the recipe selects."""
     if any(entry.path.endswith(_WEIGHTS) for entry in listing.files):
         return
     what = "none of its files" if listing.files else "it is empty: no file"

@@ -1,4 +1,4 @@
-"""A user's own model.py, judged by its syntax tree before it ships: what would fail in the server, and what may."""
+"""Check a user's own model.py by its syntax tree before deployment: what would fail in the server, and what may."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _HEAVY = frozenset(
         *("SentenceTransformer", "LLM", "sleep", "urlopen", "urlretrieve", "check_call", "check_output"),
     }
 )
-"""Calls that take seconds, wherever they come from."""
+"""Calls that take seconds, from any module."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFinding:
-    """`fatal`: the server would not come up, or answer every request with an error."""
+    """`fatal`: the server would not start, or answer every request with an error."""
 
     line: int
     what: str
@@ -37,7 +37,7 @@ class HandlerFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerRequirements:
-    """How the server will call it, and what its environment provides (None: nobody can say)."""
+    """How the server will call it, and the packages of its environment (None: unknown)."""
 
     function: str = "handle"
     async_mode: bool = False
@@ -124,7 +124,7 @@ def _signature(function: _Function) -> Iterator[HandlerFinding]:
 
 
 def _mode(function: _Function, requirements: HandlerRequirements) -> Iterator[HandlerFinding]:
-    """Whether a call gives an Output at once, or something to await."""
+    """Whether a call returns an Output at once, or an awaitable."""
     line, name = function.lineno, function.name
     if function.decorator_list:
         return
@@ -158,7 +158,7 @@ def _may_give_awaitable(function: ast.FunctionDef) -> bool:
 
 
 def _of_output(call: ast.Call) -> bool:
-    """`Output(...)`, or a chain of calls that begins with it."""
+    """`Output(...)`, or a chain of calls that starts with it."""
     if _called(call).endswith("Output"):
         return True
     before = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -166,7 +166,7 @@ def _of_output(call: ast.Call) -> bool:
 
 
 def _returns(function: _Function) -> Iterator[HandlerFinding]:
-    """A wrong answer in one branch costs its requests a 424; in every branch it is no handler."""
+    """A wrong result in one branch costs its requests a 424; in every branch it is no handler."""
     given = [node for node in _own(function) if isinstance(node, ast.Return) and _gives_something(node.value)]
     wrong = [(node.lineno, kind) for node in given if (kind := _plain_value(node.value))]
     for line, kind in wrong:
@@ -180,7 +180,7 @@ def _gives_something(value: ast.expr | None) -> bool:
 
 
 def _plain_value(value: ast.expr | None) -> str:
-    """What kind of plain value an expression surely is; empty for None and whatever cannot be told."""
+    """The kind of plain value that an expression certainly is; empty for None and if unknown."""
     kinds = {ast.Dict: "a dict", ast.DictComp: "a dict", ast.List: "a list", ast.ListComp: "a list"}
     kinds |= {ast.Tuple: "a tuple", ast.Set: "a set", ast.JoinedStr: "a text"}
     if isinstance(value, ast.Constant) and value.value is not None:

@@ -1,4 +1,4 @@
-"""Which imports of a handler nothing brings along: not Python, not DJL's engine, not the packages."""
+"""The imports of a handler that no package provides: not Python, not DJL's engine, not the requirements."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _PROVIDES: Final = {
     "scikit-learn": ("scipy", "joblib"),
     "pydantic": ("pydantic_core", "typing_extensions"),
 }
-"""What comes with a package, as far as handlers use it."""
+"""The packages installed together with a package, as far as handlers use them."""
 _NAME = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^]]*\])?\s*([<>=!~;@#].*)?$")
 
 
 def missing_imports(
     tree: ast.Module, packages: Sequence[str], requirements: str
 ) -> Iterator[tuple[str, int]]:
-    """Each missing module once, with its line; nothing where the requirements cannot be told (a URL, a file)."""
+    """Each missing module once, with its line; nothing if the requirements are unknown (a URL, a file)."""
     provided = _provided([*packages, *requirements.splitlines()])
     if provided is None:
         return
@@ -78,7 +78,7 @@ def _provided(lines: Sequence[str]) -> set[str] | None:
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Top-level names of absolute imports, but for those whose absence the code expects."""
+    """Top-level names of absolute imports, except those that the code expects to be missing."""
     expected = {
         id(node)
         for attempt in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""What a model does, as its repository says."""
+"""The task of a model, by its repository."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _HUB_NAMES: Mapping[str, Task] = {
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
-    """The first architecture that config.json names, or an empty string; a stranger's may hold anything there."""
+    """The first architecture in config.json, or an empty string; an untrusted file may contain any value there."""
     named = config.get("architectures")
     first = named[0] if isinstance(named, list) and named else ""
     return first if isinstance(first, str) else ""
 
 
 def task_of(config: Mapping[str, Any], pipeline_tag: str | None) -> Task | None:
-    """By the architecture, which says what the weights can do; else by the Hub's own label."""
+    """By the architecture, which shows what the weights can do; else by the Hub's own label."""
     architecture = architecture_of(config)
     by_code = next((task for suffix, task in _ARCHITECTURES if architecture.endswith(suffix)), None)
     return by_code or _HUB_NAMES.get(pipeline_tag or "")

@@ -1,4 +1,4 @@
-"""`lmi init MODEL`: from what a model's repository says to a commented recipe, every choice with its reason. Pure."""
+"""`lmi init MODEL`: from a model's repository to a commented recipe, every choice with its reason. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TEMPLATES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSummary:
-    """What the repository was seen to hold. `weights` is None where nothing safe to load is, and `why` says so."""
+    """The observed content of a repository. `weights` is None if nothing safe to load exists, and `why` says so."""
 
     listing: ModelListing
     config: Mapping[str, Any]
@@ -47,7 +47,7 @@ def choose(
     revision: str = "main",
     schema: str = "recipe.schema.json",
 ) -> str:
-    """The text of a recipe for this model, which validates. `schema` is what an editor is pointed at."""
+    """The text of a valid recipe for this model. `schema` is the JSON Schema for editors."""
     model_summary = _summarize(listing, config)
     blocks = [
         f"# yaml-language-server: $schema={schema}",
@@ -61,7 +61,9 @@ def choose(
 
 
 def name_for(model_id: str) -> str:
-    """A deployment's name from the model's, cut so that an overlay's name has room; what may not stay is a dash."""
+    """A deployment's name from the model's, shortened so that an overlay's name fits; invalid characters become
+    dashes.
+    """
     last = model_id.rstrip("/").rpartition("/")[2]
     name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
     return name[: MAX_NAME - 8].strip("-") or "model"
@@ -127,7 +129,7 @@ def _place(model_summary: ModelSummary) -> Iterator[str]:
 
 
 def _sagemaker(model_summary: ModelSummary) -> Iterator[str]:
-    """What the same model would take in the cloud, to be uncommented in place of the above."""
+    """The same model on SageMaker, as comments to use in place of the above."""
     if not model_summary.weights:
         return
     chosen = hardware_for(model_summary.weights, model_summary.config.get("num_attention_heads"))
@@ -179,7 +181,7 @@ def _comments(text: str) -> Iterator[str]:
 
 
 def _comment(text: str) -> str:
-    """What a repository says about itself, fit for a comment: printable, on one line, not endless."""
+    """A repository's description of itself, as a comment: printable, on one line, of limited length."""
     return "".join(char for char in text if char.isprintable())[:300]
 
 

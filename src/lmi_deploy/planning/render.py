@@ -1,4 +1,4 @@
-"""A Spec to the bytes that ship. Templates only place values; the values come from the Spec alone."""
+"""Render a Spec to the bytes that are deployed. Templates only place values; the values come from the Spec alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def render(spec: Spec) -> Artifact:
 
 
 def _properties(spec: Spec) -> bytes:
-    # The slot is written as it stands: the target replaces it with an escaped location.
+    # The slot is written unescaped: the target replaces it by an escaped location.
     lines = [
         f"{key}={value}" if value == SLOT else write_line(key, escape_free(value))
         for key, value in spec.engine.properties
@@ -29,7 +29,7 @@ def _properties(spec: Spec) -> bytes:
 
 
 def escape_free(value: str) -> str:
-    """The value, which must not hold the slot's own mark: nobody but us may say where the weights are."""
+    """The value, which must not contain the slot's own mark: only lmi may set the location of the weights."""
     if SLOT in value:
         raise ValueError(f"a value holds {SLOT}")
     return value

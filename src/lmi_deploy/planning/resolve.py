@@ -1,4 +1,4 @@
-"""Recipe and facts to a Spec: every choice made here, with the arithmetic shown where it cannot be."""
+"""Recipe and facts to a Spec: every choice is made here, and an error shows the calculation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lmi_deploy.sizing.tensor_parallel import degree_of
 from lmi_deploy.targets.resolve import place_of
 
 PREDICT_TIMEOUT = 60
-"""Seconds: SageMaker ends a real-time invocation then, so more would only hide that on other targets."""
+"""Seconds: SageMaker cancels a real-time invocation then; a higher value would only hide that on other targets."""
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
@@ -69,7 +69,7 @@ def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec
     module = engine(recipe.engine)
     handler = _handler(recipe, module, model)
     degree = degree_of(recipe, facts.config)
-    # A model is asked for by its own name, not by the folder where its weights happen to lie, or by vLLM's `lmi`.
+    # Clients use the model's own name, not the folder of its weights, or vLLM's `lmi`.
     by_name = (handler.template or handler.entry_point == vllm.SERVICE) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()
     options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
@@ -89,7 +89,7 @@ def _handler(recipe: Recipe, module: EngineModule, model: ModelSpec) -> HandlerS
 
 
 def _option_pairs(recipe: Recipe, size: int) -> Pairs:
-    """What the recipe's own keys say in the server's words."""
+    """The recipe's own keys as server properties."""
     pairs = [("predict_timeout", str(recipe.timeouts.predict or PREDICT_TIMEOUT))]
     pairs.append(("model_loading_timeout", str(loading_timeout(recipe.timeouts, size))))
     if recipe.trust_remote_code:
@@ -100,7 +100,7 @@ def _option_pairs(recipe: Recipe, size: int) -> Pairs:
 
 
 def _with_properties(lines: Pairs, properties: Pairs) -> Pairs:
-    """The recipe's plain keys replace ours of that name in place; the others follow."""
+    """The recipe's plain keys replace ours of the same name in place; the others follow."""
     given = dict(properties)
     kept = tuple((key, given.pop(key, value)) for key, value in lines)
     return (*kept, *given.items())

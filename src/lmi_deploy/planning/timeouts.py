@@ -1,4 +1,4 @@
-"""How long things may take where the recipe says nothing."""
+"""Time-outs that the recipe does not set."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import math
 from lmi_deploy.domain.recipe import Timeouts
 
 STARTUP_TIMEOUT = 600
-"""Seconds, where the recipe says nothing: the LMI deployment guide's own figure for the health check."""
+"""Seconds, if the recipe sets none: the LMI deployment guide's own figure for the health check."""
 MOST = 3600
 """Seconds that SageMaker allows, for a download as for a start."""
 _LOADED_PER_SECOND = 100_000_000
 """Bytes: a careful figure for reading weights from a disk into devices."""
 _STARTUP_OVERHEAD = 120
-"""Seconds for the server and its engine to come up."""
+"""Seconds for the server and its engine to start."""
 
 
 def loading_timeout(timeouts: Timeouts, size: int) -> int:
-    """Seconds for `size` bytes of weights to be loaded, the same whatever the target: it stands in the artifact."""
+    """Seconds to load `size` bytes of weights, the same for all targets, because it is written in the artifact."""
     return timeouts.model_loading or timeouts.container_startup or _careful(size)
 
 
 def startup_timeout(timeouts: Timeouts, size: int, *, download: int = 0) -> int:
-    """Seconds from the server's start to its first healthy answer; it holds the loading, and the download if any."""
+    """Seconds from the server's start to its first healthy response; includes loading, and the download if any."""
     if timeouts.container_startup is not None:
         return timeouts.container_startup
     return min(MOST, whole_minutes(max(_careful(size), loading_timeout(timeouts, size)) + download))

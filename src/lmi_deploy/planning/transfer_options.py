@@ -1,4 +1,4 @@
-"""How the weights travel, where the recipe leaves something out."""
+"""The way of the weights' transfer, for keys that the recipe leaves out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lmi_deploy.domain.weights import Travel
 
 
 def transfer_options(wish: Weights) -> Travel:
-    """The recipe's own words, else the default ones."""
+    """The recipe's own value, else the default."""
     return Travel(
         via=wish.via or "stream", engine=wish.engine or "auto", memory=(wish.memory_mb or 0) * 1_000_000
     )

@@ -1,4 +1,4 @@
-"""The handler's own error in what a container printed: the line that ends a Python traceback."""
+"""The handler's own error in a container's output: the last line of a Python traceback."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CHAINED: Final = (
 REASON: Final = "FailureReason: "
 """How an error's details give DescribeEndpoint's words."""
 _GENERIC: Final = "did not pass the ping health check"
-"""All that SageMaker says of a container that ended or never answered, whatever it printed."""
+"""All that SageMaker reports about a container that exited or never responded, whatever it printed."""
 
 
 def error_line(lines: Sequence[str]) -> str:
-    """What the first traceback ends with, past those that led to it; empty where there is none."""
+    """The last line of the first traceback, without those that caused it; empty if there is none."""
     found, inside = "", False
     for line in lines:
         if _TRACEBACK in line:
@@ -34,7 +34,7 @@ def error_line(lines: Sequence[str]) -> str:
 
 
 def lead_with_error(message: str, lines: Sequence[str]) -> str:
-    """`message` with the handler's own error before SageMaker's reason, where that says nothing of it."""
+    """`message` with the handler's own error before SageMaker's reason, if that does not contain it."""
     reason = next((line.removeprefix(REASON) for line in reversed(lines) if line.startswith(REASON)), "")
     own = error_line(lines) if reason and _GENERIC in reason else ""
     return message.replace(reason, f"{own} (SageMaker: {reason})") if own else message

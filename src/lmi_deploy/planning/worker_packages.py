@@ -1,4 +1,4 @@
-"""What the environment of a worker needs for a model folder that no recipe of ours describes."""
+"""The packages that a worker needs for a model folder without a recipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEAVY = frozenset({"torch", "transformers"})
 
 
 def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:
-    """The built-in handler's packages where serving.properties names it, torch where model.py imports it, else few."""
+    """The built-in handler's packages if serving.properties names it, torch if model.py imports it, else few."""
     entry_point = parse_properties(properties).get("option.entryPoint", "")
     if entry_point == huggingface.MODULE or not (model_py or entry_point):
         return accelerate.packages(accelerate.handler(Handler(builtin=huggingface.MODULE), None))
@@ -26,7 +26,7 @@ def _imports(source: bytes) -> set[str]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return set()  # the server says what is wrong with it, with the line
+        return set()  # the server reports the error, with the line
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,1 +1,1 @@
-"""What the house needs of the outside, in its own words: one Protocol a file."""
+"""The interfaces that lmi requires from the outside: one Protocol per file."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who we are: `arn` is the principal, `partition` one of aws, aws-cn, aws-us-gov."""
+    """The caller: `arn` is the principal, `partition` one of aws, aws-cn, aws-us-gov."""
 
     account: str
     arn: str
@@ -19,16 +19,18 @@ class Caller:
 
 class Account(Protocol):
     def get_caller(self) -> Caller:
-        """Asked once; AccessError, with the remedy, where the credentials are absent, expired or refused."""
+        """Requested once; AccessError, with the remedy, if the credentials are absent, expired or refused."""
 
     def has_bucket(self, bucket: str) -> bool:
-        """True where it is there, ours, and in our region; False where there is none of that name.
+        """True if it exists, is ours, and in our region; False if there is no bucket of this name.
 
-        AccessError where it belongs to another account, lies in another region, or may not be looked at.
+        AccessError if it belongs to another account, is in another region, or may not be read.
         """
 
     def make_bucket(self, bucket: str, *, tags: Mapping[str, str], kms_key: str = "") -> None:
-        """Private, encrypted, over TLS only, with these tags; whole or not at all. Refused where the name is taken."""
+        """Private, encrypted, over TLS only, with these tags; all or nothing. Refused if the name is taken."""
 
     def upload_rule_advice(self, bucket: str) -> str:
-        """What to run so that uploads nobody completes are not paid for; empty where nothing is to be done."""
+        """The command that makes S3 abort incomplete uploads, so that they do not cost; empty if nothing is to be
+        done.
+        """

@@ -1,4 +1,4 @@
-"""The number of instances, kept by target tracking."""
+"""The number of instances, controlled by target tracking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lmi_deploy.domain.sagemaker.settings import Scaling
 
 class AutoscalingApi(Protocol):
     def scaling(self, endpoint: str) -> Scaling | None:
-        """What is registered for our variant of this endpoint."""
+        """The registered scaling of our variant of this endpoint."""
 
     def scale(self, endpoint: str, scaling: Scaling) -> None:
         """Register the target and its policy, or change them."""

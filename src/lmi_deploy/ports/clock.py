@@ -11,7 +11,7 @@ class Clock(Protocol):
         """The wall clock, UTC."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
+        """Seconds from an arbitrary start; never decreases."""
 
     def sleep(self, seconds: float) -> None:
         """Wait; `Interrupted` may end it."""

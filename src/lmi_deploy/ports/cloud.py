@@ -22,7 +22,7 @@ from lmi_deploy.ports.weights import Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketServices:
-    """One bucket of ours: weights, artifacts, records and locks. Opened for a bucket that is there and ours."""
+    """One of our buckets: weights, artifacts, records and locks. Opened only if the bucket exists and is ours."""
 
     bucket: str
     store: ObjectStore
@@ -33,8 +33,9 @@ class BucketServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """The services of the account. No request that changes anything leaves while a lock that this process holds may
-    have expired: LockLost instead. The same holds for a depot's store, weights and records."""
+    """The services of the account. While a lock of this process may have expired, no changing request is sent:
+    LockLost is raised instead. The same applies to a bucket's store, weights and records.
+    """
 
     caller: Caller
     account: Account

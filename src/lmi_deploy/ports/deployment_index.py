@@ -1,4 +1,4 @@
-"""Deployments elsewhere that were brought up from this machine."""
+"""Deployments in AWS that were deployed from this machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lmi_deploy.domain.record import DeploymentRef
 
 
 class DeploymentIndex(Protocol):
-    """A convenience: what it has lost is found again by its tags."""
+    """A convenience: entries that it lost are found again by their tags."""
 
     def all(self) -> tuple[DeploymentRef, ...]:
-        """By name, region and account. One that an older lmi kept may name no account."""
+        """By name, region and account. An entry of an older lmi may have no account."""
 
     def add(self, ref: DeploymentRef) -> None: ...
 

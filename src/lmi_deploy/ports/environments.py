@@ -1,4 +1,4 @@
-"""Python environments for workers, and DJL's Python engine: things that are made once and kept."""
+"""Python environments for workers, and DJL's Python engine: created once and cached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmi_deploy.domain.events import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry:
-    """Something kept on this machine; `size` in bytes, `used` says whether a deployment here needs it."""
+    """An entry of a cache on this machine; `size` in bytes, `used` says whether a deployment here needs it."""
 
     kind: str
     name: str
@@ -23,7 +23,7 @@ class CacheEntry:
 
 class Environments(Protocol):
     def ready(self, environment: str) -> bool:
-        """Whether the environment is there, whole."""
+        """Whether the environment exists and is complete."""
 
     def python(self, environment: str) -> Path:
         """Its interpreter."""
@@ -37,13 +37,13 @@ class Environments(Protocol):
         """Whether DJL's Python engine of this version is unpacked here."""
 
     def engine(self, version: str) -> Path:
-        """The folder that holds djl_python_engine.py."""
+        """The folder of djl_python_engine.py."""
 
     def install_engine(self, version: str, *, key: str) -> Generator[Event, None, str]:
         """Fetch it by its Maven coordinates, check its sha256, unpack it."""
 
     def entries(self) -> tuple[CacheEntry, ...]:
-        """Everything kept, with its size."""
+        """All cache entries, with their size."""
 
     def remove(self, name: str) -> int:
-        """Free one entry; the bytes that came free. NotFound when there is none of that name."""
+        """Delete one entry and return the freed bytes. NotFound if there is none of this name."""

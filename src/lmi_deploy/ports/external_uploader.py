@@ -12,9 +12,9 @@ from lmi_deploy.domain.facts import OidKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadItem:
-    """One file and the key that it gets; in parts of `part` bytes where it is larger than that.
+    """One file and its key; in parts of `part` bytes if it is larger than that.
 
-    Its content must have the `oid`; empty where somebody made sure already.
+    Its content must have the `oid`; empty if it was already verified.
     """
 
     path: Path
@@ -27,7 +27,7 @@ class UploadItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadedFile:
-    """A file that is there. `sha256` (hex), `crc32` and `etag` are told by a carrier that hashes."""
+    """A file in the bucket. An uploader that hashes sets `sha256` (hex), `crc32` and `etag`."""
 
     key: str
     sha256: str = ""
@@ -46,15 +46,16 @@ class ExternalUploader(Protocol):
 
     @property
     def hashes(self) -> bool:
-        """Whether it holds the very bytes that it sends to their oid, has S3 verify them, and says what S3 answered.
+        """Whether it compares the bytes that it sends with their oid, has S3 verify them, and returns S3's response.
 
-        Else whoever calls hashes the files before, and looks at the objects after."""
+        If not, the caller hashes the files before, and checks the objects after.
+        """
 
     def upload_files(
         self, loads: Sequence[UploadItem], *, bucket: str
     ) -> Generator[UploadedFile | None, None, None]:
-        """Send them, and say each that is there; None while nothing ends.
+        """Send them, and yield each that is complete; None while nothing finishes.
 
-        Whoever calls has made sure who owns the bucket. Ends with the program: AccessError, IntegrityError or
-        TransferFailed where it sent less than all; closed, it kills it. What arrived is to be verified.
+        The caller has checked the bucket's owner. Returns with the program: AccessError, IntegrityError or
+        TransferFailed if it did not send all; closing the generator kills it. The caller must verify what arrived.
         """

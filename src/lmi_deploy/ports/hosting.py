@@ -1,11 +1,12 @@
-"""SageMaker's hosting, in our own words.
+"""SageMaker's hosting, in our own terms.
 
-Every create states its tags; "already exists" raises Conflict, and the caller looks: it may be our own, whose reply was
-lost. Conflict, too, where an endpoint is in progress and cannot be updated or deleted. NotFound where what is named is
-not there, with its ARN, and RoleNotAssumable for a model's role: AWS is eventually consistent, and both may have been
-made a moment ago. A lost reply to an update or a deletion is settled inside. Deleting what is not there is no error.
-Throttling is waited out inside, within bounds. Failures: AccessError (credentials; rights, with action, resource
-and principal named; network), CloudError (the service's own words), QuotaExceeded, NoCapacity, Conflict.
+Every create sends its tags; "already exists" raises Conflict, and the caller checks: the resource may be our own,
+whose reply was lost. Conflict, too, if an endpoint is in progress and cannot be updated or deleted. NotFound if a
+named resource does not exist, with its ARN, and RoleNotAssumable for a model's role: AWS is eventually consistent,
+and both may have been created a moment ago. A lost reply to an update or a deletion is resolved inside. Deleting a
+missing resource is no error. Throttling is waited out inside, within limits. Failures: AccessError (credentials;
+permissions, with action, resource and principal named; network), CloudError (the service's own message),
+QuotaExceeded, NoCapacity, Conflict.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Hosting(Protocol):
     def model(self, name: str) -> ObservedModel | None: ...
 
     def tags(self, arn: str) -> Pairs:
-        """Asked of SageMaker itself, which knows at once; the tagging API may lag."""
+        """Read from SageMaker itself, which is up to date; the tagging API may lag."""
 
     def create_model(self, name: str, settings: ModelSettings, tags: Pairs) -> None: ...
 
@@ -45,7 +46,7 @@ class Hosting(Protocol):
     def tag(self, arn: str, tags: Pairs) -> None: ...
 
     def untag(self, arn: str, names: tuple[str, ...]) -> None:
-        """A tag that is not there is no error."""
+        """Removing a missing tag is no error."""
 
     def delete_endpoint(self, name: str) -> None: ...
 
@@ -54,7 +55,7 @@ class Hosting(Protocol):
     def delete_model(self, name: str) -> None: ...
 
     def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
-        """The head, then the body as it comes: streamed where the request asks for it.
+        """The head, then the body as it arrives: streamed if the request asks for it.
 
         A model's own error is a head with its status and body; UsageRefused for more than 6 MB, before it is sent.
         """

@@ -14,7 +14,8 @@ from lmi_deploy.ports.source import Source
 class Hub(Source, Protocol):
     """A model repository, and the source of its bytes.
 
-    Absence, refusal and silence are told apart: NotFound, AccessError, TransferFailed, each with its remedy.
+    Absence, refusal and failed connections have different errors: NotFound, AccessError, TransferFailed, each with
+    its remedy.
     """
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
@@ -31,32 +32,33 @@ class Hub(Source, Protocol):
     ) -> bytes:
         """`length` bytes of one file from `start` (all of it when None); meant for small reads.
 
-        `refresh`: what came before made no sense; so past what this machine keeps of it, which may be damaged.
+        `refresh`: the earlier result was invalid; so bypass the local cache, which may be damaged.
         """
 
     def folder(self, listing: ModelListing) -> Path:
-        """Where the files of this listing are, or will be, on this machine. Looks at no network."""
+        """The (possibly future) folder of this listing's files on this machine. Makes no network request."""
 
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         """Bytes of `files` that are not whole in the user's cache yet. Looks at this machine only."""
 
     def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
-        """TransferFailed, with the numbers, where this machine's disk cannot hold what is still to come of `files`."""
+        """TransferFailed, with the numbers, if this machine's disk has no room for the missing part of `files`."""
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, Path]:
-        """Bring `files` into the user's cache, each verified against its oid before it gets its final name.
+        """Download `files` into the user's cache, each verified against its oid before it gets its final name.
 
         Yields Progress (`key` is copied into it) and returns the snapshot folder. Raises IntegrityError,
-        TransferFailed or AccessError; what is whole is kept, and the next call goes on from there.
+        TransferFailed or AccessError; complete data stays, and the next call resumes there.
         """
 
     def recheck(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, bool]:
-        """Hash again what this machine keeps of `files`, whatever was found of it before: what is damaged is missing.
+        """Hash the local copies of `files` again, even if they were verified before; a damaged file counts as
+        missing.
 
-        Whether anything was; it is told and put out of the way. IntegrityError, and all is left as it lies, where it
-        could not be fetched again.
+        Whether any was damaged; it is reported and moved away. IntegrityError, and nothing is changed, if it could
+        not be downloaded again.
         """

@@ -1,4 +1,4 @@
-"""Execution roles, looked at before anything is created."""
+"""Execution roles, checked before anything is created."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Permission", "Roles"]
 
 class Roles(Protocol):
     def assumable(self, role: str) -> str:
-        """Why SageMaker may not assume the role of this ARN, in words; empty where it may. NotFound: no such role.
+        """Why SageMaker may not assume the role of this ARN, in words; empty if it may. NotFound: no such role.
 
-        AccessError where it may not be looked at.
+        AccessError if it may not be read.
         """
 
     def lacking(self, principal: str, rights: Sequence[Permission]) -> tuple[Permission, ...]:
-        """Those that the principal's policies do not allow. AccessError where that may not be simulated."""
+        """Those that the principal's policies do not allow. AccessError if that may not be simulated."""

@@ -16,23 +16,25 @@ class Journal(Protocol):
         """On disk before the next action runs."""
 
     def set_pending(self, generation: Generation) -> None:
-        """This generation is being brought, until it is settled."""
+        """This generation is pending, until it is settled."""
 
     def commit(self, generation: Generation) -> None:
-        """This generation serves now; the intents are history, but for what was made and is of no generation."""
+        """This generation is now current; the intents become history, except for created resources that belong to no
+        generation.
+        """
 
 
 class Records(Protocol):
-    """Every record that is kept in one place."""
+    """All records in one place."""
 
     def names(self) -> tuple[str, ...]:
-        """Every deployment of which anything is kept."""
+        """Every deployment with a stored object."""
 
     def read(self, name: str) -> Record | None:
-        """None where there is none, or one that cannot be read."""
+        """None if there is none, or it cannot be read."""
 
     def journal(self, ref: DeploymentRef) -> Journal:
-        """What writes this deployment's record."""
+        """The writer of this deployment's record."""
 
     def remove(self, name: str) -> None:
-        """All that is kept of it; the lock is its holder's to release."""
+        """Delete all its objects; the holder releases the lock."""

@@ -1,4 +1,4 @@
-"""What this machine remembers of the deployments that run on it."""
+"""The records on this machine of its local deployments."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lmi_deploy.domain.record import Record
 
 class State(Protocol):
     def names(self) -> tuple[str, ...]:
-        """Every deployment of which something is kept."""
+        """Every deployment with stored files."""
 
     def exists(self, name: str) -> bool:
-        """Whether anything of this deployment is kept."""
+        """Whether any file of this deployment is stored."""
 
     def read(self, name: str) -> Record | None:
-        """Its record; None where there is none. Refused when it is of a newer schema."""
+        """Its record; None if there is none. Refused if it has a newer schema."""
 
     def artifacts(self, name: str) -> tuple[str, ...]:
         """Digests of the artifacts that are whole."""

@@ -1,4 +1,4 @@
-"""What the containers printed."""
+"""The output of the containers."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Protocol
 
 class CloudLogs(Protocol):
     def group(self, endpoint: str) -> str:
-        """The endpoint's log group, where there is one; empty where there is none yet."""
+        """The endpoint's log group; empty if it does not exist yet."""
 
     def lines(self, group: str, *, start: str = "") -> Iterator[str]:
         """Oldest first, every stream, to the last page; from `start` (ISO 8601) on."""
 
     def follow(self, group: str, *, start: str = "") -> Iterator[str]:
-        """The same, and whatever comes, until the caller stops; the group may come later, too.
+        """The same, plus new lines, until the caller stops; the group may be created later.
 
-        An empty text follows after everything that is there now. Who asks on at once waits for a moment.
+        An empty text follows after all existing lines. The next iteration then waits for a moment.
         """
 
     def remove(self, group: str) -> None:

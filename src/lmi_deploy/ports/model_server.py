@@ -27,40 +27,44 @@ class Launch:
     image: str = ""
     """Of a container; other runtimes have none."""
     weights: Path | None = None
-    """The folder outside of `model_folder` that `option.model_id` names; None where there is none."""
+    """The folder outside of `model_folder` that `option.model_id` names; None if there is none."""
     devices: int = 0
     """Accelerators of this machine that the server is to have."""
     model_name: str = "model"
-    """As clients know it; so is named what lies in /opt/ml/model. Empty: after its folder, as DJLServing does."""
+    """The name for clients; the model in /opt/ml/model has this name. Empty: the name of its folder, as in
+    DJLServing.
+    """
     settings: Path | None = None
     """A config.properties of the user's."""
     log_format: str = "lmi"
-    """`djl`: the lines that DJLServing would write (embedded; the others are what they are)."""
+    """`djl`: lines as DJLServing writes them (embedded only; the others ignore it)."""
     managed_by_clients: bool = False
-    """Whether clients may register and remove models over HTTP (embedded; the others are what they are)."""
+    """Whether clients may register and remove models over HTTP (embedded only; the others ignore it)."""
 
 
 class ModelServer(Protocol):
     def start(self, launch: Launch) -> ObservedServer:
-        """Start the program and return at once; it outlives this process."""
+        """Start the program and return immediately; it outlives this process."""
 
     def status(self, home: Path) -> ObservedServer:
-        """What became of the server that was started with this home."""
+        """The status of the server that was started with this home."""
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
-        """Accept at `host:port` from now on, without a refused request; the previous one drains and ends.
+        """Accept at `host:port` from now on, without a refused request; the previous server drains and exits.
 
-        DeployFailed, and nothing changed, where that cannot be: a plan that knows (`loads_again`) does not ask."""
+        DeployFailed, and nothing changed, if that is impossible: a plan that knows this (`loads_again`) does not try.
+        """
 
     def stop(self, home: Path, *, grace: float) -> None:
         """End the server, its workers and its sockets; `grace` seconds for requests in flight."""
 
     def failure(self, home: Path) -> str:
-        """Why it did not come up, with the worker's own last lines; empty where it gave no reason."""
+        """Why it did not start, with the worker's own last lines; empty if it gave no reason."""
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
-        """Serve until it ends or is interrupted; its exit code. Its log goes to this terminal, or line by line to
-        `report`. `home` is left clean."""
+        """Serve until it exits or is interrupted; returns its exit code. Its log goes to this terminal, or line by
+        line to `report`. `home` is cleaned up.
+        """
 
     def log(self, home: Path) -> Path:
-        """The file that holds what it printed."""
+        """The file of its output."""

@@ -1,4 +1,4 @@
-"""A word to the user from where no event can be yielded: a wait that a service asks for, a lock that is taken over."""
+"""Messages to the user where no event can be yielded: a wait that a service requires, a lock that is taken over."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ Notify = Callable[[str], None]
 
 
 def ignore(note: str) -> None:
-    """Tells nobody."""
+    """Discards the message."""

@@ -1,11 +1,11 @@
-"""A bucket, in our own words. Every call states the bucket's expected owner; the adapter sees to it.
+"""A bucket, in our own terms. Every call sends the bucket's expected owner; the adapter ensures that.
 
-Keys that are written are relative paths (`core.paths.check_relative_path`), else UsageRefused: nothing that a file
-system, a proxy or another S3 server would take for another key. What is there already may be read by any key.
+Keys that are written are relative paths (`domain/safe_paths.py`), else UsageRefused: no key that a file system, a
+proxy or another S3 server would treat as another one. Existing objects may be read by any key.
 
 Failures: AccessError (denied, wrong owner, no or expired credentials), NotFound (no such bucket), TransferFailed (the
-service or the network gave up after bounded retries), IntegrityError (a checksum that S3 or we refused), Conflict for a
-condition that did not hold. An unknown outcome (a lost reply) is settled by looking, inside the adapter.
+service or the network gave up after a limited number of retries), IntegrityError (a checksum that S3 or we refused),
+Conflict for a condition that was false. An unknown outcome (a lost reply) is resolved by reading, inside the adapter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lmi_deploy.errors import Conflict as Conflict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """An object as it is. `checksum` is the full-object checksum that S3 keeps, empty where it keeps none."""
+    """The current version of an object. `checksum` is the full-object checksum that S3 has, empty if it has none."""
 
     key: str
     size: int
@@ -28,28 +28,29 @@ class StoredObject:
     algorithm: str = ""
     modified: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """What its writer noted of it (`x-amz-meta-...`), names in lower case. `look` alone fills it in."""
+    """The metadata set by its writer (`x-amz-meta-...`), names in lower case. Only `head` sets it."""
     as_of: str = ""
-    """The store's own clock when `get` answered, ISO 8601; empty where it did not say."""
+    """The store's own clock at the response to `get`, ISO 8601; empty if the response had no date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part that S3 has: its number from 1, its size, and its CRC32 (base64) as S3 keeps it.
+    """A part in S3: its number from 1, its size, and its CRC32 (base64) as stored by S3.
 
-    `crc32` is empty in what `parts` tells of a server that keeps none (moto; S3 does)."""
+    `crc32` is empty in the result of `parts` for a server that stores none (moto; S3 does).
+    """
 
     number: int
     size: int
     etag: str
     crc32: str
     modified: str = field(default="", compare=False)
-    """When S3 took it, ISO 8601, UTC; `parts` alone fills it in."""
+    """When S3 received it, ISO 8601, UTC; only `parts` sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultipartUpload:
-    """A multipart upload that was begun and neither completed nor aborted."""
+    """A multipart upload that was started and neither completed nor aborted."""
 
     key: str
     upload_id: str
@@ -66,10 +67,10 @@ class ObjectStore(Protocol):
         """The endpoint in use, for people: the environment may have set it."""
 
     def head(self, key: str) -> StoredObject | None:
-        """The object, with its checksum; None when there is none."""
+        """The object, with its checksum; None if it does not exist."""
 
     def get(self, key: str) -> tuple[bytes, StoredObject] | None:
-        """A small object whole, with what is known of it, in one call; None when there is none."""
+        """A small object with its metadata, in one call; None if it does not exist."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a prefix, by key."""
@@ -80,32 +81,34 @@ class ObjectStore(Protocol):
     def put(
         self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
     ) -> StoredObject:
-        """Write a small object with a checksum that S3 verifies. Conflict when a condition did not hold."""
+        """Write a small object with a checksum that S3 verifies. Conflict if a condition is false."""
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; absent ones are no error."""
 
     def remove(self, key: str, *, if_etag: str) -> None:
-        """Remove this very version of an object; Conflict where another is there now. Absent is no error."""
+        """Delete exactly this version of an object; Conflict if another one exists now. A missing
+        object is no error.
+        """
 
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
     ) -> StoredObject:
-        """Server side, in parts where it is large; the object carries a full-object checksum, and no metadata: what the
-        source's writer noted was not verified for the copy.
+        """Server side, in parts if it is large; the object gets a full-object checksum, and no metadata: the notes of
+        the source's writer were not verified for the copy.
 
-        From this bucket unless `bucket` says another one (in any region), which `owner` must own (empty: the owner of
-        this one). With `etag`, Conflict when the source was replaced meanwhile.
+        From this bucket unless `bucket` names another one (in any region), which `owner` must own (empty: the owner
+        of this one). With `etag`, Conflict if the source was replaced in the meantime.
         """
 
     def create_multipart(self, key: str, *, metadata: Mapping[str, str] | None = None) -> MultipartUpload:
-        """A multipart upload whose object will carry a full-object CRC32, and this metadata."""
+        """A multipart upload whose object will have a full-object CRC32, and this metadata."""
 
     def put_part(self, upload: MultipartUpload, number: int, body: memoryview, *, crc32: str) -> Part:
         """One part; S3 verifies `crc32` (base64)."""
 
     def parts(self, upload: MultipartUpload) -> tuple[Part, ...]:
-        """What S3 has of an upload; NotFound when it is gone."""
+        """The parts of an upload in S3; NotFound if it no longer exists."""
 
     def complete(
         self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
@@ -116,4 +119,4 @@ class ObjectStore(Protocol):
         """Give an upload up; its parts are no longer stored or paid for."""
 
     def uploads(self, prefix: str) -> tuple[MultipartUpload, ...]:
-        """Multipart uploads under a prefix that nobody completed."""
+        """Incomplete multipart uploads under a prefix."""

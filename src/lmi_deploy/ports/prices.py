@@ -1,4 +1,4 @@
-"""What an instance hour costs."""
+"""The price of an instance hour."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from lmi_deploy.domain.observed import Price
 
 Use = Literal["hosting", "processing"]
-"""What an instance is for: AWS's list has a price for each."""
+"""The purpose of an instance: AWS's list has a price for each."""
 
 
 class Prices(Protocol):

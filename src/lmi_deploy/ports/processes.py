@@ -14,7 +14,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """`started`, an opaque text, tells it from a later process of the same number."""
+    """`started`, an opaque text, distinguishes it from a later process of the same number."""
 
     pid: int
     started: str
@@ -22,7 +22,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a short command ended, and what it printed."""
+    """The exit code of a short command, and its output."""
 
     code: int
     out: str
@@ -31,16 +31,17 @@ class CommandResult:
 
 class Processes(Protocol):
     def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
-        """Run a short command to its end; code 127 where it cannot be run, 124 where it does not end in time."""
+        """Run a short command to its end; code 127 if it cannot be run, 124 after a time-out."""
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
-        """Start it detached, in a session of its own, its output appended to `log`."""
+        """Start it detached, in its own session, its output appended to `log`."""
 
     def foreground(
         self, argv: Sequence[str], *, environment: Mapping[str, str], report: Report | None = None
     ) -> int:
-        """Run it; Ctrl-C reaches it first. Returns its exit code. Its output goes to this process's own streams, or
-        line by line to `report`."""
+        """Run it; it receives Ctrl-C first. Returns its exit code. Its output goes to this process's own streams, or
+        line by line to `report`.
+        """
 
     def identify(self, pid: int) -> Process | None:
         """The process that has this id now."""
@@ -49,11 +50,12 @@ class Processes(Protocol):
         """Whether this very process runs still (a zombie does not)."""
 
     def end(self, process: Process, *, grace: float) -> None:
-        """SIGTERM, `grace` seconds, SIGKILL; returns when it is gone."""
+        """SIGTERM, `grace` seconds, SIGKILL; returns when it has exited."""
 
     def cleanup_on_exit(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
-        """When it is left, or this process ends, killed even: no process with the variable `mark` and no such folder
-        is there any more."""
+        """When the context ends, or this process is killed: processes with the variable `mark` and these folders are
+        removed.
+        """
 
     def memory(self, process: Process) -> int:
-        """Resident bytes of it and its children; 0 when it is gone."""
+        """Resident bytes of it and its children; 0 if it has exited."""

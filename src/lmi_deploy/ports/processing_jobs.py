@@ -14,10 +14,10 @@ class Jobs(Protocol):
     def job(self, name: str) -> ObservedJob | None: ...
 
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
-        """Conflict where a job of this name exists; RoleNotAssumable as in the port Hosting."""
+        """Conflict if a job of this name exists; RoleNotAssumable as in the port Hosting."""
 
     def stop(self, name: str) -> None:
-        """What has ended already is no error."""
+        """Stopping a finished job is no error."""
 
     def lines(self, name: str) -> Iterator[str]:
-        """What its containers printed, so far."""
+        """The output of its containers so far."""

@@ -1,4 +1,4 @@
-"""What the account may have, and what the region offers."""
+"""The account's quotas, and the instance types that the region offers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ServiceQuota:
 
 class Quotas(Protocol):
     def endpoint_instances(self, instance: str) -> ServiceQuota | None:
-        """The quota `<instance> for endpoint usage`; None where the region has none, so does not offer it.
+        """The quota `<instance> for endpoint usage`; None if the region has none, so does not offer it.
 
-        AccessError where it may not be asked.
+        AccessError if it may not be read.
         """

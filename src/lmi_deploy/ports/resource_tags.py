@@ -1,4 +1,4 @@
-"""What carries a tag of ours, wherever it came from."""
+"""Resources with a tag of lmi, whichever process created them."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ class ResourceTags(Protocol):
         """Everything of one deployment in the region."""
 
     def all(self) -> tuple[Resource, ...]:
-        """Everything of ours in the region: all that carries the tag, whatever its value."""
+        """Everything of lmi in the region: all resources with the tag, with any value."""

@@ -7,4 +7,4 @@ from typing import Protocol
 
 class Secrets(Protocol):
     def exists(self, name: str) -> bool:
-        """Whether there is a secret of this name or ARN; its value is never asked for from here."""
+        """Whether there is a secret of this name or ARN; its value is never read here."""

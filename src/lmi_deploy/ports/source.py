@@ -1,4 +1,4 @@
-"""Where the bytes of a model's files come from while they are sent on: the Hub, a folder, a bucket."""
+"""The source of a model's files during a transfer: the Hub, a folder, a bucket."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from lmi_deploy.domain.facts import ModelListing
 
 
 class BytesRead(NamedTuple):
-    """How many bytes of what was asked for are there, and stay; `note` says why the source makes us wait."""
+    """The number of requested bytes that have arrived; `note` says why the source waits."""
 
     come: int
     note: str = ""
 
 
 class Source(Protocol):
-    """Safe to use from several threads, each with a buffer of its own."""
+    """Safe to use from several threads, each with its own buffer."""
 
     def read_into(
         self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
     ) -> Iterator[BytesRead]:
-        """Put a file's bytes from `start` on into `buffer`, all of it, and say on the way how far it is.
+        """Write a file's bytes from `start` on into `buffer`, all of it, and report the progress.
 
-        Nothing outside of the buffer is kept, and never more is asked for than fits. Faults are met by trying again
-        from where the bytes ended; TransferFailed, AccessError, NotFound or IntegrityError when that does not help.
+        Nothing outside of the buffer is stored, and never more is requested than fits. After faults it resumes at the
+        last byte; TransferFailed, AccessError, NotFound or IntegrityError if that does not help.
         """
 
 
 class ObjectLocation(NamedTuple):
-    """Where a file lies in S3: this very version of an object, whose bytes have the oid that was listed."""
+    """The location of a file in S3: one version of an object, whose bytes have the listed oid."""
 
     bucket: str
     key: str
@@ -38,10 +38,10 @@ class ObjectLocation(NamedTuple):
 
 @runtime_checkable
 class StoredSource(Source, Protocol):
-    """A source whose files are objects already: S3 can copy them, and no byte need pass here."""
+    """A source whose files are S3 objects already: S3 can copy them without a download."""
 
     def locate(self, listing: ModelListing, path: str) -> ObjectLocation | None:
-        """None where this process has not seen the object."""
+        """None if this process has not listed the object."""
 
 
 @runtime_checkable

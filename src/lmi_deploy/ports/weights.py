@@ -18,34 +18,34 @@ from lmi_deploy.ports.source import Source
 class Weights(Protocol):
     @property
     def where(self) -> str:
-        """The bucket for people, with the endpoint when it is not AWS's own."""
+        """The bucket for people, with the endpoint if it is not AWS's own."""
 
     def address(self, name: str) -> str:
         """The s3:// address of one model's files."""
 
     @property
     def completed(self) -> frozenset[str]:
-        """Names of the weights that were brought here since the bucket was opened; not of those that were there."""
+        """Names of the weights that were completed since the bucket was opened; not of those that already were."""
 
     def advice(self) -> str:
-        """A lifecycle rule that the bucket lacks and would profit from, never imposed.
+        """A lifecycle rule that the bucket lacks and should have, never set automatically.
 
-        Empty where it lacks none, or nothing was brought that could have left parts.
+        Empty if it lacks none, or if no transfer could have left parts.
         """
 
     def push(
         self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
     ) -> Generator[Event, None, Manifest]:
-        """Bring files in, each verified before it is an object, the manifest last; nothing moves that is there."""
+        """Transfer files, each verified before it becomes an object, the manifest last; existing files are skipped."""
 
     @property
     def engines(self) -> frozenset[str]:
-        """Outside engines that are installed here, by what `weights.engine` calls them."""
+        """External uploaders that are installed here, by their names in `weights.engine`."""
 
     def upload_files(
         self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
-        """The same, out of a folder by an outside engine; held to S3's word when it is there."""
+        """The same, from a folder by an external uploader; compared with S3's checksums afterwards."""
 
     def upload(
         self,
@@ -57,30 +57,34 @@ class Weights(Protocol):
         local: Callable[[Path], Source],
         key: str,
     ) -> Generator[Event, None, Manifest]:
-        """Push or carry, as `transfer_options` says: streamed from `hub`, or fetched to this machine first
-        and read by `local`."""
+        """Push or carry, by `transfer_options`: streamed from `hub`, or downloaded to this machine first and read by
+        `local`.
+        """
 
     def push_shard(
         self, order: JobRequest, source: Source, *, number: int, count: int, key: str
     ) -> Generator[Event, None, Manifest | None]:
-        """The files of instance `number` (from 0) of `count`; the manifest, where all the others' are there too."""
+        """The files of instance `number` (from 0) of `count`; returns the manifest if all the others are complete
+        too.
+        """
 
     def all(self) -> tuple[Manifest, ...]:
         """Every model that is complete."""
 
     def find(self, name: str) -> Manifest:
-        """One of them, by its name or by what only it begins with; NotFound names those there are."""
+        """One of them, by its name or a unique prefix of it; NotFound lists the existing ones."""
 
     def flaws(self, name: str) -> tuple[IntegrityIssue, ...] | None:
-        """What the bucket lists otherwise than the manifest of these weights says; None where there is no manifest.
+        """Differences between the bucket's listing and the manifest of these weights; None without a manifest.
 
-        Two requests; `verify` looks at each file."""
+        Two requests; `verify` checks each file.
+        """
 
     def exists(self, name: str) -> bool:
         """Whether anything of these weights is stored, as much or as little as an interrupted push or removal left."""
 
     def references(self, *, but: str = "") -> dict[str, str]:
-        """Names of weights to the deployment whose record names them; the record of `but` is passed over."""
+        """Names of weights to the deployment whose record names them; the record of `but` is skipped."""
 
     def verify(
         self, manifest: Manifest, *, deep: bool, key: str
@@ -88,15 +92,16 @@ class Weights(Protocol):
         """Sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
 
     def remove(self, name: str, *, but: str = "") -> int:
-        """Delete weights that nothing uses; the bytes that came free. Refused where a deployment uses them.
+        """Delete unused weights; returns the freed bytes. Refused if a deployment uses them.
 
-        What the deployment `but` uses may go: it is being taken away itself."""
+        Weights of the deployment `but` may be deleted: it is being deleted itself.
+        """
 
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         """Server-side copies from another bucket, in any region, the manifest last."""
 
     def orphans(self, *, before: datetime) -> tuple[Orphan, ...]:
-        """What broken pushes left, begun before then."""
+        """What interrupted pushes left, if they started before then."""
 
     def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
         """Free them."""

@@ -1,1 +1,1 @@
-"""The language of recipes: what may be written, how it is read and checked."""
+"""The language of recipes: its keys, how they are read and checked."""

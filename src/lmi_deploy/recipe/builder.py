@@ -1,4 +1,4 @@
-"""From what was read to the nouns of core."""
+"""From parsed fields to the dataclasses of `domain`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lmi_deploy.recipe.reader import ParsedFields
 
 
 def build(group: Group, partial: ParsedFields, path: str = "") -> Any:
-    """The noun of `group`, filled with what was read; a key that is absent keeps core's default."""
+    """The dataclass of `group`, filled with the parsed values; an absent key gets the dataclass's default."""
     filled: dict[str, Any] = {}
     for key in group.keys:
         local = f"{path}{key.name}"
@@ -21,9 +21,10 @@ def build(group: Group, partial: ParsedFields, path: str = "") -> Any:
 
 
 def build_partial(group: Group, partial: ParsedFields, path: str = "") -> Any:
-    """The same from a recipe with mistakes: what is bad or missing is as if left out. None: a group that cannot be.
+    """The same from a recipe with errors: invalid or missing values count as left out. None: the group cannot be
+    built.
 
-    Only for cross-checks, which ask `ParsedFields.sound` before they complain.
+    Only for cross-checks, which call `ParsedFields.sound` before they report.
     """
     filled: dict[str, Any] = {}
     for key in group.keys:

@@ -1,4 +1,4 @@
-"""`overlays`: keys that are laid over the recipe when one of them is chosen by name."""
+"""`overlays`: keys that replace those of the recipe when an overlay is selected by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Overlays:
         self._chosen = chosen
 
     def merged(self, problems: list[Problem]) -> MappingNode:
-        """The recipe with the chosen overlay laid on; what is wrong in any overlay goes to `problems`."""
+        """The recipe with the selected overlay applied; errors in any overlay are added to `problems`."""
         known = self._known(problems)
         for name, entry in known.items():
             problems += self._problems(name, entry)

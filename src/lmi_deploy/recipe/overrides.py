@@ -14,7 +14,7 @@ from lmi_deploy.recipe.yaml.tree import MappingEntry, MappingNode, Node, ScalarN
 def applied(
     sets: Sequence[str], table: MappingNode, declaration: Group, problems: list[Problem]
 ) -> MappingNode:
-    """The recipe with every `--set` applied in turn; mistakes in their form go to `problems`."""
+    """The recipe with every `--set` applied in order; errors in their form are added to `problems`."""
     for number, text in enumerate(sets, start=1):
         origin = f"--set:{number}"
         path, error = _path(text, origin, declaration)
@@ -69,7 +69,7 @@ def _value(text: str, origin: str, problems: list[Problem]) -> Node | None:
 
 
 def _put(table: MappingNode, path: list[str], value: Node, place: SourcePosition) -> MappingNode:
-    """The table with `value` at `path`; what stood there is replaced, its neighbours stay."""
+    """The table with `value` at `path`; the value there is replaced, its neighbours stay."""
     name, *rest = path
     if rest:
         below = table.entries.get(name)

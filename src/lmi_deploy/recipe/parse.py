@@ -1,4 +1,4 @@
-"""Text to Recipe: composed, laid over, overridden, read and cross-checked, with every mistake told at once."""
+"""Text to Recipe: compose, apply overlays and overrides, read and cross-check, and report all mistakes together."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def parse(
     sets: Sequence[str] = (),
     purpose: Purpose = DEPLOYING,
 ) -> Recipe:
-    """The recipe that `text` says; `origin` names it in messages. Raises RecipeError with every mistake in it.
+    """Parse the recipe in `text`; `origin` is its name in messages. Raises RecipeError with every mistake in it.
 
-    Where only its weights are to be moved, targets and engines that are not built yet are no mistake.
+    If only its weights are transferred, targets and engines that are not implemented are no mistake.
     """
     table, problems = _written(text, origin)
     if table is None:

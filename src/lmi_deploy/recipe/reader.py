@@ -1,4 +1,4 @@
-"""From the tree of what was written to typed values: every field on its own, every mistake once."""
+"""From the YAML tree to typed values: each field separately, each mistake reported once."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ MOST_PROBLEMS = 100
 
 
 def _no_check(path: str) -> str:
-    """Nobody looks."""
+    """No check."""
     return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purpose:
-    """What a recipe is read for."""
+    """The purpose for which a recipe is read."""
 
     deploying: bool = True
-    """A deployment is made from it, so what is not built yet is refused; else only its weights are moved."""
+    """It will be deployed, so keys that are not implemented are refused; else only its weights are transferred."""
     file_error: Callable[[str], str] = _no_check
-    """Why a file of the user's, by its path as the recipe has it, cannot be read; empty where it can."""
+    """Why one of the user's files, by its path in the recipe, cannot be read; empty if it can."""
 
 
 DEPLOYING = Purpose()
@@ -44,7 +44,7 @@ MOVING = Purpose(deploying=False)
 
 @dataclass(frozen=True, slots=True)
 class ParsedValue:
-    """A value that was read, and where its key stands."""
+    """A value that was read, and the position of its key."""
 
     value: Any
     place: SourcePosition
@@ -52,7 +52,7 @@ class ParsedValue:
 
 @dataclass(slots=True)
 class ParsedFields:
-    """What could be read: by dotted path. A path in `is_invalid` was written, but its value is no good."""
+    """The parsed values, by dotted path. A path in `is_invalid` was written with an invalid value."""
 
     root: SourcePosition
     purpose: Purpose = DEPLOYING
@@ -66,7 +66,7 @@ class ParsedFields:
         return default if known is None else known.value
 
     def place(self, path: str) -> SourcePosition:
-        """Where `path` stands, else the group that would hold it, else the recipe's start."""
+        """The position of `path`, else of the group that would contain it, else of the recipe's start."""
         while path:
             if path in self.found:
                 return self.found[path].place
@@ -76,7 +76,7 @@ class ParsedFields:
         return self.root
 
     def value_place(self, path: str) -> SourcePosition:
-        """Where the value of one of the user's own keys stands."""
+        """The position of the value of one of the user's own keys."""
         return self.pairs[path].value.place if path in self.pairs else self.place(path)
 
     def is_valid(self, *paths: str) -> bool:
@@ -103,7 +103,7 @@ class RecipeReader:
         self._complete = is_complete
 
     def read(self, table: MappingNode) -> None:
-        """`is_complete` says that required keys must be there, and that what is not built yet is refused."""
+        """`is_complete`: required keys must be present, and keys that are not implemented are refused."""
         self._group(self._declaration, table, "")
 
     def _group(self, group: Group, table: MappingNode, path: str) -> None:
@@ -185,12 +185,12 @@ class RecipeReader:
         hint = f"did you mean {suggestion.removeprefix(path)}?" if suggestion else ""
         if not hint and len(group.keys) <= 8:
             hint = f"known here: {', '.join(key.name for key in group.keys)}"
-        # What was meant is not missing as well: one mistake, one message.
+        # The suggested key is not reported as missing as well: one mistake, one message.
         self.partial.is_invalid.add(suggestion)
         self.report(entry.place, f"{path}{name[:80]}", "unknown key", hint)
 
     def _suggestion(self, group: Group, name: str, path: str) -> str:
-        """The path of the key that the user had in mind, here or in another group; empty if that is anybody's guess."""
+        """The path of the key that the user probably meant, here or in another group; empty if that is unclear."""
         local = nearest(name, [*(key.name for key in group.keys), *(group.also if self._complete else ())])
         if local:
             return f"{path}{local}"
@@ -210,7 +210,7 @@ class RecipeReader:
 
 
 def _bare(node: Node) -> bool:
-    """A key with nothing after it, as where all that it held was commented out."""
+    """A key with nothing after it, for example if its whole content is commented out."""
     return isinstance(node, ScalarNode) and node.plain and not node.text
 
 

@@ -1,7 +1,8 @@
 """The recipe's JSON Schema (2020-12) for editors, from the same declaration that reads recipes.
 
-An editor has YAML's own idea of a value (`1.10` is a number to it), so the schema is a little wider than `parse`, never
-narrower. pydantic builds it; `parse` itself does without, because importing it takes longer than reading the recipe.
+An editor has YAML's own interpretation of a value (`1.10` is a number to it), so the schema is a little wider than
+`parse`, never narrower. pydantic builds it; `parse` itself does not use it, because importing it takes longer than
+reading the recipe.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def default(group: Group, key: Key) -> Any:
-    """What core's noun holds where the key is left out; None where that is for resolve to find."""
+    """The default of the dataclass if the key is left out; None if `resolve` determines it."""
     field = next(f for f in dataclasses.fields(group.dataclass_type) if f.name == key.name)
     return None if field.default is dataclasses.MISSING or field.default == () else field.default
 
@@ -71,7 +72,7 @@ def _field(group: Group, key: Key, *, part: bool) -> tuple[Any, Any]:
 
 
 def described(key: Key) -> str:
-    """The key's meaning, with what is not built yet."""
+    """The key's meaning, with a note on what is not implemented yet."""
     if key.later is None:
         return key.doc
     only = f" for {', '.join(key.later.values)}" if key.later.values else ""
@@ -86,5 +87,5 @@ def _closed(schema: dict[str, Any]) -> None:
 
 
 def _no_default(schema: dict[str, Any]) -> None:
-    """pydantic states `default: null` for everything that may be left out, which tells an editor's user nothing."""
+    """pydantic states `default: null` for every optional key, which does not help the user of an editor."""
     schema.pop("default", None)

@@ -1,4 +1,4 @@
-"""What looks like a secret in a recipe: the name of a key, or the form of a value."""
+"""Detect secrets in a recipe: by the name of a key, or the form of a value."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LOOKUP_WORDS: Final = _words(
     "PUBLIC PRIMARY FOREIGN PARTITION SORT CACHE HASH ROUTING GROUP PROJECT ISSUE LOOKUP INDEX DICT MAP JSON TAG LABEL "
     "OBJECT S KMS PREFIX INPUT OUTPUT MODEL PROMPT MESSAGE RESPONSE RESULT TEXT CONTENT"
 )
-"""`S3_KEY` is where something is (its words: S, 3, KEY)."""
+"""`S3_KEY` is a location (its words: S, 3, KEY)."""
 _ENCODED: Final = _words("VALUE TEXT STRING BASE64 B64 PLAIN PLAINTEXT")
-"""`SECRET_VALUE` is a secret; `SECRET_NAME`, `_ARN`, `_FILE` say where one is."""
+"""`SECRET_VALUE` is a secret; `SECRET_NAME`, `_ARN`, `_FILE` are the location of one."""
 _EXACT: Final = frozenset(("AWS_ACCESS_KEY_ID", "AWSACCESSKEYID", "DB_PWD"))
 _VALUES: Final = re.compile(
     r"""\bhf_[A-Za-z0-9]{30,}\b            # Hugging Face
@@ -51,7 +51,7 @@ _QUERY: Final = re.compile(
 
 
 def names_secret(name: str) -> bool:
-    """Whether a variable, option or tag of this name holds a secret itself, and not a place or a number."""
+    """Whether a variable, option or tag of this name contains a secret itself, not a location or a number."""
     words = [word.upper() for word in _WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _ENCODED or words[-1].isdigit()):
         words.pop()
@@ -71,7 +71,7 @@ def names_secret(name: str) -> bool:
 
 
 def secret_in(value: str) -> str:
-    """What in a value looks like a secret, in words; empty where nothing does."""
+    """The part of a value that looks like a secret, in words; empty if there is none."""
     if _VALUES.search(value):
         return "what looks like a token"
     if _PASSWORD_IN_URL.search(value):

@@ -1,4 +1,4 @@
-"""Which known name somebody may have meant."""
+"""Suggest the known name that a mistyped one is closest to."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _FEW = 12
 
 
 def nearest(text: str, known: Sequence[str]) -> str:
-    """The known name that `text` may have been meant to be, or nothing where none is near."""
+    """The known name most similar to `text`, or nothing if none is."""
     if len(text) > 80:
         return ""
     lowered = {name.lower(): name for name in known}
     pairs = _bigrams(text.lower())
     # difflib looks closely and is slow: it gets the few names that share the most letters with the text.
     equal = heapq.nlargest(3, lowered, key=lambda name: 2 * len(pairs & _bigrams(name)) - len(name))
-    # Where there is little to choose from, two letters that changed places are a slip (costum, onw).
+    # Among few candidates, two swapped letters count as a slip (costum, onw).
     cutoff = 0.65 if len(lowered) <= _FEW else 0.7
     close = difflib.get_close_matches(text.lower(), equal, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else ""

@@ -1,1 +1,1 @@
-"""What runs a model folder on this machine."""
+"""The runtimes that serve a model folder on this machine."""

@@ -1,4 +1,4 @@
-"""Which runtimes this machine has: looked at when a plan is made, never changed."""
+"""Which runtimes this machine has: read when a plan is made, never changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmi_deploy.runtimes.djl_serving.installation import find_installation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeDetector:
-    """`environment` is what engines are asked with; `devices` counts the accelerators."""
+    """`environment` is passed to container CLIs; `devices` counts the accelerators."""
 
     processes: Processes
     environ: Mapping[str, str]
@@ -32,7 +32,7 @@ class RuntimeDetector:
         )
 
     def _no_container(self, image: str | None) -> str:
-        # No engine is asked where no image is named: that may take a second.
+        # Without a named image no container CLI is queried: that may take a second.
         if not image:
             return "no image is named (container.image)"
         engine = find_engine(self.environ)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def send_request(path: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
-    """The server's answer; None when nobody answers there in time."""
+    """The server's response; None if no server responds in time."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
             link.settimeout(timeout)

@@ -1,4 +1,4 @@
-"""Runtime `embedded`: our own front end before DJL's Python engine, started as a program of its own."""
+"""Runtime `embedded`: our own front end with DJL's Python engine, started as a separate program."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _PHASES: dict[str, Phase] = {
 }
 _RESPONSE_TIMEOUT = 5.0
 _STATUS_TIMEOUT = 2.0
-"""Seconds for the question how it is, which its front end answers beside whatever else it does."""
+"""Seconds for a status request, which its front end answers even while it is busy."""
 
 
 class Embedded:
     """A `ModelServer`; all that it needs to find a server again follows from that server's home folder."""
 
     def __init__(self, processes: Processes, clock: Clock, environment: Mapping[str, str]) -> None:
-        """`environment` is what every server starts with, secrets taken out of it already."""
+        """`environment` is that of every server, without secrets."""
         self._processes = processes
         self._clock = clock
         self._environment = environment
@@ -74,9 +74,9 @@ class Embedded:
                 f"{home.name} could not take {host}:{port} from {previous.name}: {why}",
                 hint="the previous server still holds the address; run `lmi up` again",
             )
-        # At its very end it answers no more, and would be taken for one that has only just started.
+        # At its very end it no longer responds, and would look like one that has only just started.
         write_note(previous / _REPLACED, {"by": home.name})
-        # Both accept for a moment; when this returns, it is the new one that answers.
+        # Both accept for a moment; when this returns, the new one responds.
         deadline = self._clock.monotonic() + _RESPONSE_TIMEOUT
         while self.status(previous).phase == "ready" and self._clock.monotonic() < deadline:
             self._clock.sleep(0.02)
@@ -86,7 +86,7 @@ class Embedded:
         timeout = min(_RESPONSE_TIMEOUT, grace)
         response = _send_request(home, {"do": "stop"}, timeout=timeout)
         if process is not None:
-            # One that did not hear it (it has only just started, or hangs) is told by a signal, not waited for.
+            # A server that does not respond (it has only just started, or hangs) gets a signal instead.
             if response is not None:
                 self._wait(process, grace)
             self._processes.end(process, grace=timeout)
@@ -116,7 +116,9 @@ class Embedded:
             self._clock.sleep(0.05)
 
     def _process(self, home: Path) -> Process | None:
-        """The running process of this home: by the note, else by the server's own word (killed before the note)."""
+        """The running process of this home: by the note, else by the server's own status (if we were killed before
+        the note).
+        """
         note = read_note(home / "process.json")
         if not note:
             status = _send_request(home, {"do": "status"}, timeout=_RESPONSE_TIMEOUT) or {}
@@ -142,7 +144,7 @@ class Embedded:
 
 
 def _send_request(home: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
-    """None where nobody answers, or where another user could have put the socket there."""
+    """None if no server responds, or if another user could have created the socket."""
     run = run_folder(home)
     return send_request(run / "control.sock", request, timeout=timeout) if is_private(run.parent) else None
 

@@ -1,4 +1,4 @@
-"""What a DJLServing tells of itself over HTTP: whether its model is healthy, and how much waits for it."""
+"""The health of a DJLServing over HTTP: whether its model is healthy, and how many requests wait for it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Health:
     message: str = ""
     in_flight: int = 0
     folder: str = ""
-    """The model's, as the server names it; empty where it does not tell."""
+    """The model's, as the server names it; empty if it does not report it."""
 
 
 def health(host: str, port: int) -> Health:
-    """`starting` while nobody listens: the server binds its port only when its models are loaded."""
+    """`starting` while the port is closed: the server binds its port only when its models are loaded."""
     response = _get(host, port, "/ping")
     if response is None:
         return Health(phase="starting")
@@ -37,7 +37,7 @@ def health(host: str, port: int) -> Health:
     words = {str(model.get("status")) if isinstance(model, dict) else str(model) for model in fields.values()}
     if status == 200 and words != {"Healthy"}:
         return Health(phase="loading", message=_short(fields))
-    # 503: too many of its answers were errors. It serves all the same.
+    # 503: too many of its responses were errors. It still serves.
     message = "" if status == 200 else f"/ping answers {status}: {_short(fields)}"
     model = _model(host, port)
     queued, url = model.get("requestInQueue"), str(model.get("modelUrl") or "")
@@ -50,7 +50,7 @@ def health(host: str, port: int) -> Health:
 
 
 def _model(host: str, port: int) -> dict[str, Any]:
-    """What `/models/model` tells; empty where management has an address of its own."""
+    """The response of `/models/model`; empty if management has a separate address."""
     response = _get(host, port, f"/models/{MODEL_NAME}")
     fields = response[1] if response else None
     first = fields[0] if isinstance(fields, list) and fields else fields

@@ -1,4 +1,4 @@
-"""What a server's home folder, and the private folder that belongs to it, hold: notes, sockets, last lines."""
+"""The content of a server's home folder, and of the private folder that belongs to it: notes, sockets, last lines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from lmi_deploy.ports.model_server import Launch
 
 LAST_LINES = 40
 REQUESTED_STOPS = frozenset({0, 130, 143})
-"""Exit codes of an end that somebody asked for."""
+"""Exit codes of a requested stop."""
 _FAILURE = "failure.json"
 _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
-"""What DJLServing's log puts before a line of its worker."""
+"""The prefix of a worker's line in DJLServing's log."""
 
 
 def run_folder(home: Path) -> Path:
@@ -31,7 +31,7 @@ def run_folder(home: Path) -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether it is a folder of this user that no other user can look into; a link to one is not."""
+    """Whether it is a folder of this user that no other user can read; a link to one is not."""
     try:
         found = folder.lstat()
     except OSError:
@@ -41,7 +41,7 @@ def is_private(folder: Path) -> bool:
 
 
 def fresh_run_folder(home: Path) -> Path:
-    """The same, empty. Refused where another user made the folder around it, or a link in its place."""
+    """The same, empty. Refused if another user created the folder around it, or a link in its place."""
     run = run_folder(home)
     try:
         run.parent.mkdir(mode=0o700)
@@ -53,7 +53,7 @@ def fresh_run_folder(home: Path) -> Path:
 
 
 def _close(folder: Path) -> None:
-    """Take away what others may do with a folder of ours."""
+    """Remove the permissions of other users on one of our folders."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"
@@ -73,7 +73,7 @@ def write_note(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """Empty where there is none."""
+    """Empty if there is none."""
     try:
         value = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -82,7 +82,7 @@ def read_note(path: Path) -> dict[str, Any]:
 
 
 def last_lines(log: Path) -> list[str]:
-    """The end of a log, its worker's lines as the worker wrote them; empty where there is none."""
+    """The end of a log, its worker's lines as the worker wrote them; empty without a log."""
     try:
         lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
     except OSError:
@@ -91,7 +91,7 @@ def last_lines(log: Path) -> list[str]:
 
 
 def port_at_start(launch: Launch) -> int | None:
-    """The port to listen at; None where it cannot be had, which is then what this start failed of."""
+    """The port to listen at; None if it is not available, so that this start fails."""
     try:
         return chosen_port(launch.host, launch.port)
     except OSError as reason:
@@ -105,7 +105,7 @@ def failure_at_start(home: Path) -> str:
 
 
 def failure_of(home: Path, problem: str, log: Path) -> str:
-    """`problem`, and what the log ends with; that of a start that did not come to one stands for itself."""
+    """`problem`, and the last lines of the log; for a start that failed before it, `problem` alone."""
     return "\n".join([problem, *last_lines(log)]) if problem and not failure_at_start(home) else problem
 
 
@@ -120,9 +120,9 @@ def delete_notes(home: Path, *notes: str) -> None:
 
 
 def chosen_port(host: str, port: int) -> int:
-    """The port itself, or a free one for 0. OSError where somebody listens there."""
+    """The port itself, or a free one for 0. OSError if the port is in use."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As the servers do: an address whose last connections are only just closed is free.
+        # As the servers do: an address whose last connections were only just closed counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))
         return int(probe.getsockname()[1])

@@ -52,7 +52,7 @@ def _options(given: argparse.Namespace) -> Options:
     return Options(
         model_dir=given.model_dir.resolve(),
         engine_dir=given.engine_dir.resolve(),
-        python=given.python.absolute(),  # not resolved: a venv's python is a link, and the link is what makes it a venv
+        python=given.python.absolute(),  # not resolved: a venv's python is a link, which makes it a venv
         run_dir=given.run_dir.resolve(),
         host=given.host,
         port=given.port,

@@ -1,7 +1,7 @@
-"""The management API of LoRA adapters: listed, registered, described, updated and unregistered.
+"""The management API of LoRA adapters: list, register, describe, update and unregister.
 
-After `AdapterManagementRequestHandler` of DJLServing (deepjavalibrary/djl-serving@10d0a8e0, serving/src/main/java): the
-handler is asked first, and the adapter is kept only once it agreed.
+After `AdapterManagementRequestHandler` of DJLServing (deepjavalibrary/djl-serving@10d0a8e0, serving/src/main/java):
+the handler is asked first, and the server registers the adapter only after the handler agreed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_MODEL = "The adapter must be prefixed with a model unless there is only a si
 
 
 class AdapterManagement:
-    """Answers for /adapters and /models/NAME/adapters."""
+    """Handles /adapters and /models/NAME/adapters."""
 
     def __init__(self, models: Models, log: Log) -> None:
         self._models = models
@@ -41,7 +41,7 @@ class AdapterManagement:
     async def reply(
         self, request: Request, model: str | None, parts: Sequence[str], query: Sequence[Entry]
     ) -> Response:
-        """`parts`: the path after `adapters`. `ErrorReply` for what is unknown, not allowed or failed."""
+        """`parts`: the path after `adapters`. `ErrorReply` for an unknown, forbidden or failed request."""
         name = model if model is not None else self._models.startup_name()
         if name is None:
             raise error_responses.bad_request(_NO_MODEL)
@@ -136,15 +136,15 @@ class _Call:
         return value
 
     def _options(self) -> dict[str, str]:
-        """Every parameter that is there once."""
+        """Every parameter that occurs once."""
         times = Counter(key for key, _ in self._query)
         return {key: value for key, value in self._query if times[key] == 1}
 
     async def _check_permissions(self, pool: Pool, src: str) -> None:
-        """An adapter may hold a model.py, which 0.36 runs: so it is looked at as a model's folder is."""
+        """An adapter may contain a model.py, which 0.36 runs: so it is checked like a model's folder."""
         path = pool.settings.folder / src
         if not path.exists():
-            return  # the handler's to say
+            return  # the handler decides
         path = Path(path).resolve()
         if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
             self._log.warn("an adapter was not registered", src=path, why=reason)

@@ -1,7 +1,7 @@
-"""Results that are fetched later: `x-synchronous: false` gives a token, `x-starting-token` asks with it.
+"""Results that are fetched later: `x-synchronous: false` returns a token, `x-starting-token` polls with it.
 
 After `BaseCacheEngine` and `MemoryCacheEngine` of DJLServing (deepjavalibrary/djl-serving, serving/.../cache): a poll
-gets what has come so far, and a token for what comes after it.
+returns the pieces received so far, and a token for the pieces after them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MOST_BYTES = 256 * 1024 * 1024
 _PACKAGE = "ai.djl.serving.wlm.util"
 _PACKAGES = {"TranslateException": "ai.djl.translate"}
 _PENDING = 202
-_TOKEN_LENGTH = 36  # what follows is the number of pieces that were fetched already
+_TOKEN_LENGTH = 36  # followed by the number of pieces already fetched
 
 
 @dataclass(slots=True, eq=False)
 class Result:
-    """A job whose answer is collected; `size` is what came so far."""
+    """A job whose response is collected; `size` is the number of bytes so far."""
 
     token: str
     job: Job
@@ -42,24 +42,24 @@ class Result:
     last: bool = False
     """Whether the last piece is among them."""
     streaming: bool = False
-    """Whether its head is told before the answer begins; no code of a piece changes it then."""
+    """Whether the head is sent before the body begins; the code of a later piece then cannot change it."""
     task: asyncio.Task[None] = field(init=False, repr=False)
 
     def receipt(self) -> Response:
-        """The answer to the one who submitted: a token, and no body."""
+        """The response to the submitting client: a token, and no body."""
         return Response(200, _tokens(self.token, self.token))
 
     def head(self, code: int, message: str, properties: list[Pair]) -> None:
         self.code, self.message, self.properties = code, message, properties
 
     def stream(self) -> None:
-        """An asynchronous handler's answer has its head, for a poll, as soon as it was asked."""
+        """For a poll, the response of an asynchronous handler has its head as soon as the request is sent."""
         if not self.job.response.done():
             self.streaming = True
             self.head(200, "OK", [])
 
     def page(self, start: int, limit: int | None) -> Response:
-        """At most `limit` pieces after the first `start`; with the head, if it begins with the first."""
+        """At most `limit` pieces after the first `start`; with the head, if it starts with the first."""
         code, message, properties = (
             (self.code, self.message, self.properties) if start == 0 else (200, "OK", [])
         )
@@ -70,7 +70,7 @@ class Result:
         used = self.chunks[start : max(end, start)]
         ended = self.last and end == len(self.chunks)
         if not ended and not any(key.lower() == "x-next-token" for key, _ in properties):
-            # Kept with the head, as there: a later poll for the head is told the same token.
+            # Stored with the head, as in DJLServing: a later poll for the head gets the same token.
             properties += _tokens(self.token, f"{self.token}{end}")
         reason = "" if code == 200 else message
         return Response(code, responses.handler_headers(properties), b"".join([*first, *used]), reason)
@@ -87,7 +87,7 @@ class Results:
         self._bytes = 0
 
     def add(self, job: Job) -> Result:
-        """Collect the job's answer from now on."""
+        """Collect the job's response from now on."""
         result = Result(str(uuid.uuid4()), job)
         result.properties = _tokens(result.token, result.token)
         job.is_disconnected = lambda: job.abandoned
@@ -98,7 +98,7 @@ class Results:
         return result
 
     def poll(self, token: str, limit: int | None = None) -> Response:
-        """What has come, 202 before anything has; `ErrorReply` for a token that nobody got."""
+        """The pieces so far, 202 before the first one; `ErrorReply` for an unknown token."""
         try:
             start = int(token[_TOKEN_LENGTH:] or 0)
         except ValueError as exc:
@@ -146,7 +146,7 @@ class Results:
     def _forget_oldest(self) -> None:
         token, result = self._results.popitem(last=False)
         self._bytes -= result.size
-        # Abandoned, not only forgotten: a worker must not wait for a stream to be read that nobody reads.
+        # Abandoned, not only forgotten: otherwise a worker waits for a reader of a stream that has no reader.
         result.job.abandon()
         result.task.cancel()
         limits = f"{self._max_results} results, {self._max_bytes} bytes"

@@ -1,4 +1,4 @@
-"""What is said when something happens here that has consequences there: whoever rehearses must learn of them."""
+"""Log messages about behaviour that differs on SageMaker: a local test run must show them."""
 
 FAILED = (
     "model FAILED, as it would be in the cloud: /ping is 500 and every request 503 until the server is started again "

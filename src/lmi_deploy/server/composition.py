@@ -1,4 +1,4 @@
-"""The parts of a server, made from its command line and settings and put together."""
+"""Create the parts of a server from its command line and settings, and connect them."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Options:
     config: Path | None
     labels: Mapping[str, str]
     drain_seconds: float
-    foreground: bool = False  # ends at once when who started it is gone
-    managed_by_clients: bool = True  # over HTTP, as DJLServing is; else over the control socket alone
+    foreground: bool = False  # exit when the parent process is gone
+    managed_by_clients: bool = True  # over HTTP, as DJLServing; else only over the control socket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a running server consists of. `second`: the port of management, where it has one of its own."""
+    """The parts of a running server. `second`: the separate management port, if there is one."""
 
     metrics: Metrics
     models: Models
@@ -62,7 +62,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composition:
-    """`end` asks the program to end; `panic` ends it at once."""
+    """`end` asks the program to stop; `panic` stops it immediately."""
 
     options: Options
     environ: Mapping[str, str]

@@ -20,7 +20,7 @@ Verb = Callable[[Message], Awaitable[Message]]
 
 
 class ControlError(Exception):
-    """What was asked cannot be done; told to the asker as `error`."""
+    """The command cannot be carried out; the client receives the message as `error`."""
 
 
 class Control:
@@ -44,7 +44,9 @@ class Control:
         self._server = await asyncio.start_unix_server(self._client, sock=own)
 
     async def lost(self) -> None:
-        """Returns when the socket's name is gone or somebody else's: nobody can find this server any more."""
+        """Return when the socket's name is gone or belongs to another process: no client can reach this server any
+        more.
+        """
         while _identity(self._path) == self._identity:
             await asyncio.sleep(WATCH_SECONDS)
 
@@ -90,7 +92,7 @@ class Control:
         listening = self._hand_over()
         with writer.get_extra_info("socket").dup() as line:
             socket.send_fds(line, [b'{"port": %d}\n' % listening.getsockname()[1]], [listening.fileno()])
-        # Only when the other one accepts do we stop: whatever happens to it before, somebody serves.
+        # This server stops only after the other one accepts: if the other one fails earlier, this one still serves.
         async with asyncio.timeout(TIMEOUT):
             thanks = await reader.readline()
         if thanks == ACCEPTING:
@@ -116,7 +118,7 @@ def _requested_verb(line: bytes) -> Message:
 
 
 class SocketHandover:
-    """The listening socket of another server, asked for over its control socket."""
+    """Request the listening socket of another server over its control socket."""
 
     def __init__(self, path: str) -> None:
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -140,7 +142,7 @@ class SocketHandover:
         return listening
 
     def confirm(self) -> None:
-        """Tell the other server that we accept now: it drains and ends."""
+        """Confirm to the other server that this one accepts connections: it drains and exits."""
         self._line.sendall(ACCEPTING)
         self._line.close()
 

@@ -1,4 +1,4 @@
-"""What the control socket can be asked: status, take over, stop, and what DJLServing's management API answers."""
+"""The commands of the control socket: status, take over, stop, and those of DJLServing's management API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECK_EVERY = "the worker's Python process is gone (as in the cloud, it takes a
 
 @dataclass(slots=True)
 class ServerState:
-    """Where the server is in its life."""
+    """The state of the server."""
 
     phase: str = "loading"
     message: str = ""
@@ -73,7 +73,7 @@ class ControlCommands:
         }
 
     def _why_failed(self) -> str:
-        """Of a server that listens; empty where its models answer."""
+        """For a server that listens; empty if its models respond."""
         failed = next((pool for pool in self.models if pool.failed), None)
         if failed is not None:
             return failed.why_failed or "the model failed"
@@ -84,7 +84,7 @@ class ControlCommands:
         return {"phase": "draining"}
 
     async def take_over(self, requested: Message) -> Message:
-        """Accept on the listening socket of another server, which then drains and ends."""
+        """Accept on the listening socket of another server, which then drains and exits."""
         if self.state.phase != "ready":
             raise ControlError(f"this server is {self.state.phase}: only a ready one can take over")
         handover = SocketHandover(str(requested.get("from")))

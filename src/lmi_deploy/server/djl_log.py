@@ -1,7 +1,8 @@
-"""The log as CloudWatch shows it of a DJLServing: for metric filters that are to be tried before there is an endpoint.
+"""The log in the format that DJLServing writes to CloudWatch, to test metric filters without an endpoint.
 
-On SageMaker DJLServing takes log4j2-plain.xml (serving/build.gradle.kts of djl-serving). Its pattern for the console is
-`[%-5level] %c{1} - %msg%n`, without a time: CloudWatch has its own. What only this server says is named `lmi`.
+On SageMaker DJLServing uses log4j2-plain.xml (serving/build.gradle.kts of djl-serving). Its pattern for the console
+is `[%-5level] %c{1} - %msg%n`, without a time: CloudWatch adds its own. Lines that only this server writes have the
+logger name `lmi`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ class DjlLog(Log):
         self._print(f"[{level:<5}] lmi - {what}{text}")
 
     def worker(self, pid: int, line: str, *, level: str, model: str, stream: str) -> None:
-        """The level is that of the stream, whatever the line says of itself; metrics are in another file there."""
+        """The level is that of the stream, even if the line names another one; DJLServing writes metrics to another
+        file.
+        """
         if _METRICS in line:
             return
         at = "WARN " if stream == "stderr" else "INFO "
@@ -32,5 +35,5 @@ class DjlLog(Log):
             self._print(line)
 
     def _write(self, text: str) -> None:
-        """A line without a level of its own."""
+        """Write a line without a level."""
         self._print(text)

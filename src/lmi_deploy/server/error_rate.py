@@ -1,4 +1,4 @@
-"""Error rates that turn /ping to 503: `error_rate_any=5/PT1M` trips at the sixth error within a minute, for good."""
+"""Error rates that turn /ping to 503: `error_rate_any=5/PT1M` trips at the sixth error within a minute, permanently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why the server itself, not the handler, answers a request with an error."""
+"""Why the server itself, not the handler, returns an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ErrorReply(Exception):
         self.reason = reason
 
     def status_by(self, keys: Mapping[str, str]) -> int:
-        """The status after config.properties had its say; ValueError when that is no number."""
+        """The status after overrides of config.properties; ValueError if that is not a number."""
         key, usual = CONFIGURABLE.get(self.kind, ("server_error_http_code" if self.status == 500 else "", 0))
         if key and self.status == (usual or 500) and key in keys:
             return int(keys[key])

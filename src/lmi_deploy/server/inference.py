@@ -1,4 +1,4 @@
-"""The way of one request through a model: read, queued, answered as one piece or as a stream."""
+"""The processing of one request by a model: read, queued, answered in one piece or as a stream."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Inference:
             job.abandon()
 
     async def _later(self, exchange: Exchange, job: Job, pool: Pool, requested: ModelInput) -> None:
-        """The token is told before anything is done: that there was no room for it is found when it is asked for."""
+        """The token is returned before any work starts: a poll with the token finds out that the queue was full."""
         result = self._results.add(job)
         await exchange.reply(result.receipt())
         try:
@@ -123,7 +123,7 @@ class Inference:
 
     async def _head(self, future: asyncio.Future[WorkerResponse], pool: Pool) -> WorkerResponse:
         if not pool.settings.async_mode:
-            return await future  # predict_timeout ends it
+            return await future  # predict_timeout cancels it
         try:
             async with asyncio.timeout(self._settings.chunked_read_timeout):
                 return await future
@@ -135,7 +135,7 @@ class Inference:
         await exchange.reply(Response(response.code, headers, response.body(), reason))
 
     async def _stream(self, exchange: Exchange, job: Job, response: WorkerResponse) -> None:
-        """The head waits for the first chunk; one that is also the last makes an ordinary answer."""
+        """The head waits for the first chunk; if that is also the last, it is an ordinary response."""
         headers, reason = _head_of(response)
         started = False
         while True:

@@ -19,7 +19,7 @@ class Page:
 
     @classmethod
     def read(cls, query: Mapping[str, str], size: int) -> Page:
-        """`limit` and `next_page_token`; `ErrorReply` for what is no number."""
+        """`limit` and `next_page_token`; `ErrorReply` for an invalid number."""
         limit, first = _number(query, "limit", _MOST), max(_number(query, "next_page_token", 0), 0)
         return cls(first, min(first + (limit if 0 <= limit <= _MOST else _MOST), size))
 

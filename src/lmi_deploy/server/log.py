@@ -1,4 +1,4 @@
-"""The server's log: one line an event on stdout, flushed at once, the worker's own lines among them."""
+"""The server's log: one line per event on stdout, flushed immediately, including the worker's own lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import traceback
 
 
 class Log:
-    """Time, level, what happened; `worker` passes a worker's line on as it came."""
+    """Time, level, event; `worker` passes a worker's line on unchanged."""
 
     def event(self, what: str, *, level: str = "INFO", **facts: object) -> None:
         text = "".join(f" {key}={value}" for key, value in facts.items())
@@ -22,24 +22,24 @@ class Log:
         self.event(what, level="ERROR", **facts)
 
     def defect(self, what: str, exc: BaseException) -> None:
-        """Something that no client may bring about: told with its traceback, so that it can be mended."""
+        """Log an internal error, which no client can cause, with its traceback."""
         self.error(what, why=f"{type(exc).__name__}: {exc}")
         for line in "".join(traceback.format_exception(exc)).rstrip().splitlines():
             self._write(f"ERROR {line}")
 
     def worker(self, pid: int, line: str, *, level: str, model: str, stream: str) -> None:
-        """`level` is the line's own, where it begins with one; `stream`: stdout or stderr."""
+        """`level` is that of the line, if the line starts with one; `stream`: stdout or stderr."""
         self._write(f"{level:<5} [worker {pid}] {line}")
 
     def djl(self, logger: str, text: str, *, level: str = "INFO", causes: tuple[str, ...] = ()) -> None:
-        """A line as DJLServing writes it, where `lmi_deploy.server.djl_log` is the log."""
+        """A line as DJLServing writes it, if `lmi_deploy.server.djl_log` is the log."""
 
     def _write(self, text: str) -> None:
         now = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
         self._print(f"{now} {text}")
 
     def _print(self, line: str) -> None:
-        # Whoever read the log has gone: that is no reason to stop.
+        # The reader of the log is gone: that is no reason to stop.
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()

@@ -28,7 +28,7 @@ from lmi_deploy.server.workers.pool import Pool
 from lmi_deploy.server.workers.protocol import Entry
 from lmi_deploy.server.workers.worker import LoadFailure
 
-# Java knows these; what else is named by a scheme, `s3` among them, is no URL to DJLServing without a plug-in.
+# Java knows these schemes; any other, such as `s3`, is not a URL to DJLServing without a plug-in.
 _READABLE = ("", "file", "http", "https", "jar", "djl")
 _METRICS_TYPE = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
 _NO_METRICS = (
@@ -37,7 +37,7 @@ _NO_METRICS = (
 
 
 class Management:
-    """Answers for /models, /workflows and /server."""
+    """Handles /models, /workflows and /server."""
 
     def __init__(self, models: Models, log: Log, metrics: Metrics) -> None:
         self._models = models
@@ -47,7 +47,7 @@ class Management:
         self._background: set[asyncio.Task[None]] = set()
 
     async def reply(self, request: Request) -> Response:
-        """`ErrorReply` for what is unknown or not allowed."""
+        """`ErrorReply` for an unknown or forbidden request."""
         path, entries = form_parsing.split_target(request.target)
         requested = {str(key): blob.decode("utf-8", "replace") for key, blob in reversed(entries)}
         parts = [unquote(part) for part in path.strip("/").split("/")]
@@ -93,7 +93,7 @@ class Management:
         pools = sorted(self._models, key=lambda pool: pool.settings.name)
         page = Page.read(requested, len(pools))
         shown: dict[str, object] = {}
-        # A list of workflows names a next page even where there is none: so does the real server.
+        # A list of workflows names a next page even if there is none: so does the real server.
         if page.last < len(pools) or what == "workflows":
             shown["nextPageToken"] = str(page.last)
         shown[what] = [
@@ -127,13 +127,13 @@ class Management:
             raise ErrorReply(409, "BadRequestException", message, reason=message)
 
     async def _folder(self, requested: Registration) -> Path:
-        """What is served: the folder, or what the archive held, if nobody else may change it."""
+        """The folder to serve: the given one or the extracted archive. Other users must not be able to change it."""
         archived = is_archive(requested.folder)
         if requested.scheme not in _READABLE:
             raise ErrorReply(500, "IllegalArgumentException", f"Malformed URL: {requested.url}")
         if not archived and not requested.folder.is_dir():
             raise ErrorReply(404, "ModelNotFoundException", f"Invalid model url: {requested.url}")
-        # Resolved once: what is checked is what is served, wherever a link leads a moment later.
+        # Resolved once: the checked folder is the one that is served, even if a link changes later.
         path = requested.folder.resolve()
         if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
             self._log.warn("a model was not registered", folder=path, why=reason)
@@ -169,7 +169,7 @@ class Management:
                 raise error_responses.not_loaded(exc.text) from exc
 
     async def _scale(self, pools: Sequence[Pool], requested: dict[str, str]) -> Response:
-        """All of them alike; those before one that is not ready stay scaled, as in the real server."""
+        """Scale all pools alike; those before one that is not ready stay scaled, as in the real server."""
         low, high = (_bound(requested, key) for key in ("min_worker", "max_worker"))
         lines = []
         for pool in pools:
@@ -189,7 +189,7 @@ class Management:
         if method != "GET" and (what, method) != ("logging", "POST"):
             raise error_responses.wrong_method()
         if what == "logging":
-            return _status("OK")  # the level stays: this server has one log, which says everything
+            return _status("OK")  # the level does not change: this server's only log contains everything
         if not self._metrics.is_enabled:
             raise error_responses.bad_request(_NO_METRICS)
         names = {blob.decode("utf-8", "replace") for key, blob in entries if key == "name[]"}
@@ -206,7 +206,7 @@ def _status(text: str, code: int = 200) -> Response:
 
 
 def _bound(requested: dict[str, str], key: str) -> int:
-    """-1: as it is."""
+    """-1: unchanged."""
     try:
         return int(requested.get(key) or -1)
     except ValueError as exc:

@@ -1,4 +1,4 @@
-"""What GET /server/metrics tells, with SERVING_PROMETHEUS=true: names, labels and units are the real server's."""
+"""The response of GET /server/metrics with SERVING_PROMETHEUS=true: names, labels and units are the real server's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-CONTRACT = "0.36.0"  # the version of DJLServing that this server answers as
+CONTRACT = "0.36.0"  # the version of DJLServing that this server reports
 _BOUNDS = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0", "+Inf")
 
 
@@ -20,7 +20,7 @@ class _Series:
 
 
 class Metrics:
-    """Counted only when somebody may ask."""
+    """Counts only when the metrics route is enabled."""
 
     def __init__(self, *, kept: bool) -> None:
         self.is_enabled = kept
@@ -33,7 +33,7 @@ class Metrics:
         self._add("StartupLatency", "gauge", ("Host", self._host), seconds * 1e6)
 
     def loaded(self, model: str, *, read: float, loading: float) -> None:
-        """Seconds that it took to read a model's settings, and to start its workers."""
+        """Seconds to read a model's settings, and to start its workers."""
         for name, seconds in (
             ("DownloadModel", read),
             ("LoadModel", loading),
@@ -42,24 +42,24 @@ class Metrics:
             self._add(name, "gauge", ("Model", model), seconds * 1e6)
 
     def served(self, model: str, *, queued: float, total: float) -> None:
-        """A request was answered by a worker: seconds that it waited for one, and that it took in all."""
+        """A request answered by a worker: seconds that it waited for one, and its total seconds."""
         self._add("QueueTime", "histogram", ("Model", model), queued * 1e6)
         self._add("RequestLatency", "histogram", ("Model", model), total * 1e6)
 
     def answered(self, status: int) -> None:
-        """An answer to an inference request, by the class of its status as the real server sorts them."""
+        """A response to an inference request, by the class of its status as the real server groups them."""
         kind = "5XX" if status >= 500 else "4XX" if status >= 400 else "2XX"
         self._add(f"Response_{kind}", "counter", ("Host", self._host), 1)
 
     def refused(self, kind: str, status: int) -> None:
-        """No worker answered."""
+        """No worker responded."""
         self.answered(status)
         if status >= 500:
             name = "WlmError" if kind.startswith("Wlm") else "ServerError"
             self._add(name, "counter", ("Host", self._host), 1)
 
     def text(self, names: Collection[str]) -> str:
-        """Prometheus's exposition format; all of them where no name is given."""
+        """Prometheus's exposition format; all metrics if no name is given."""
         lines = (
             line
             for name, series in sorted(self._series.items())

@@ -24,9 +24,9 @@ from lmi_deploy.server.workers.worker import LoadFailure
 
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128
-PANIC = 137  # what SERVING_FAIL_FAST ends with
+PANIC = 137  # the exit code with SERVING_FAIL_FAST
 FAILED_HEALTH_SECONDS = (
-    3.0  # seconds in which /ping still tells of a failed load, when the port was bound before it
+    3.0  # seconds during which /ping still reports a failed load, when the port was bound before it
 )
 
 
@@ -44,9 +44,12 @@ class Program:
         self._exit_code = 0
 
     async def run(self) -> int:
-        """The exit code: 0 when asked to end, 128 and its number after a signal, 1 when it did not come to serve."""
+        """The exit code: 0 after a requested stop, 128 and its number after a signal, 1 when the server did not
+        start.
+        """
         self._started = asyncio.get_running_loop().time()
-        # Made by who starts us, and not again by us: a folder that is gone means that nobody waits for us any more.
+        # The parent process creates it, and this process must not: if the folder is gone, no process waits for this
+        # server.
         if not self._options.run_dir.is_dir():
             self._log.error(
                 f"{self._options.run_dir}: the folder for our sockets is gone, so nobody could end us"
@@ -124,7 +127,7 @@ class Program:
             code = self._failed(exc)
             if not self._settings.wait_model_loading:
                 await self._serve_failed_health()
-                code = 0  # as the real server: the failure was told over /ping
+                code = 0  # as the real server: /ping reported the failure
             self._close_listeners()
             await self._models.stop()
             return code
@@ -172,7 +175,7 @@ class Program:
         self._state.phase = "ready"
 
     async def _load(self) -> None:
-        """Load every model; returns early when the server is told to end meanwhile."""
+        """Load every model; return early when the server must stop."""
         try:
             found = startup_models(self._options.model_dir, self._options.model_name, self._settings.keys)
             for one in found:

@@ -17,7 +17,7 @@ MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What config.properties may say; `keys` holds all of it, for what is looked up by name."""
+    """The settings of config.properties; `keys` holds all of them, for those that are looked up by name."""
 
     keys: Mapping[str, str] = field(repr=False)
     wait_model_loading: bool = True
@@ -36,7 +36,7 @@ class ServerSettings:
 
 
 def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSettings:
-    """`InvalidSettings` for a value that is not what its key takes."""
+    """`InvalidSettings` for a value of the wrong type."""
     keys = parse_properties(config.read_bytes()) if config is not None else {}
     keys |= {k.removeprefix("SERVING_").lower(): v for k, v in environ.items() if k.startswith("SERVING_")}
     java = java_properties(environ)
@@ -58,7 +58,7 @@ def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSett
 
 
 def management_apart(keys: Mapping[str, str]) -> str | None:
-    """The host of management's own port; None where config.properties gives it none. Empty: that of inference."""
+    """The host of management's own port; None if config.properties sets none. Empty: that of inference."""
     inference, management = (
         urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
     )

@@ -1,4 +1,4 @@
-"""transformers with accelerate's `device_map`: layers are laid on the devices one after the other, nothing is cut.
+"""transformers with accelerate's `device_map`: layers are placed on the devices one after the other, none is split.
 
 Source: accelerate 1.x (utils/modeling.py `get_balanced_memory`: room for the largest layer is left on each device),
 transformers 4.5x (cache_utils.py DynamicCache: the cache grows on the device of its layer, windows included).

@@ -1,7 +1,8 @@
-"""Memory of one forward pass and of the sampler: what an engine's profiling run finds, from the shapes of the model.
+"""Memory of one forward pass and of the sampler, as in an engine's profiling run, computed from the shapes of the
+model.
 
-Counted from the vendors' own layers (vllm 0.11.0: model_executor/models/llama.py, layers/fused_moe/fused_moe.py,
-v1/worker/gpu_model_runner.py `_dummy_sampler_run`, v1/sample/ops/topk_topp_sampler.py) and not fitted.
+Derived from the vendors' own layers (vllm 0.11.0: model_executor/models/llama.py, layers/fused_moe/fused_moe.py,
+v1/worker/gpu_model_runner.py `_dummy_sampler_run`, v1/sample/ops/topk_topp_sampler.py), not fitted.
 """
 
 from __future__ import annotations

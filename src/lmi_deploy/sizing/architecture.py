@@ -1,4 +1,4 @@
-"""The shape of a model, read from its config.json. What is missing or makes no sense raises CannotTell."""
+"""The shape of a model, read from its config.json. A missing or invalid value raises CannotTell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmi_deploy.sizing.tensors import CannotTell
 
 _LIMIT: Final = 2**40
 _MOST_LAYERS: Final = 10_000
-"""More than any model has; each layer is looked at by itself, so that a damaged number would take for ever."""
+"""More than any model has; each layer is examined separately, so a damaged number would take too long."""
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers"),
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
@@ -62,7 +62,7 @@ class Architecture:
     vocab: int
     intermediate: int
     positions: int | None
-    """The longest sequence that the model was made for."""
+    """The longest sequence that the model supports."""
     experts: int
     experts_per_token: int
     moe_intermediate: int
@@ -80,12 +80,12 @@ class Architecture:
         return any(isinstance(self.whole.get(key), Mapping) for key in VISION)
 
     def number(self, key: str) -> int:
-        """A whole number of the language part; 0 where it is not there."""
+        """A whole number of the language part; 0 if it is missing."""
         return _whole(self.text, key) or 0
 
 
 def read_architecture(table: Mapping[str, Any]) -> Architecture:
-    """CannotTell says what is missing in config.json, or which model_type lmi does not know."""
+    """CannotTell names the missing field of config.json, or the unknown model_type."""
     if not table:
         raise CannotTell("there is no config.json")
     text = _language_part(table)
@@ -154,7 +154,7 @@ def _kv_heads(
 
 
 def _positions(text: Mapping[str, Any], written: int | None) -> int | None:
-    """With what rope_scaling adds, as vLLM derives it."""
+    """Including the factor of rope_scaling, as vLLM derives it."""
     scaling = text.get("rope_scaling") or text.get("rope_parameters")
     if written is None or not isinstance(scaling, Mapping):
         return written

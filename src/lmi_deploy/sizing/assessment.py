@@ -1,4 +1,4 @@
-"""Does it fit: the sum for one device, the verdict, and what would fit instead."""
+"""The fit: the sum for one device, the verdict, and changes that would make it fit."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ TIGHT_SHARE: Final = 0.03
 drivers, versions and allocators."""
 
 USUAL_CONTEXT: Final = 4096
-"""Asked of engines that do not set room aside for the longest sequence when they start: they serve shorter ones. LMI
-compiles for as many positions on Neuron (djl-serving, LmiUtils.java)."""
+"""For engines that do not reserve memory for the longest sequence at start-up: they serve shorter ones. LMI compiles
+for as many positions on Neuron (djl-serving, LmiUtils.java).
+"""
 OLD_TIGHT_SHARE: Final = 0.15
 """The same for vLLM before 0.6, which measures what torch's allocator keeps and not what is in use (0.5.3.post1,
 worker/worker.py): docs/reference/sizing.md shows its lines off by up to 13% of a device."""
@@ -40,12 +41,12 @@ class Checkpoint:
     pickles: Sequence[int] = ()
     gguf: bool = False
     trouble: str = ""
-    """What was wrong with its files; empty: nothing."""
+    """The error in its files; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """`parts` are bytes of the fullest device; `budget` what the engine may use of it."""
+    """`parts` are bytes of the fullest device; `budget` the part of it that the engine may use."""
 
     verdict: Verdict
     reason: str
@@ -59,7 +60,7 @@ class Fit:
     cache: int = 0
     """Bytes of one device for the KV cache."""
     needed: int = 0
-    """Bytes of one device that the wished sequences take in it."""
+    """Bytes of one device that the requested sequences take in it."""
     token_bytes: float = 0
     """Bytes of one device that one more token of a long sequence takes."""
     kv_tokens: int = 0
@@ -67,12 +68,13 @@ class Fit:
     max_sequences: int = 0
     notes: tuple[str, ...] = ()
     from_config: bool = False
-    """The weights were derived from config.json, for want of headers."""
+    """The weights were derived from config.json, because there are no headers."""
 
 
 def assess(checkpoint: Checkpoint, request: Request, devices: Devices | None, *, limits: bool = True) -> Fit:
-    """Never raises for what a user wrote: what cannot be judged is `unknown`, with the reason. Without `limits` the
-    longest context is not searched for."""
+    """Never raises for user input: what cannot be judged is `unknown`, with the reason. Without `limits` the longest
+    context is not searched for.
+    """
     try:
         if devices is None:
             raise CannotTell(
@@ -116,7 +118,7 @@ def _subject(checkpoint: Checkpoint, request: Request, devices: Devices) -> Subj
 def _without_headers(
     checkpoint: Checkpoint, shape: Architecture, quantization: Quantization | None
 ) -> Sequence[Tensor]:
-    """From config.json; where the files are pickles, their size decides and one tensor stands for all."""
+    """From config.json; for pickles their file size is used, and one tensor represents all of them."""
     if checkpoint.pickles:
         item = 4 if (shape.dtype or "").endswith("float32") else 2
         return (
@@ -126,7 +128,7 @@ def _without_headers(
 
 
 def _context(request: Request, shape: Architecture) -> int:
-    """As asked, else as the engine takes it from the model."""
+    """As requested, else as the engine takes it from the model."""
     requested = request.context or request.whole("max_model_len") or request.whole("n_positions")
     if requested is not None:
         return requested
@@ -136,7 +138,7 @@ def _context(request: Request, shape: Architecture) -> int:
 
 
 def demand_of(subject: Subject) -> Demand:
-    """What the engine of the request needs."""
+    """The memory that the request's engine needs."""
     match subject.request.engine:
         case "vllm" if subject.devices.kind == "cpu":
             return vllm_cpu.demand(subject)
@@ -179,7 +181,7 @@ def _judged(subject: Subject, checkpoint: Checkpoint, *, limits: bool) -> Fit:
 
 
 def _longest(subject: Subject, found: Demand) -> int:
-    """The longest sequence of which the wished number fits, at most what the model was made for."""
+    """The longest sequence that fits the requested number of times, at most the model's limit."""
     sequences, limit = subject.request.sequences or 1, max(subject.shape.positions or 0, subject.context)
     quick = longest_sequence(found.layout, found.cache_memory, sequences=sequences, limit=limit)
     # vLLM before V1 takes prompts in pieces beyond 32 Ki only: what fits there need not fit below.
@@ -219,7 +221,7 @@ def _verdict(subject: Subject, found: Demand, needed: int) -> tuple[Verdict, str
 
 
 def _too_large(checkpoint: Checkpoint, devices: Devices | None) -> Fit | None:
-    """Whatever is unknown, weights that are larger than all devices together do not fit."""
+    """Weights larger than all devices together do not fit, whatever else is unknown."""
     size = total_size_or_none(checkpoint)
     if devices is None or not size or checkpoint.trouble or checkpoint.gguf:
         return None

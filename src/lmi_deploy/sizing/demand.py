@@ -1,4 +1,4 @@
-"""What an engine needs on the fullest device, line by line, and how much of the device it may use."""
+"""The memory that an engine needs on the fullest device, line by line, and how much of the device it may use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmi_deploy.sizing.tensors import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A model and what is asked of it. `tensors` are empty where only `file_bytes` of its weights are known."""
+    """A model and the question about it. `tensors` are empty if only `file_bytes` of its weights are known."""
 
     shape: Architecture
     tensors: Sequence[Tensor]
@@ -45,16 +45,16 @@ class Demand:
     outside: int = 0
     """Bytes of the device that are not in the budget."""
     load_peak: int = 0
-    """Bytes of weights while the engine loads them, where that is more than what stays."""
+    """Bytes of weights while the engine loads them, if that is more than afterwards."""
     grows_with_context: bool = False
     """Whether buffers depend on the length of a sequence, and not on a step of fixed size."""
     cache_limit: int | None = None
-    """The engine keeps no more cache than this, whatever is left."""
+    """The engine limits the cache to this, even if more memory is left."""
     most_sequences: int | None = None
-    """What the engine runs at once."""
+    """The number of sequences that the engine runs at once."""
 
     @property
     def cache_memory(self) -> int:
-        """Bytes of one device that are left for the KV cache; negative where the rest does not fit."""
+        """Bytes of one device left for the KV cache; negative if the rest does not fit."""
         left = self.budget - sum(self.parts.values())
         return left if self.cache_limit is None else min(left, self.cache_limit)

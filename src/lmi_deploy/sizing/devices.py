@@ -1,4 +1,4 @@
-"""What a model may be put on: devices of one kind, and the machine around them."""
+"""The hardware for a model: devices of one kind, and their machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from lmi_deploy.sizing.tensors import CannotTell
 
 GIB: Final = 2**30
 LEAST_SHARE: Final = 0.91
-"""Of the stated memory, where nobody has said what torch sees: the least share of any GPU of the table (a T4 has
-14.56 of its 16 GiB; the others 0.98 and more)."""
+"""Of the stated memory, if the memory that torch sees is unknown: the smallest share of any GPU of the table (a T4
+has 14.56 of its 16 GiB; the others 0.98 and more).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """`memory` is what the framework sees of one device, in bytes; of a CPU the machine's RAM."""
+    """`memory` is what the framework sees of one device, in bytes; for a CPU the machine's RAM."""
 
     kind: Literal["gpu", "neuron", "cpu"]
     name: str
@@ -36,7 +37,7 @@ class Devices:
 
 
 def instance_devices(name: str) -> Devices:
-    """CannotTell where the table does not describe the type."""
+    """CannotTell if the table does not describe the type."""
     found = instances.instance(name)
     if found is None:
         raise CannotTell(f"SageMaker has no instance type {name} for endpoints")
@@ -64,7 +65,7 @@ def instance_devices(name: str) -> Devices:
 
 
 def named_devices(name: str, count: int) -> Devices:
-    """CannotTell for a name that is unknown or stands for several sizes."""
+    """CannotTell for an unknown name, or one of several sizes."""
     found = accelerators.accelerator(name)
     if isinstance(found, str):
         raise CannotTell(found)

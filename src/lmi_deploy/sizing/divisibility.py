@@ -13,8 +13,7 @@ class NotDivisible(CannotTell):
 
 
 def whole_degree(request: Request, devices: Devices, pipeline: int, shape: Architecture) -> int:
-    """The degree that is asked for, else as many devices as the model can be cut over. NotDivisible where there are
-    not as many."""
+    """The requested degree, else as many devices as the model can be split over. NotDivisible if there are fewer."""
     existing = devices.count * devices.cores
     requested = request.degree
     if requested is None and request.text("tensor_parallel_degree") not in ("", "max", "auto"):

@@ -21,8 +21,9 @@ _CACHE: Final[dict[str, float]] = {
 
 
 def float_bytes(request: Request, shape: Architecture, *, keeps_float32: bool = False) -> int:
-    """vLLM loads float32 checkpoints in 16 bits unless told otherwise (vllm 0.11.0, config/model.py
-    _get_and_verify_dtype); transformers keeps them."""
+    """vLLM loads float32 checkpoints in 16 bits by default (vllm 0.11.0, config/model.py _get_and_verify_dtype);
+    transformers keeps them.
+    """
     requested = request.text("dtype").lower()
     if requested in ("", "auto"):
         stored = _BYTES.get((shape.dtype or "").removeprefix("torch.").lower(), 2)

@@ -1,7 +1,9 @@
-"""What config.json does not say of a model family: kind of network, MLP, ties and windows, by `model_type`.
+"""The properties of a model family that config.json does not contain: kind of network, MLP, ties and windows, by
+`model_type`.
 
 Source: the configuration classes of huggingface/transformers (5.x) and the model files of vllm 0.11.0 and 0.23.0
-(PyPI sdists, vllm/model_executor/models), read 2026-11-22. A model_type that is not here gets no verdict "fits".
+(PyPI sdists, vllm/model_executor/models), read 2026-11-22. A model_type that is not listed never gets the verdict
+"fits".
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ class Family:
     gated: bool = True
     """Whether the MLP has a gate: three matrices in place of two."""
     tied: bool = False
-    """Whether embedding and output matrix are one where config.json is silent."""
+    """Whether embedding and output matrix are shared if config.json does not say."""
     window: WindowRule = "none"
-    """Which layers look at a window only, where config.json has no `layer_types`."""
+    """The layers with a window, if config.json has no `layer_types`."""
     pattern: int = 0
     """Rule `pattern` or `chunk`: every n-th layer looks at everything."""
     kv_heads: int | None = None
-    """Key/value heads where config.json is silent; None: as many as query heads."""
+    """Key/value heads if config.json has none; None: as many as query heads."""
     state: bool = False
     """Has linear-attention or state-space layers."""
     weights_from_config: bool = True
@@ -89,7 +91,7 @@ FAMILIES: Final[dict[str, Family]] = {
 """Of a model with several parts (it sees or hears as well), the language part decides."""
 
 NESTED: Final = ("text_config", "llm_config", "language_config", "language_model_config", "thinker_config")
-"""Where the language part of such a model is written."""
+"""The keys for the language part of such a model."""
 NESTED_DEFAULTS: Final[dict[str, dict[str, int]]] = {
     "gemma3_text": {
         "vocab_size": 262208,
@@ -111,6 +113,7 @@ NESTED_DEFAULTS: Final[dict[str, dict[str, int]]] = {
         "max_position_embeddings": 2048,
     },
 }
-"""What transformers leaves out of a nested table because it equals the class's own default (Gemma3TextConfig,
-LlamaConfig). Of a table that is not nested nothing is left out."""
+"""Values that transformers leaves out of a nested table because they equal the class's own default (Gemma3TextConfig,
+LlamaConfig). From a table that is not nested nothing is left out.
+"""
 VISION: Final = ("vision_config", "visual", "audio_config", "vision_encoder")

@@ -1,4 +1,4 @@
-"""Which machine holds so many bytes of weights, with the arithmetic in words: a first guess for `lmi init`."""
+"""Choose the machine for so many bytes of weights, with the calculation in words: a first guess for `lmi init`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEVICES = (
 _HEADROOM = 1.3
 """Room beside the weights for KV cache and activations."""
 _USABLE = 0.9
-"""What vLLM takes of a GPU's memory by default."""
+"""The share of a GPU's memory that vLLM uses by default."""
 _LOADED_PER_SECOND = 100 * 1000 * 1000
 """Bytes: a careful figure for reading weights from a disk into memory."""
 
@@ -31,7 +31,7 @@ class Hardware:
 
 
 def hardware_for(weights: int, heads: object) -> Hardware:
-    """The first instance whose GPUs hold the weights with room to work; the largest where none does."""
+    """The first instance whose GPUs have room for the weights and for the work; the largest if none has."""
     need = weights / GIB * _HEADROOM
     for instance, gpus, memory in _DEVICES:
         degree = _degree(need, gpus, memory, heads)
@@ -60,7 +60,9 @@ def startup_for(weights: int | None) -> tuple[int, str]:
 
 
 def _degree(need: float, gpus: int, memory: int, heads: object) -> int:
-    """The smallest power of two of these GPUs that holds it and divides the attention heads; 0 where none does."""
+    """The smallest power of two of these GPUs that has enough memory and divides the attention heads; 0 if there is
+    none.
+    """
     for degree in (1, 2, 4, 8):
         fits = degree <= gpus and need <= degree * memory * _USABLE
         if fits and (not isinstance(heads, int) or heads % degree == 0):

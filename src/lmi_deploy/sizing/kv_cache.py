@@ -1,4 +1,4 @@
-"""What a sequence keeps on one device, and how many tokens the memory that is left can hold.
+"""The cache of a sequence on one device, and how many tokens the remaining memory can store.
 
 Layout as in vllm 0.11.0 (v1/kv_cache_interface.py, v1/core/kv_cache_utils.py): blocks of tokens; layers of one kind
 share block tables; with windows and full layers in one model the groups have the size of the smallest kind, and the
@@ -15,7 +15,7 @@ from lmi_deploy.sizing.layers import LayerCache
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheLayout:
-    """How one device keeps the layers of a model."""
+    """How one device caches the layers of a model."""
 
     layers: Counter[LayerCache]
     degree: int
@@ -23,7 +23,7 @@ class CacheLayout:
     state_bytes: float = 4
     block: int = 16
     windows: bool = True
-    """Whether the engine frees what has left a window; else every layer keeps everything."""
+    """Whether the engine frees tokens outside of a window; else every layer caches all tokens."""
     chunks: bool = False
     """The same for chunked attention."""
     batch_tokens: int = 0
@@ -91,7 +91,7 @@ class CacheLayout:
 
     @property
     def is_empty(self) -> bool:
-        """An encoder keeps nothing."""
+        """An encoder has no cache."""
         return not self.layers
 
 
@@ -107,7 +107,7 @@ def tokens_in(layout: CacheLayout, memory: int, *, length: int) -> int:
 
 
 def longest_sequence(layout: CacheLayout, memory: int, *, sequences: int, limit: int) -> int:
-    """The most tokens that each of `sequences` may have at once; 0 where not even one block fits."""
+    """The maximum tokens that each of `sequences` may have at once; 0 if not even one block fits."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2

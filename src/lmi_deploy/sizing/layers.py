@@ -1,4 +1,4 @@
-"""What each layer keeps of a sequence: everything, a window, a compressed form, or a state of fixed size.
+"""The cache of each layer for a sequence: all tokens, a window, a compressed form, or a state of fixed size.
 
 Read from config.json as the vendors' model files do (vllm 0.11.0: model_executor/models, v1/kv_cache_interface.py;
 transformers' `layer_types`).
@@ -40,11 +40,11 @@ class LayerCache:
     window: int = 0
     chunked: bool = False
     state_items: int = 0
-    """Kind `state`: items a sequence keeps, however long it is."""
+    """Kind `state`: items per sequence, independent of its length."""
 
 
 def cache_layers(shape: Architecture) -> Counter[LayerCache]:
-    """How many layers of each kind. CannotTell where the config does not say enough."""
+    """Number of layers of each kind. CannotTell if the config is not sufficient."""
     if shape.family.kind == "encoder":
         return Counter()
     if shape.latent:
@@ -99,7 +99,7 @@ def _kinds(shape: Architecture) -> list[CacheKind]:
 
 
 def _is_windowed(shape: Architecture) -> bool:
-    """Qwen writes a window and says beside it that it is not used."""
+    """Qwen sets a window and a separate field that disables it."""
     return shape.text.get("use_sliding_window") is not False
 
 
@@ -125,7 +125,7 @@ def _window_kinds(shape: Architecture) -> list[CacheKind]:
 
 
 def _chunk_kinds(shape: Architecture, every: int) -> list[CacheKind]:
-    """Llama 4: layers with rotary positions look at their chunk only; `no_rope_layers` has 0 for the others."""
+    """Llama 4: layers with rotary positions use only their chunk; `no_rope_layers` has 0 for the others."""
     written = shape.text.get("no_rope_layers")
     if isinstance(written, list) and len(written) == shape.layers:
         return ["window" if rope else "full" for rope in written]
@@ -134,7 +134,7 @@ def _chunk_kinds(shape: Architecture, every: int) -> list[CacheKind]:
 
 
 def _state_kinds(shape: Architecture) -> list[CacheKind]:
-    """Where attention stands among layers that keep a state."""
+    """The positions of attention layers among layers with a state."""
     layers = range(shape.layers)
     pattern = shape.text.get("hybrid_override_pattern")
     if isinstance(pattern, str) and pattern:  # Nemotron-H: M mamba, * attention, - MLP

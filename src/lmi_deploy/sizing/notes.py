@@ -1,4 +1,4 @@
-"""What changes no verdict and should be known: estimates, slow links, host memory and disk."""
+"""Notes that do not change the verdict: estimates, slow links, host memory and disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROCESS: Final = 3 * GIB
 
 
 def notes(checkpoint: Checkpoint, fit: Fit, devices: Devices | None) -> tuple[str, ...]:
-    """Empty where nothing is to be said, or nothing can be."""
+    """Empty if there is nothing to note, or if that is unknown."""
     return tuple(_notes(checkpoint, fit, devices)) if devices is not None and fit.verdict != "unknown" else ()
 
 
@@ -32,7 +32,7 @@ def _notes(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
 def _host(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
     if devices.host_memory is None or devices.kind == "cpu":
         return
-    # A pickle is read whole by each process before its part goes to the device; safetensors are mapped.
+    # Each process reads a pickle completely before its part goes to the device; safetensors are mapped.
     largest = max(checkpoint.pickles, default=0)
     need = fit.degree * (_PROCESS + largest)
     if need > devices.host_memory:

@@ -42,7 +42,7 @@ _SCALE = re.compile(r"scale|zero|g_idx|qz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """How many devices share a model, and what the weights become on the way."""
+    """Over how many devices a model is split, and the resulting size of the weights."""
 
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
@@ -59,9 +59,9 @@ class DeviceWeights:
     total: int
     embeddings: int
     replicated: int
-    """Of `total`, what every device has in full."""
+    """The part of `total` that every device has in full."""
     before_quantization: int
-    """What the linear layers take until the engine has quantised them; equal to `total` where it does not."""
+    """The size of the linear layers until the engine has quantised them; equal to `total` if it does not."""
 
 
 def weights_on_device(
@@ -101,7 +101,7 @@ def weights_on_device(
 
 
 def is_loaded(tensor: Tensor, shape: Architecture) -> bool:
-    """Whether an engine keeps it: not a second copy of tied embeddings, no buffers, no layers for speculation."""
+    """Whether an engine loads it: not a second copy of tied embeddings, no buffers, no layers for speculation."""
     if tensor.name.startswith("mtp.") or _BUFFERS.search(tensor.name):
         return False
     if shape.tied and _OUTPUT.search(tensor.name):
@@ -150,7 +150,7 @@ def _items(
 
 
 def _bits(tensor: Tensor, role: Role, float_bits: int) -> float:
-    """Of one item on the device; what is not a float, and scales, stay as they are stored."""
+    """Of one item on the device; scales and items that are not floats stay as they are stored."""
     if tensor.bits is not None:
         return tensor.bits
     if tensor.dtype not in FLOATS or (role != "vocabulary" and _SCALE.search(tensor.name)):

@@ -1,4 +1,4 @@
-"""Which instance types can hold a model, cheapest first."""
+"""The instance types that can run a model, cheapest first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmi_deploy.sizing.tensors import CannotTell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """An instance type that holds the model; a price is None where nobody has said one."""
+    """An instance type that can run the model; a price is None if unknown."""
 
     instance: str
     fit: Fit
@@ -27,7 +27,7 @@ class Placement:
 
 
 def placements(checkpoint: Checkpoint, request: Request, region: str) -> tuple[Placement, ...]:
-    """Those with a known price first, by it; CannotTell where no type can be judged."""
+    """Those with a known price first, by price; CannotTell if no type can be judged."""
     found: list[Placement] = []
     unknown: Fit | None = None
     for name in instances.names():

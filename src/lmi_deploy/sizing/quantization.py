@@ -1,4 +1,4 @@
-"""How many bits a weight takes, from `quantization_config` or from what the engine is told to do on the fly."""
+"""Bits per weight, from `quantization_config` or from the engine's option for quantisation at load time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Quantization:
 
 
 def stored_quantization(table: Mapping[str, Any]) -> Quantization | None:
-    """What config.json says the checkpoint is quantised by; None: not at all. CannotTell for an unknown method."""
+    """The quantisation of the checkpoint in config.json; None: not quantised. CannotTell for an unknown method."""
     found = table.get("quantization_config") or table.get("compression_config")
     if not isinstance(found, Mapping):
         return None
@@ -79,7 +79,7 @@ def stored_quantization(table: Mapping[str, Any]) -> Quantization | None:
 
 
 def requested_bits(method: str | None) -> float | None:
-    """Bits of a linear weight that the engine quantises itself while it loads; None where it does not."""
+    """Bits of a linear weight that the engine quantises itself while it loads; None if it does not."""
     name = (method or "").lower()
     if name in _NOTHING:
         return None

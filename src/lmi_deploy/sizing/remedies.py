@@ -1,4 +1,4 @@
-"""What would make it fit, cheapest first: each change is tried, and only what works is named."""
+"""Changes that make it fit, cheapest first: each is tried, and only working ones are listed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Remedy:
 def remedies(
     checkpoint: Checkpoint, request: Request, devices: Devices | None, fit: Fit
 ) -> tuple[Remedy, ...]:
-    """Empty where it fits, or where nothing can be told."""
+    """Empty if it fits, or if the verdict is unknown."""
     if devices is None or fit.verdict in ("fits", "unknown"):
         return ()
     return tuple(_free(checkpoint, request, devices, fit)) + tuple(_larger(checkpoint, request, devices))
@@ -82,7 +82,7 @@ def _options(request: Request, devices: Devices) -> Iterator[tuple[str, str, str
 
 
 def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Iterator[Remedy]:
-    """The cheapest instance type with a known price that holds it, where the question was about an instance."""
+    """The cheapest instance type with a known price that fits, if the question was about an instance."""
     if not devices.instance:
         return
     free = replace(request, degree=None)

@@ -1,4 +1,4 @@
-"""What a model is asked to do: engine, version, degree, length, sequences, and the options that change memory."""
+"""The question about a model: engine, version, degree, length, sequences, and the options that change memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Request:
 
     engine: SizedEngine = "vllm"
     vllm: tuple[int, int] = NEWEST_VLLM
-    """Version of vLLM, where it is the engine."""
+    """Version of vLLM, if it is the engine."""
     lmi: bool = True
     """Run by LMI, whose defaults differ from the engine's own."""
     degree: int | None = None
@@ -77,7 +77,7 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, key: str, *, least: float = 0, most: float = 2**40) -> float | None:
-        """An option as a number; CannotTell where it is none, or out of range."""
+        """An option as a number; CannotTell if it is not a number, or out of range."""
         text = self.text(key)
         if not text:
             return None
@@ -102,7 +102,7 @@ class Request:
         return self.text(key).lower() in ("true", "1", "yes")
 
     def table(self, key: str) -> Mapping[str, object]:
-        """An option that holds JSON; empty where it is not given."""
+        """An option that contains JSON; empty if it is not given."""
         text = self.text(key)
         if not text:
             return {}

@@ -35,7 +35,7 @@ class _Writer:
 
 
 def tensors_of(shape: Architecture, quantization: Quantization | None) -> tuple[Tensor, ...]:
-    """CannotTell where config.json does not determine the tensors."""
+    """CannotTell if config.json does not determine the tensors."""
     if not shape.family.weights_from_config:
         raise CannotTell(
             f"the weights of {shape.model_type} cannot be derived from config.json; safetensors headers are needed"

@@ -11,8 +11,9 @@ from lmi_deploy.errors import Unresolvable
 
 
 def degree_of(recipe: Recipe, config: Mapping[str, Any]) -> int:
-    """The recipe's, else all devices of the instance; on this machine one. Raises Unresolvable where the heads of the
-    model cannot be shared out."""
+    """The recipe's, else all devices of the instance; on this machine one. Raises Unresolvable if the model's heads
+    cannot be divided.
+    """
     counts = [devices(machine) or 1 for machine in chosen(recipe)]
     most = min(counts, default=1)
     degree = recipe.tensor_parallel_degree or most

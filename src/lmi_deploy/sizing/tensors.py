@@ -23,13 +23,16 @@ _EXPERT = re.compile(r"experts\.\d+")
 
 
 class CannotTell(Exception):
-    """What is missing for a verdict, in words for people. Never leaves the package: it becomes verdict `unknown`."""
+    """The reason why there is no verdict, in words for people. Never leaves the package: it becomes verdict
+    `unknown`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a checkpoint. `bits` is given where an item is not what its dtype says (synthesised tensors of a
-    quantised model, with their scales)."""
+    """One tensor of a checkpoint. `bits` is set if an item's size differs from its dtype (synthesised tensors of a
+    quantised model, with their scales).
+    """
 
     name: str
     dtype: str

@@ -1,4 +1,4 @@
-"""vLLM on GPUs: what it takes off `gpu_memory_utilization` before the rest becomes KV cache.
+"""vLLM on GPUs: what it subtracts from `gpu_memory_utilization` before the rest becomes KV cache.
 
 Source: vllm 0.11.0 and 0.23.0 (PyPI sdists), v1/worker/gpu_worker.py `determine_available_memory`; 0.6.3.post1,
 worker/worker.py `determine_num_available_blocks`; engine/arg_utils.py of each for the defaults.
@@ -31,23 +31,23 @@ _GRAPHS_COUNTED: Final = (0, 21)
 """From here on the profiling run takes CUDA graphs off the budget (gpu_worker.py), the default utilization is 0.92
 (config/cache.py) and top-p does not sort (topk_topp_triton.py)."""
 _LATENT_SINCE: Final = (0, 7)
-"""Before, keys and values of MLA models were kept whole, 256 wide (0.6.3.post1, models/deepseek_v2.py)."""
+"""Before, keys and values of MLA models were cached whole, 256 wide (0.6.3.post1, models/deepseek_v2.py)."""
 _WINDOWS_SINCE: Final = (0, 9)
-"""Before, a model with both windows and full layers kept everything in all of them."""
+"""Before, a model with both windows and full layers cached all tokens in all of them."""
 _GRAPHS: Final = GIB // 2
 """CUDA graphs of all sizes: logs of vLLM print 0.39 and 0.44 GiB."""
 _CONTEXT: Final = int(0.15 * GIB)
-"""What is not torch's on one device: logs of vLLM 0.11 print 0.13 GiB."""
+"""Memory outside of torch on one device: logs of vLLM 0.11 print 0.13 GiB."""
 _COLLECTIVES: Final = int(0.4 * GIB)
 """NCCL and the custom all-reduce on top, with more than one device: logs print 0.25 and 0.54 GiB in all."""
 _DRIVER: Final = int(0.3 * GIB)
-"""The CUDA context itself, outside of the budget: it is there before the first measurement."""
+"""The CUDA context itself, outside of the budget: it is allocated before the first measurement."""
 _LORA_RANK: Final = 16
 _LARGE: Final = 70 * GIB
 
 
 def demand(subject: Subject) -> Demand:
-    """CannotTell where an option makes no sense."""
+    """CannotTell for an invalid option."""
     shape, request, devices = subject.shape, subject.request, subject.devices
     item = float_bytes(request, shape)
     share = _utilization(subject)
@@ -82,7 +82,8 @@ def demand(subject: Subject) -> Demand:
         layout=layout(subject, tokens),
         reserve=_DRIVER + (0 if eager or counted else _GRAPHS),
         outside=outside,
-        # Weights are made fp8 after all of them are loaded (0.11.0, quantization/fp8.py process_weights_after_loading).
+        # Weights are converted to fp8 after all of them are loaded (0.11.0, quantization/fp8.py
+        # process_weights_after_loading).
         load_peak=weights.before_quantization if request.text("quantize").lower() == "fp8" else 0,
         cache_limit=None if fixed is None else int(fixed),
         grows_with_context=request.vllm < _FIRST_V1
@@ -108,7 +109,7 @@ def _batched_tokens(subject: Subject, *, large: bool) -> int:
     off = request.text("enable_chunked_prefill").lower() == "false"
     if request.vllm >= _FIRST_V1:
         return max(subject.context, 2048) if off else 8192 if large else 2048
-    # V0 takes whole prompts; since 0.6 unless they may be longer than 32 Ki (0.6.3.post1, arg_utils.py
+    # V0 processes whole prompts; since 0.6 only if they are at most 32 Ki long (0.6.3.post1, arg_utils.py
     # create_engine_config; 0.5.3.post1 has the rule, 0.5.3 and before are not known to).
     long = subject.context > 32 * 1024 and request.vllm >= (0, 6) and not off
     chunked = request.is_on("enable_chunked_prefill") or long
@@ -116,7 +117,7 @@ def _batched_tokens(subject: Subject, *, large: bool) -> int:
 
 
 def layout(subject: Subject, tokens: int) -> CacheLayout:
-    """How this version lays out the cache."""
+    """This version's layout of the cache."""
     shape, request = subject.shape, subject.request
     layers = cache_layers(shape)
     if shape.latent and request.vllm < _LATENT_SINCE:
@@ -132,7 +133,8 @@ def layout(subject: Subject, tokens: int) -> CacheLayout:
         item_bytes=cache_item_bytes(request, shape),
         block=request.whole("block_size") or 16,
         windows=hybrid or (len(layers) == 1 and request.vllm >= _FIRST_V1),
-        # A latency regression keeps it off (0.11.0, config: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE).
+        # Disabled because of a latency regression (0.11.0, config:
+        # VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE).
         chunks=False,
         batch_tokens=tokens,
         pipeline=subject.pipeline,
@@ -165,7 +167,7 @@ def _lora(subject: Subject, item: int) -> int:
 
 
 def vision_bytes(shape: Architecture, tokens: int, item: int) -> int:
-    """Of a model that sees: its encoder runs over the largest image, and one step of embeddings is kept."""
+    """For a vision model: its encoder runs over the largest image, and one step of embeddings is stored."""
     if not shape.has_vision:
         return 0
     found = shape.whole.get("vision_config") or shape.whole.get("visual") or {}

@@ -1,6 +1,6 @@
-"""vLLM on a machine without accelerators: weights in RAM, and a KV cache of a size that is set.
+"""vLLM on a machine without accelerators: weights in RAM, and a KV cache of a fixed size.
 
-Source: vllm 0.11.0, platforms/cpu.py (VLLM_CPU_KVCACHE_SPACE: GiB, 4 where it is not set).
+Source: vllm 0.11.0, platforms/cpu.py (VLLM_CPU_KVCACHE_SPACE: GiB, 4 if it is not set).
 """
 
 from __future__ import annotations

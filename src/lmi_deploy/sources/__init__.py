@@ -1,1 +1,1 @@
-"""Where model files come from: the Hub, a local folder, an S3 prefix."""
+"""The sources of model files: the Hub, a local folder, an S3 prefix."""

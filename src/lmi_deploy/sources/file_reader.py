@@ -9,11 +9,11 @@ from lmi_deploy.errors import TransferFailed
 from lmi_deploy.ports.source import BytesRead
 
 _BLOCK = 1 << 20
-"""Told so often that whoever sums what came finds it in the processor's cache."""
+"""Report the progress this often, so that the hasher reads data still in the CPU cache."""
 
 
 def fill_from(path: Path, buffer: memoryview, *, start: int) -> Iterator[BytesRead]:
-    """Read straight into the buffer; a file that is shorter than it was is told."""
+    """Read directly into the buffer; a file that became shorter is reported."""
     done = 0
     try:
         with path.open("rb", buffering=0) as file:

@@ -64,7 +64,7 @@ class LocalModel:
         return 0
 
     def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
-        """The folder is the source itself: nothing comes."""
+        """The folder is the source itself: nothing is downloaded."""
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
@@ -75,7 +75,7 @@ class LocalModel:
     def recheck(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Progress, None, bool]:
-        """The folder is the source itself: nothing is kept of it."""
+        """The folder is the source itself: there are no copies of it."""
         yield from ()
         return False
 
@@ -91,7 +91,7 @@ def _files(model_id: str) -> tuple[Path, list[Path]]:
 
 
 class LocalModelFiles:
-    """The files of a listing where they lie in one folder, whatever model the listing is of: the port Source."""
+    """The files of a listing in one local folder, for a listing of any model: the port Source."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -28,7 +28,7 @@ Report = Callable[[int], None]
 
 @dataclass(slots=True)
 class S3Downloader:
-    """One model's `folder`; what is on its way lies beside it. `checked`: a ledger of files found right."""
+    """One model's `folder`; partial downloads are beside it. `checked`: a ledger of files found correct."""
 
     listing: ModelListing
     folder: Path
@@ -49,7 +49,7 @@ class S3Downloader:
             )
 
     def all(self, files: Sequence[FileEntry], *, key: str) -> Generator[Progress, None, Path]:
-        """Each file is hashed once: when it comes, or where it lies and no ledger knows it."""
+        """Each file is hashed once: when it is downloaded, or if it exists and no ledger lists it."""
         ledger = Ledger(self.checked)
         left = [
             entry
@@ -68,7 +68,9 @@ class S3Downloader:
         return self.folder
 
     def recheck(self, files: Sequence[FileEntry], *, key: str) -> Generator[Event, None, bool]:
-        """Hash again what is there, whatever the ledger says; what is damaged is removed, for this cache is ours."""
+        """Hash the existing files again, ignoring the ledger; a damaged file is deleted, because this cache belongs
+        to lmi.
+        """
         wrong: list[FileEntry] = []
 
         def check(entry: FileEntry, report: Report) -> None:
@@ -125,7 +127,7 @@ class S3Downloader:
         try:
             self._take(pending, entry, report)
         except HashMismatch:
-            # Whatever an earlier run left may be what is wrong: once more, from nothing.
+            # The bytes of an earlier run may be wrong: try once more, from the start.
             pending.restart()
             try:
                 self._take(pending, entry, report)

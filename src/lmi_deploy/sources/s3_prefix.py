@@ -1,6 +1,7 @@
 """A prefix in a bucket as a model repository: the port Hub.
 
-What we pushed is listed by its manifest, under its own commit and hashes; of any other prefix every object is hashed.
+Weights that lmi pushed are listed by their manifest, under its commit and hashes; of any other prefix every object is
+hashed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ ReadManifest = Callable[[ObjectStore, str], Manifest | None]
 
 
 class S3Models:
-    """`model_id` is `s3://bucket/prefix`; there are no revisions. Downloads lie in `<cache>/models/`.
+    """`model_id` is `s3://bucket/prefix`; there are no revisions. Downloads are stored in `<cache>/models/`.
 
-    `store` opens a bucket after it was seen to be ours. Safe to use from several threads.
+    `store` opens a bucket after a check that it is ours. Safe to use from several threads.
     """
 
     def __init__(
@@ -179,12 +180,12 @@ class S3Models:
             return self._stores[prefix.bucket]
 
     def _etag(self, prefix: Prefix, key: str) -> str:
-        """Of the version that was listed; empty where this process did not list it."""
+        """Of the listed version; empty if this process did not list it."""
         return self._etags.get(f"{prefix.bucket}/{key}", "")
 
 
 def _pushed_by_lmi(manifest: Manifest | None, prefix: Prefix, found: Sequence[StoredObject]) -> ModelListing:
-    """The oids of the model's first source, so that these files are the same weights wherever they go on to."""
+    """The oids of the model's first source, so that these files are the same weights in every bucket."""
     if manifest is None:
         raise NotFound(
             f"{prefix.address}: there is no manifest, so these weights are not complete",

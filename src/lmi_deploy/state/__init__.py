@@ -1,1 +1,1 @@
-"""What this machine keeps of deployments."""
+"""The state of deployments on this machine."""

@@ -1,7 +1,7 @@
-"""Deployments elsewhere, remembered in the state folder: one small file each.
+"""Deployments in AWS, listed in the state folder: one small file each.
 
-`<name>.<region>.<account>.json`; older versions wrote `<name>.<region>.json`, whose account the name of its bucket may
-tell.
+`<name>.<region>.<account>.json`; older versions wrote `<name>.<region>.json`, whose account may be in the name of its
+bucket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ACCOUNT = re.compile(r"[0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class DeploymentIndexFolder:
-    """The port Remembered. A file that cannot be read is passed over: the tags tell the same."""
+    """The port DeploymentIndex. An unreadable file is skipped: the tags contain the same."""
 
     root: Path
 
@@ -47,7 +47,7 @@ class DeploymentIndexFolder:
         self._drop_older(ref)
 
     def _drop_older(self, ref: DeploymentRef) -> None:
-        """The file of an older version, where it is the same deployment's: by its account, else by its bucket."""
+        """The file of an older version, if it belongs to the same deployment: by its account, else by its bucket."""
         path = self._path(replace(ref, account=""))
         older = _read(path)
         if not ref.account or older is None:

@@ -76,14 +76,14 @@ class StateDir:
         return tuple(sorted(found, key=lambda folder: (folder.stat().st_mtime_ns, folder.name)))
 
     def read(self, name: str) -> Record | None:
-        """The record; None where there is none, or one that cannot be read (`unreadable_reason` says why)."""
+        """The record; None if there is none, or if it cannot be read (`unreadable_reason` says why)."""
         try:
             return _parse(self.home(name) / _RECORD)
         except ValueError:
             return None
 
     def unreadable_reason(self, name: str) -> str:
-        """Why the record cannot be read, in words; empty where nothing is wrong with it."""
+        """Why the record cannot be read, in words; empty if it can."""
         path = self.home(name) / _RECORD
         try:
             _parse(path)
@@ -92,7 +92,7 @@ class StateDir:
         return ""
 
     def write(self, record: Record) -> None:
-        """On disk when this returns, whole whatever happens; one that cannot be read is kept beside it."""
+        """Complete on disk when this returns, even after a crash; an unreadable record is kept beside it."""
         path = self.home(record.ref.name) / _RECORD
         with on_disk(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ class StateDir:
             write_atomically(path, record_text(record))
 
     def remove(self, name: str) -> None:
-        """Everything of the deployment, its record last: who is interrupted here can begin again."""
+        """All files of the deployment, its record last: an interrupted removal can be repeated."""
         home = self.home(name)
         if not home.is_dir():
             return
@@ -115,7 +115,7 @@ class StateDir:
 
 @dataclass(frozen=True, slots=True)
 class FileJournal:
-    """The port Journal over a StateFolder. Its user holds the deployment's lock."""
+    """The port Journal over a StateDir. The caller holds the deployment's lock."""
 
     folder: StateDir
     ref: DeploymentRef
@@ -138,7 +138,8 @@ class FileJournal:
         try:
             self.folder.write(record)
         except DiskRefused:
-            # What takes away makes room: on a full disk it goes on without its history, which the world outranks.
+            # Deletions free space: on a full disk they continue without a record; the observed state takes precedence
+            # over it.
             if not isinstance(action, CLEANUP_ACTIONS):
                 raise
 
@@ -147,7 +148,9 @@ class FileJournal:
 
 
 class FileLock:
-    """The port Lock: a flock, which ends with its holder however that ends. `command` is told to who is refused."""
+    """The port Lock: a flock, which is released when its holder exits, however it exits. `command` is shown to a
+    process that is refused.
+    """
 
     def __init__(self, root: Path, clock: Clock, command: str) -> None:
         self._root = root / "locks"
@@ -165,7 +168,7 @@ class FileLock:
                     f"{name}: locked by {self.holder(name) or 'another lmi'}",
                     hint="wait until it has ended, then run the same command again",
                 ) from exc
-            # A full disk hides who holds it, and no more: the lock itself takes no room.
+            # A full disk hides only the name of the holder: the lock itself needs no space.
             with suppress(OSError):
                 overwrite(handle, json.dumps(self._holder()))
             yield
@@ -176,7 +179,7 @@ class FileLock:
             process = Process(pid=found["pid"], started=found["started"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return ""
-        # A folder may be shared by several hosts; of another host's processes nothing is known here.
+        # Several hosts may share a folder; the processes of another host cannot be checked here.
         if found["host"] == socket.gethostname() and not alive(process):
             return ""
         return f"{found['command']} (pid {process.pid} on {found['host']}, since {found['since']})"
@@ -217,7 +220,7 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def _parse(path: Path) -> Record | None:
-    """ValueError where the file holds no record; Refused where a newer lmi wrote it."""
+    """ValueError if the file contains no valid record; Refused if a newer lmi wrote it."""
     with on_disk(path):
         try:
             text = path.read_text(encoding="utf-8")
@@ -227,7 +230,7 @@ def _parse(path: Path) -> Record | None:
 
 
 def _unused(path: Path) -> Path:
-    """A name for what is kept aside: what was kept before stays too."""
+    """An unused name for a backup: earlier backups stay, too."""
     number = 1
     while (kept := path.with_name(f"{path.name}.bak{number}")).exists():
         number += 1

@@ -1,1 +1,1 @@
-"""Where an artifact runs."""
+"""The targets of an artifact."""

@@ -1,4 +1,4 @@
-"""What differs between a spec and the world, as a plan; one file a place."""
+"""The difference between a spec and the observed state, as a plan; one file per target."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from lmi_deploy.targets.sagemaker.plan import summary as plan_summary
 from lmi_deploy.targets.sagemaker.plan import wait as plan_wait
 
 PROBES = (ProbeServer, ProbeEndpoint)
-"""The actions that ask for one real answer."""
+"""The actions that send a probe."""
 CLEANUP = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
-"""What clears an old generation away, once the new one serves."""
+"""The actions that remove an old generation, once the new one serves."""
 BOOTSTRAP = (MakeBucket,)
-"""What must be there before a lock can be taken and a record written."""
+"""The actions that must precede the lock and the record."""
 
 
 def diff(spec: Spec, artifact: Artifact, observed: Observed, inventory: Inventory) -> Plan:
-    """The actions that make the world what `spec` says; none when it is so already."""
+    """The actions that turn the observed state into what `spec` says; none if it already is."""
     match spec.place, observed, inventory:
         case LocalPlace(), LocalObserved(), LocalInventory():
             return local_plan.diff(spec, artifact, observed, inventory)
@@ -44,7 +44,7 @@ def diff(spec: Spec, artifact: Artifact, observed: Observed, inventory: Inventor
 
 
 def next_placement(spec: Spec, artifact: Artifact, plan: Plan, inventory: Inventory) -> Inventory | None:
-    """What is held, with the placement to avoid that could not be had; None where no other is left to try."""
+    """The inventory, with the unavailable placement marked as one to avoid; None if no other is left to try."""
     match inventory:
         case LocalInventory():
             return None
@@ -53,7 +53,7 @@ def next_placement(spec: Spec, artifact: Artifact, plan: Plan, inventory: Invent
 
 
 def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
-    """Everything of the deployment; empty when nothing of it is there. `logs` and `purge` are the cloud's alone."""
+    """Everything of the deployment; empty if nothing of it exists. `logs` and `purge` apply only to SageMaker."""
     match observed:
         case LocalObserved():
             return local_plan.teardown(observed)
@@ -62,7 +62,7 @@ def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] =
 
 
 def rollback(observed: Observed, to: int | str = 0) -> tuple[Plan, Generation]:
-    """Back to an earlier generation: by its number (0: the one before), or by its name. NotFound where none is kept."""
+    """Back to an earlier generation: by its number (0: the previous one), or by its name. NotFound if there is none."""
     match observed:
         case LocalObserved():
             raise UsageRefused(
@@ -74,7 +74,9 @@ def rollback(observed: Observed, to: int | str = 0) -> tuple[Plan, Generation]:
 
 
 def earlier(observed: Observed) -> tuple[tuple[Generation, str], ...]:
-    """What `rollback` can go back to, number 1 first, each with why it cannot; empty where it can."""
+    """The generations for `rollback`, number 1 first, each with the reason if it is impossible; empty if it is
+    possible.
+    """
     match observed:
         case LocalObserved():
             return ()
@@ -84,7 +86,7 @@ def earlier(observed: Observed) -> tuple[tuple[Generation, str], ...]:
 
 
 def wait_plan(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generation | None]:
-    """What is left of an `up` that ended before the deployment answered, and what it brings."""
+    """The remaining actions of an `up` that stopped before the deployment responded, and its generation."""
     match observed:
         case LocalObserved():
             return local_plan.wait_plan(observed, timeout=timeout)
@@ -102,7 +104,7 @@ def weights_named(observed: Observed) -> tuple[str, ...]:
 
 
 def notices(observed: Observed, plan: Plan) -> tuple[str, ...]:
-    """What a plan does that its actions alone do not explain."""
+    """Effects of a plan that its actions alone do not explain."""
     match observed:
         case LocalObserved():
             return ()
@@ -111,7 +113,7 @@ def notices(observed: Observed, plan: Plan) -> tuple[str, ...]:
 
 
 def probe_action(spec: Spec, artifact: Artifact) -> Action:
-    """The one real inference that proves what serves already."""
+    """The probe of the current generation."""
     match spec.place:
         case LocalPlace():
             return ProbeServer(server=local_plan.server_name(spec, artifact), probe=spec.probe)
@@ -120,7 +122,7 @@ def probe_action(spec: Spec, artifact: Artifact) -> Action:
 
 
 def generation(spec: Spec, artifact: Artifact, plan: Plan, observed: Observed, *, since: str) -> Generation:
-    """What serves once the plan is carried out."""
+    """The generation that is current once the plan is carried out."""
     match spec.place, observed:
         case LocalPlace(), _:
             return local_plan.generation(spec, artifact, since=since)
@@ -131,7 +133,7 @@ def generation(spec: Spec, artifact: Artifact, plan: Plan, observed: Observed, *
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
+    """The recipe's fields of a generation: what `status` shows and `invoke` needs."""
     match spec.place:
         case LocalPlace():
             return local_plan.summary(spec, artifact)

@@ -1,4 +1,4 @@
-"""The proof that a deployment answers: one real inference, read by its engine's own codec."""
+"""The probe of a deployment: one real inference, decoded by its engine's own codec."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 
 TIMEOUT = 300.0
-"""Seconds for the probe: longer than any predict time-out, so that the server's own error is what is told."""
+"""Seconds for the probe: longer than any predict time-out, so that the server's own error is reported."""
 Send = Callable[[HttpRequest], Iterator[ResponseHead | bytes]]
 
 
 def probe(probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock) -> Answered:
-    """Ask the deployment `name`. DeployFailed, with the server's words, when what comes back is no answer."""
+    """Send a probe to the deployment `name`. DeployFailed, with the server's message, if the response is not valid."""
     started = clock.monotonic()
     request = HttpRequest(body=probe.body.encode(), headers=(("Content-Type", probe.content_type),))
     parts = list(send(request))
@@ -36,7 +36,7 @@ def probe(probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock
 
 
 def _read(probe: ProbeSpec, codec: Codec, head: ResponseHead, body: bytes) -> tuple[str, str, str]:
-    """The answer; and why it is none, with what came in its place."""
+    """The response; if it is not valid, the reason and what was received."""
     received = body.decode("utf-8", "replace")
     if head.status >= 300:
         return "", f"the server answered {head.status} {head.reason}", received

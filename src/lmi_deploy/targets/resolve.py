@@ -1,4 +1,4 @@
-"""Where a spec runs, every choice about it made; one file a place."""
+"""The target of a spec, with every choice made; one file per target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a deployment what its record says: in step, drifted, absent, starting, or failed and why; one file a place."""
+"""Compare a deployment with its record: in sync, drifted, absent, starting, or failed and why; one file per target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lmi_deploy.targets.sagemaker import status as sagemaker_status
 
 
 def status_of(observed: Observed) -> tuple[DeploymentStatus, str]:
-    """The standing, and the reason when it is not in step."""
+    """The state, and the reason if it is not in sync."""
     match observed:
         case LocalObserved():
             return local_status.status_of(observed)
@@ -18,12 +18,14 @@ def status_of(observed: Observed) -> tuple[DeploymentStatus, str]:
 
 
 def other_location_text(observed: CloudObserved) -> str:
-    """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
+    """Other locations in which this machine deployed the same name, as the end of a sentence; empty if there are
+    none.
+    """
     return sagemaker_status.other_location_text(observed)
 
 
 def unattended(observed: Observed) -> str:
-    """Why `lmi gc` may take it away; empty where it may not."""
+    """Why `lmi gc` may delete it; empty if it may not."""
     return sagemaker_status.unattended(observed) if isinstance(observed, CloudObserved) else ""
 
 
@@ -41,7 +43,7 @@ def missing_parts(observed: Observed, *, replaced: bool) -> str:
 
 
 def failed_update_reason(observed: Observed) -> str:
-    """What an earlier `up` was bringing, and why it does not serve; empty where there is no such thing."""
+    """What an earlier `up` was deploying, and why it does not serve; empty if there is none."""
     match observed:
         case LocalObserved():
             return ""

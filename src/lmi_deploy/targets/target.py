@@ -1,4 +1,4 @@
-"""A place where an artifact runs."""
+"""A target of an artifact."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.ports.hub import Hub
 
 Outcome = str
-"""A few words for the record: what came of an action."""
+"""The result of an action in a few words, for the record."""
 Perform = Mapping[type[Action], Callable[[Any], Generator[Event, None, Outcome]]]
-"""What carries out each kind of action; its keys are the members of the action union that the target uses."""
+"""The function for each kind of action; its keys are the members of the action union that the target uses."""
 
 
 class Target(Protocol):
     def observe(self, ref: DeploymentRef) -> Observed:
-        """The deployment as it is now: reads only."""
+        """The current state of the deployment: reads only."""
 
     def inspect(self, ref: DeploymentRef) -> Observed:
-        """The same, and whether the files are there from which an instance that starts now would load the model."""
+        """The same, plus whether the files exist from which an instance that starts now would load the model."""
 
     def read_record(self, ref: DeploymentRef) -> Record | None:
         """Its record alone, which is cheaper than a look at all of it."""
 
     def confirm(self, observed: Observed) -> Observed:
-        """With each thing looked at where it lies, not in a search that lags: for a plan that changes something."""
+        """With each resource looked up directly, not in a search that lags: for a plan that changes something."""
 
     def observe_all(self, ref: DeploymentRef) -> Observed:
-        """The same, and whatever a teardown must know beside it, each thing looked at where it lies."""
+        """The same, plus everything that a teardown needs, each resource looked up directly."""
 
     def inventory(self, spec: Spec, hub: Hub) -> Inventory:
-        """What is there already around the deployment: reads only."""
+        """What already exists around the deployment: reads only."""
 
     def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
-        """With what it costs: asked only of a plan that changes something."""
+        """With its cost: requested only for a plan that changes something."""
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that can be found here."""
 
     def remember(self, ref: DeploymentRef) -> None:
-        """Note on this machine that it is brought up from here: before anything is made, so that a home that cannot be
-        written stops an `up` (DiskRefused) that has cost nothing yet."""
+        """Note on this machine that it is deployed from here: before anything is created, so that an unwritable home
+        stops an `up` (DiskRefused) before it costs anything.
+        """
 
     def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        """The writes that bring a spec up, those of a teardown among them."""
+        """The actions that deploy a spec, including those of a teardown."""
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
         """The writes that need no spec: those of a teardown, of waiting and of going back."""
@@ -58,10 +59,10 @@ class Target(Protocol):
     def invoke(
         self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
     ) -> Iterator[ResponseHead | bytes]:
-        """Send one request to the deployment's address: the head, then the body as it comes."""
+        """Send one request to the deployment's address: the head, then the body as it arrives."""
 
     def address(self, ref: DeploymentRef) -> str:
-        """Where it is invoked: a URL. NotFound where nothing was ever brought up."""
+        """Its URL for invocations. NotFound if it was never deployed."""
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         """Lines of the serving process, oldest first; with `follow` until the caller stops."""

@@ -10,7 +10,7 @@ _WIDTH = 30
 
 
 def fit_lines(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Line by line what one device holds, the verdict, the limits, and what would make it fit."""
+    """Line by line the memory of one device, the verdict, the limits, and the remedies."""
     yield from _title(fields)
     if fields["budget"]:
         yield from _sum(fields)

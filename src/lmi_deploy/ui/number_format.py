@@ -12,7 +12,7 @@ def size(count: float) -> str:
     value, unit = float(count), 0
     while round(value) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
-    # The borders are where rounding would add a digit: 9.999 is 10.0, not 10.00.
+    # The limits are where rounding would add a digit: 9.999 is 10.0, not 10.00.
     digits = 0 if unit == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f} {_UNITS[unit]}"
 
@@ -30,12 +30,12 @@ def span(seconds: float) -> str:
 
 
 def counted(count: int, one: str, more: str = "") -> str:
-    """`1 action`, `2 actions`; `more` where an s is not enough."""
+    """`1 action`, `2 actions`; `more` if an s is not enough."""
     return f"{count} {one if count == 1 else more or one + 's'}"
 
 
 def plain(text: str) -> str:
-    """Somebody else's text without the control sequences that could drive a terminal."""
+    """Text from other programs, without control sequences for the terminal."""
     text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)
     return "".join(char if char in "\n\t" or _printable(char) else "?" for char in text if char != "\x7f")
 

@@ -13,7 +13,7 @@ _WIDE = 110
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Its actions, what changes, and the figures to be known before one agrees."""
+    """Its actions, the changes, and the costs to know before the user agrees."""
     if plan.empty:
         yield f"{plan.deployment}: nothing to do, it is as the recipe says"
         yield from (f"  cost: {value}" for name, value in plan.figures if name == "cost")
@@ -33,13 +33,13 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 
 def _created(plan: Plan) -> str:
-    """What is made where nothing was, in a line; the rest of it is in `--json`."""
+    """What a first deployment creates, in one line; details are in `--json`."""
     new = {change.field: change.after for change in plan.changes}
     return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
 
 
 def _lines(figures: Sequence[str]) -> list[str]:
-    """In one line where they fit; a line each where they do not."""
+    """In one line if they fit; else a line each."""
     one = ", ".join(figures)
     return [one] if len(one) <= _WIDE else list(figures)
 

@@ -14,13 +14,13 @@ from lmi_deploy.ui.number_format import plain, size, span
 
 
 class LiveLine:
-    """Shows the running action; what is told meanwhile scrolls above it."""
+    """Shows the running action; other output scrolls above it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream, highlight=False, soft_wrap=False)
         self._bar = Progress(
             SpinnerColumn(),
-            # Before what may be long: a narrow terminal cuts off on the right.
+            # Before a column that may be long: a narrow terminal cuts off on the right.
             TimeElapsedColumn(table_column=Column(min_width=len("0:00:00"))),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
@@ -49,7 +49,7 @@ class LiveLine:
         )
 
     def print_above(self, text: str) -> None:
-        """Somebody else's line, shown for a moment beside the bar."""
+        """A line of another program, shown for a moment beside the bar."""
         if self._task is not None:
             self._bar.update(self._task, told=plain(text)[: max(20, self._console.width - 60)])
 

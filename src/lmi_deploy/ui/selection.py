@@ -1,4 +1,4 @@
-"""Which view a command line asks for."""
+"""The view that a command line selects."""
 
 from __future__ import annotations
 

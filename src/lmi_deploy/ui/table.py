@@ -1,4 +1,4 @@
-"""A table of text that fits a width: what is needed least goes first, then the longest cells are cut short."""
+"""A table of text that fits a width: the least needed columns are dropped first, then the longest cells are cut."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Final
 
 _BETWEEN: Final = 2
 _LEAST: Final = 12
-"""Characters that a cell keeps, however narrow the terminal."""
+"""Minimum characters of a cell, however narrow the terminal."""
 _NOTHING: Final = "-"
 
 Line = Sequence[str]
 
 
 def table(lines: Sequence[Line], *, spare: Sequence[str] = (), width: int = 0) -> Iterator[str]:
-    """Aligned lines, the heads first. `spare` names columns that may be left out where `width` (0: none) is too
-    little, least needed first; without any nothing is left out or cut: names and paths are there to be copied."""
+    """Aligned lines, the heads first. `spare` names columns that may be left out if `width` (0: unlimited) is too
+    small, least needed first; without `spare` nothing is left out or cut: users copy names and paths.
+    """
     kept = list(zip(*lines, strict=True))
     if width and spare and _wide(kept) > width:
         kept = _shortened(_fewer(kept, spare, width), width)
@@ -26,7 +27,7 @@ def table(lines: Sequence[Line], *, spare: Sequence[str] = (), width: int = 0) -
 
 
 def _fewer(columns: list[tuple[str, ...]], spare: Sequence[str], width: int) -> list[tuple[str, ...]]:
-    """Without those that say nothing, and then without the spare ones, one at a time."""
+    """Without empty columns, and then without the spare ones, one at a time."""
     blank = [column[0] for column in columns if {*column[1:]} == {_NOTHING}]
     for name in (*blank, *spare):
         if _wide(columns) <= width:

@@ -13,17 +13,17 @@ from lmi_deploy.errors.url_credentials import mask_urls
 from lmi_deploy.ui.number_format import plain, size, span
 from lmi_deploy.ui.view import Fields
 
-if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of the time of `lmi validate`
+if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of the time of `lmi validate`
     from lmi_deploy.domain.plan import Plan
     from lmi_deploy.ui.progress_line import LiveLine
 
 _IDLE_SECONDS = 5.0
 _LATELY = 60
-"""Lines that are not told again when a failure brings them along."""
+"""Lines that are not repeated when a failure contains them."""
 
 
 class HumanView:
-    """A `View` for people. `live` moves a line in place; without it every line is written once."""
+    """A `View` for people. `live` updates a line in place; without it every line is written once."""
 
     def __init__(self, out: TextIO, story: TextIO, *, live: bool) -> None:
         self._out = out
@@ -68,7 +68,7 @@ class HumanView:
 
         heads = [name for name in rows[0] if not name.startswith("_")]
         cells = [[_cell(name, row[name]) for name in heads] for row in rows]
-        # A pipe has no width: there every line is whole.
+        # A pipe has no width: lines are not cut.
         width = get_terminal_size().columns if self._out.isatty() else 0
         for line in table([heads, *cells], spare=spare, width=width):
             self._out.write(line + "\n")
@@ -111,7 +111,7 @@ class HumanView:
         if self._moving:
             self._live_line().begin(text)
         else:
-            self._pending = text  # told once it shows that it takes a while
+            self._pending = text  # shown once it takes a while
 
     def _progress(self, event: Progress) -> None:
         if self._moving:
@@ -180,7 +180,7 @@ def progress_text(event: Progress) -> str:
 
 
 def human_view(*, moving: bool | None = None) -> HumanView:
-    """A view on this process's own streams; it moves only where stderr is a terminal that can."""
+    """A view on this process's own streams; it is animated only if stderr is a terminal that supports it."""
     live = sys.stderr.isatty() if moving is None else moving
     return HumanView(sys.stdout, sys.stderr, live=live)
 
@@ -192,9 +192,7 @@ def _in_a_line(text: str) -> str:
 def _cell(name: str, value: object) -> str:
     if name in ("size", "memory") and isinstance(value, (int, float)):
         return size(value)
-    if (
-        name == "costs"
-    ):  # how it is made up is told by `lmi status`, and would make the table too wide to read
+    if name == "costs":  # `lmi status` shows its parts, which would make the table too wide to read
         value = str(value).partition(" (")[0]
     if isinstance(value, bool):
         value = "yes" if value else ""

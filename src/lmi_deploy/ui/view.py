@@ -1,4 +1,4 @@
-"""What a command may show; two ways of showing it keep to this."""
+"""The interface for a command's output; it has two implementations."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ class View(Protocol):
         """One thing that happened."""
 
     def plan(self, plan: Plan) -> None:
-        """What is about to be done: part of the story."""
+        """The plan before it is carried out: informational."""
 
     def note(self, text: str) -> None:
         """Part of the story; never the result."""
 
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
-        """Several results of one shape; `spare` names what people can do without where it is narrow, least needed
-        first."""
+        """Several results of one form; `spare` names columns that may be left out on a narrow terminal, least needed
+        first.
+        """
 
     def words(self, lines: Iterable[str]) -> None:
-        """The result as people read it, where it is more than a line; a program has the fields of `result`."""
+        """The result as text, if it is more than a line; a program reads the fields of `result`."""
 
     def chunk(self, text: str) -> None:
-        """A part of an answer, as it comes."""
+        """A part of a response, as it arrives."""
 
     def end_of_response(self) -> None:
-        """The answer is whole, and did not end its last line."""
+        """The response is complete, and its last line has no newline."""
 
     def result(self, fields: Fields, text: str = "") -> None:
         """The last word: `fields` for machines, `text` for people."""
 
     def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """Those that its reader has not just seen go by as `Line`s."""
+        """The lines that were not just shown as `Line`s."""
 
     def fail(self, error: LmiError) -> None:
         """What, why and what next."""

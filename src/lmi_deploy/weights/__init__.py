@@ -1,1 +1,1 @@
-"""Weights on their way into a bucket: moved once, verified, resumed; and looked after once they lie there."""
+"""The transfer of weights into a bucket (once, verified, resumable) and their maintenance there."""

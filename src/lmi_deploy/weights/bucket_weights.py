@@ -44,10 +44,11 @@ class BucketWeights:
     where: str
     advise: Callable[[], str] = lambda: ""
     served: Callable[[Container[str]], Mapping[str, str]] = lambda recorded: {}
-    """Weights that live endpoints serve from, by name, and whose deployment each endpoint is. It is told the
-    deployments whose record names weights."""
+    """Weights that live endpoints serve from, by name, with the deployment of each endpoint. The argument: the
+    deployments whose record names weights.
+    """
     carriers: Mapping[str, ExternalUploader] = field(default_factory=dict)
-    """Outside engines, by what `weights.engine` calls them."""
+    """External uploaders, by their names in `weights.engine`."""
     _completed: set[str] = field(default_factory=set)
 
     def address(self, name: str) -> str:
@@ -99,7 +100,7 @@ class BucketWeights:
                 )
             )
         except IntegrityError:
-            # A disk may have changed what was right when it came: what this machine keeps is looked at again.
+            # The disk may have damaged a correct file since: files on this machine are checked again.
             if not (yield from hub.recheck(listing, files, key=key)):
                 raise
         return (
@@ -124,7 +125,7 @@ class BucketWeights:
             return (yield from self.push(listing, files, hub, key=key))
         name = weights_name(listing.model_id, listing.commit, tuple(files))
         if hub.missing(listing, files) and (found := complete_weights(self.store, name)[0]) is not None:
-            # What is there need not come here first.
+            # Existing weights need not be downloaded first.
             yield nothing_to_do(found, key)
             return found
         folder = yield from hub.fetch(listing, files, key=key)
@@ -209,7 +210,7 @@ class BucketWeights:
         return _orphans(maintenance.orphans(self.store, before=before), self._unfinished(before))
 
     def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
-        # The objects are judged first: by their uploads, too, which are gone afterwards.
+        # The objects are checked first: the check uses their uploads, too, which no longer exist afterwards.
         unfinished, uploads = self._unfinished(before), maintenance.orphans(self.store, before=before)
         maintenance.give_up(self.store, uploads)
         for one in unfinished:
@@ -220,7 +221,7 @@ class BucketWeights:
         return maintenance.unfinished(self.store, before=before, used=self.references())
 
     def _named(self, key: str) -> tuple[str, ...]:
-        """The weights that a record's generations name, and those that an unfinished `up` brings.
+        """The weights of a record's generations, and those of an unfinished `up`.
 
         A record that cannot be read names none, and frees none.
         """

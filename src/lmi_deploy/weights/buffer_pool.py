@@ -11,11 +11,11 @@ HUGE: Final = 2 << 20
 
 
 class PoolStopped(Exception):
-    """Somebody ended the transfer: whoever waits, waits no more."""
+    """The transfer was stopped: waiting workers return."""
 
 
 class Buffer:
-    """One buffer and how many need it still: it is free for the next part when all have let it go."""
+    """One buffer and its number of users: it is free for the next part when all have released it."""
 
     def __init__(self, owner: BufferPool, content: memoryview) -> None:
         self.content = content
@@ -30,13 +30,13 @@ class Buffer:
 
 
 class BufferPool:
-    """`count` buffers of `size` bytes, made when first needed and used again."""
+    """`count` buffers of `size` bytes, allocated at first use and reused."""
 
     def __init__(self, count: int, size: int) -> None:
         self.count = count
         self.size = size
         self.most = 0
-        """So many were in use at once, at most."""
+        """The maximum number in use at once."""
         self._free: list[memoryview] = []
         self._unallocated = count
         self._in_use = 0
@@ -44,7 +44,7 @@ class BufferPool:
         self._stopped = False
 
     def take(self) -> Buffer:
-        """A buffer, once there is one. Raises Stopped."""
+        """A buffer, as soon as one is free. Raises PoolStopped."""
         with self._change:
             while not (self._free or self._unallocated or self._stopped):
                 self._change.wait()
@@ -76,11 +76,11 @@ class BufferPool:
 
 
 def _allocate(size: int) -> memoryview:
-    """In large pages where Linux has them: what reads it from end to end (a hash, TLS) takes a third less time."""
+    """In large pages on Linux: reading it completely (a hash, TLS) takes a third less time."""
     if size < HUGE:
         return memoryview(bytearray(size))
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them says so
+        with suppress(OSError):  # a kernel without them raises an error
             pages.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(pages)

@@ -1,4 +1,4 @@
-"""What every file of one transfer has in common: where from, where to, through which buffers."""
+"""The shared state of one transfer: source, destination, buffers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class TransferContext:
         return self.prefix + entry.path
 
     def read_into(self, entry: FileEntry, view: memoryview, start: int) -> str:
-        """Bytes of one file into a buffer, and their CRC32; Stopped when somebody ended the transfer."""
+        """Bytes of one file into a buffer, and their CRC32; PoolStopped when the transfer was stopped."""
         received, recorded, crc = 0, False, 0
         for bytes_read in self.source.read_into(self.listing, entry.path, view, start=start):
             if self.stop.is_set():
                 raise PoolStopped
-            # While what came last is in the processor's cache: later it takes twice the time.
+            # While the latest bytes are in the CPU cache: later it takes twice the time.
             crc = crc32(view[received : bytes_read.come], crc)
             received = bytes_read.come
             if bytes_read.note or recorded:

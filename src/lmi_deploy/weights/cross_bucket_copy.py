@@ -1,4 +1,4 @@
-"""Weights from one bucket to another, in any region: copied by S3 itself, no byte passes here."""
+"""Weights from one bucket to another, in any region: copied inside S3, without a download."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class CopyRoute:
 
 
 def copy_weights(name: str, *, route: CopyRoute, key: str) -> Generator[Event, None, Manifest]:
-    """Bring complete weights into another bucket under their own name, the manifest last.
+    """Copy complete weights into another bucket under the same name, the manifest last.
 
-    Each copy's size and checksum are held to the manifest; what lies there right is not copied again.
+    Size and checksum of each copy are compared with the manifest; correct existing files are not copied again.
     """
     manifest = read_manifest(route.origin, name)
     if manifest is None:
@@ -89,7 +89,7 @@ class NoSource:
 
 
 class _Copy:
-    """One file; S3's word that it is the same, or IntegrityError."""
+    """One file; checked by S3's checksum, else IntegrityError."""
 
     def __init__(self, file: StoredFile, context: TransferContext, route: CopyRoute) -> None:
         self.entry = FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind)

@@ -1,4 +1,4 @@
-"""Who carries weights into the bucket: ourselves, or an outside engine where that was measured to be faster."""
+"""Choose the uploader of weights: our own, or an external one where that was measured to be faster."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from lmi_deploy.errors import Unresolvable
 OWN: Final = "own"
 _MANY: Final = 200
 _SMALL: Final = 1 << 20
-"""Below so many bytes a file costs more for its request than for its bytes: there a program that is no Python is
-faster. Above it ours is, of any size (`python -m benchmarks transfer`)."""
+"""Below this size the request of a file costs more than its bytes: there a program that is not Python is faster.
+Above it ours is, for any size (`python -m benchmarks transfer`).
+"""
 
 EngineSetting = Literal["auto", "own", "s5cmd", "obstore"]
 
 
 class EngineChoice(NamedTuple):
-    """`why` is empty where the recipe said it."""
+    """`why` is empty if the recipe names the engine."""
 
     engine: str
     why: str = ""
@@ -27,7 +28,7 @@ class EngineChoice(NamedTuple):
 def choose_engine(
     engine: EngineSetting | None, files: Sequence[FileEntry], *, is_local: bool, present: Collection[str]
 ) -> EngineChoice:
-    """`is_local`: the files lie on this machine. `present`: outside engines that are installed."""
+    """`is_local`: the files are on this machine. `present`: installed external engines."""
     if engine in (None, "auto"):
         return _fastest(files, present) if is_local else EngineChoice(OWN)
     if engine != OWN and not is_local:

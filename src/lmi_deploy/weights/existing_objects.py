@@ -1,4 +1,4 @@
-"""What the bucket has already of a file: an object that is whole, or the parts of an upload nobody completed."""
+"""What already exists of a file in the bucket: a complete object, or the parts of an incomplete upload."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from lmi_deploy.weights.single_put import stored_file
 from lmi_deploy.weights.upload_task import UploadTask, WithoutSending
 
 OID_METADATA: Final = "lmi-oid"
-"""On an object of ours: the hash that its upload was held to before it was completed."""
+"""On an object of lmi: the hash that was verified before its upload was completed."""
 
 
 def oid_metadata(entry: FileEntry) -> Mapping[str, str]:
-    """What an upload of this file is created with. It comes into being with the object, so only after the hash."""
+    """The metadata of a new upload of this file. It becomes visible with the object, so only after the hash was
+    verified.
+    """
     return {OID_METADATA: f"{entry.kind}:{entry.oid}"}
 
 
 def existing_file(entry: FileEntry, found: StoredObject | None) -> StoredFile | None:
-    """The object as a file of the manifest, where its metadata says that it was completed under this very hash.
+    """The object as a file of the manifest, if its metadata says that it was completed under this hash.
 
-    Size, checksum and number of parts alone prove nothing: other tools make such objects, too. A git-sha1 is not the
-    sha256 that a manifest promises.
+    Size, checksum and number of parts alone prove nothing: other tools create such objects, too. A git-sha1 does not
+    replace the sha256 that a manifest requires.
     """
     if found is None or entry.kind != "sha256" or found.size != entry.size or found.algorithm != "CRC32":
         return None
@@ -42,7 +44,7 @@ def existing_file(entry: FileEntry, found: StoredObject | None) -> StoredFile | 
 
 
 class ExistingFile(WithoutSending):
-    """An object of the right size whose hash nobody noted: it is read and hashed."""
+    """An object of the right size without a recorded hash: it is read and hashed."""
 
     def __init__(self, otherwise: UploadTask, context: TransferContext, found: StoredObject) -> None:
         super().__init__(otherwise)
@@ -76,9 +78,11 @@ class ExistingFile(WithoutSending):
 def most_complete_upload(
     store: ObjectStore, size: int, uploads: Sequence[MultipartUpload]
 ) -> tuple[MultipartUpload | None, dict[int, Part]]:
-    """The upload that has most of a file of this size, cut as we cut it, and those parts; none where none has any.
+    """The upload with the most parts of a file of this size, in our part size, and those parts; none if no upload has
+    any.
 
-    Parts without a CRC32 are another engine's. S3 takes none of ours beside them: an upload has one kind of checksum.
+    Parts without a CRC32 are another program's. S3 accepts none of lmi's beside them: an upload has one kind of
+    checksum.
     """
     required = {span.number: span.size for span in spans(size)} if uploads else {}
     best: tuple[MultipartUpload | None, dict[int, Part]] = (None, {})

@@ -1,4 +1,4 @@
-"""Files of this machine, sent by an outside engine: hashed before they go, held to S3's word when they are there."""
+"""Files of this machine, sent by an external uploader: hashed before, compared with S3's checksums after."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class ExternalUpload:
-    """Who carries, and the folder in which the files of the listing lie."""
+    """The uploader, and the folder of the files in the listing."""
 
     uploader: ExternalUploader
     folder: Path
@@ -41,7 +41,7 @@ def upload_externally(
     by: ExternalUpload,
     key: str,
 ) -> Generator[Event, None, list[StoredFile]]:
-    """Every file as it lies in the bucket. What is there by its size and ETag is not sent again."""
+    """Every file as it is in the bucket. A file that exists with its size and ETag is not sent again."""
     known = yield from _hashed(_files_to_hash(context, files, existing, by), by.folder, key)
     total, name = context.board.total, by.uploader.name
     left = {
@@ -64,7 +64,7 @@ def upload_externally(
         at: _matches_report(entry, received.get(at)) if by.uploader.hashes else known[entry.path]
         for at, entry in left.items()
     }
-    if not by.uploader.hashes:  # else S3 verified each when it came, and said so
+    if not by.uploader.hashes:  # else S3 verified each file on arrival, and reported it
         yield from _verified(context, uploaded, key, total)
     return [uploaded.get(context.key(entry)) or known[entry.path] for entry in files]
 
@@ -75,7 +75,7 @@ def _files_to_hash(
     existing: Mapping[str, StoredObject],
     by: ExternalUpload,
 ) -> list[FileEntry]:
-    """A carrier that hashes needs it of nothing but what may be there already."""
+    """An uploader that hashes needs hashes only of files that may already exist."""
     lying = {at: stored.size for at, stored in existing.items()}
     return [entry for entry in files if not by.uploader.hashes or lying.get(context.key(entry)) == entry.size]
 
@@ -117,7 +117,7 @@ def _matches_report(entry: FileEntry, sent: UploadedFile | None) -> StoredFile:
 def _hashed(
     files: Sequence[FileEntry], folder: Path, key: str
 ) -> Generator[Progress, None, dict[str, StoredFile]]:
-    """Read once for all its hashes, and held to the source's own; by their paths."""
+    """Read once for all its hashes, and compared with the source's own; by their paths."""
     total, done = sum(entry.size for entry in files), 0
     found: dict[str, StoredFile] = {}
     pool = ThreadPoolExecutor(_AT_ONCE)
@@ -158,7 +158,7 @@ def _hash_file(entry: FileEntry, folder: Path) -> StoredFile:
 
 
 def _etag(parts: Sequence[bytes]) -> str:
-    """What S3 gives to bytes that it keeps without a key of KMS."""
+    """The ETag that S3 gives to bytes stored without a KMS key."""
     if len(parts) < 2:
         return parts[0].hex() if parts else hashlib.md5(b"", usedforsecurity=False).hexdigest()
     return f"{hashlib.md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
@@ -166,7 +166,7 @@ def _etag(parts: Sequence[bytes]) -> str:
 
 def _abort(context: TransferContext, left: Mapping[str, FileEntry]) -> None:
     """Parts that the engine left are of no use to anybody, and paid for."""
-    # What cannot be asked for or aborted now is found by `lmi gc`; why the sending failed is to be told, not this.
+    # `lmi gc` finds what cannot be listed or aborted now; the error of the upload is reported, not this one.
     with suppress(LmiError):
         for upload in context.store.uploads(context.prefix) if left else ():
             if upload.key in left:
@@ -176,7 +176,7 @@ def _abort(context: TransferContext, left: Mapping[str, FileEntry]) -> None:
 def _verified(
     context: TransferContext, uploaded: dict[str, StoredFile], key: str, total: int
 ) -> Generator[Progress, None, None]:
-    """By S3's word where it says enough, else by reading back; what is wrong is no object any more."""
+    """By S3's checksum if it is sufficient, else by reading back; a wrong object is deleted."""
     listed = {stored.key: stored for stored in context.store.list(context.prefix)} if uploaded else {}
     for at, file in uploaded.items():
         found = listed.get(at)
@@ -195,7 +195,7 @@ def _confirmed_hash(file: StoredFile, found: StoredObject | None) -> bool:
 
 
 def _reread(store: ObjectStore, file: StoredFile, found: StoredObject) -> None:
-    """Its ETag is no hash where KMS encrypts."""
+    """Its ETag is not a hash if KMS encrypts."""
     hasher = hashlib.sha256()
     for chunk in store.read(found.key, etag=found.etag):
         hasher.update(chunk)

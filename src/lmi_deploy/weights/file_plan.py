@@ -1,4 +1,4 @@
-"""What is to be done for each file: nothing, a copy inside S3, one put, or parts."""
+"""The work for each file: nothing, a copy inside S3, one put, or parts."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def plan_transfer(
     *,
     all_files: Sequence[FileEntry] = (),
 ) -> TransferPlan:
-    """Look at what the bucket has: objects under the prefix, uploads on their way to it, other selections.
+    """Check the content of the bucket: objects under the prefix, its incomplete uploads, other selections.
 
-    `all_files` of the model, where `files` are a part of them.
+    `all_files` of the model, if `files` are a part of them.
     """
     refuse_foreign_objects(context, all_files or files, stored)
     existing = _existing(context, files, stored)
@@ -66,7 +66,9 @@ def _shortened(
     existing: StoredObject | None,
     other_location: Mapping[tuple[str, int], CopySource],
 ) -> UploadTask:
-    """A copy by S3 where the bytes are known to lie elsewhere; else what is there is hashed before it is sent again."""
+    """A copy inside S3 if the bytes exist in another place; else the existing object is hashed before it is sent
+    again.
+    """
     entry = task.entry
     known = other_location.get((entry.oid, entry.size)) or _at_its_source(context, entry)
     if known is not None:
@@ -77,7 +79,7 @@ def _shortened(
 def refuse_foreign_objects(
     context: TransferContext, files: Sequence[FileEntry], existing: Mapping[str, StoredObject]
 ) -> None:
-    """The container downloads the whole prefix: a file more in it is a file more in the model."""
+    """The container downloads the whole prefix: an additional file would become part of the model."""
     foreign = sorted(existing.keys() - {context.key(entry) for entry in files})
     if foreign:
         raise Refused(
@@ -91,7 +93,7 @@ def refuse_foreign_objects(
 def _existing(
     context: TransferContext, files: Sequence[FileEntry], existing: Mapping[str, StoredObject]
 ) -> dict[str, StoredObject]:
-    """Large objects of the right size, with their metadata, by path. A small file is compared when it is its turn."""
+    """Large objects of the right size, with their metadata, by path. A small file is compared when it is sent."""
     found = {}
     for entry in files:
         listed = existing.get(context.key(entry))
@@ -129,7 +131,7 @@ def _by_key(uploads: Iterable[MultipartUpload]) -> dict[str, tuple[MultipartUplo
 
 
 def _copies_in_bucket(context: TransferContext) -> dict[tuple[str, int], CopySource]:
-    """Files of the same model that lie whole in the bucket, from other commits and selections, by their hash."""
+    """Complete files of the same model in the bucket, from other commits and selections, by their hash."""
     model = context.prefix.split("/")[1]
     return {
         (oid, file.size): CopySource(weights_prefix(manifest.name) + file.path, file)

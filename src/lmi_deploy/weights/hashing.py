@@ -28,7 +28,7 @@ class FileHasher:
         return self._sha256.hexdigest()
 
     def check(self) -> None:
-        """IntegrityError where the bytes are not what the source says they are."""
+        """IntegrityError if the bytes differ from the source's hash."""
         got = self.sha256 if self._git is None else self._git.hexdigest()
         if got != self._entry.oid:
             raise IntegrityError(

@@ -1,4 +1,4 @@
-"""Which of a bucket's weights somebody means: by name, what only it begins with, the model's id, or the address."""
+"""Find weights in a bucket by name, by a unique prefix of it, by the model's id, or by the address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmi_deploy.errors import NotFound, UsageRefused
 
 
 def find_weights(manifests: Sequence[Manifest], requested: str, bucket: str) -> Manifest:
-    """NotFound says what it may have been; UsageRefused names all that it may be."""
+    """NotFound suggests a name; UsageRefused lists all matches."""
     name = requested.removeprefix(f"s3://{bucket}/{weights_prefix('').rstrip('/')}/").rstrip("/")
     exact = [manifest for manifest in manifests if manifest.name == name]
     local = exact or [one for one in manifests if one.name.startswith(name) or one.model_id == name]
@@ -29,6 +29,6 @@ def no_such(requested: str, bucket: str, *, suggestion: str = "") -> NotFound:
 
 
 def _suggestion(manifests: Sequence[Manifest], name: str) -> str:
-    """The model whose name or id begins most like what was typed; empty where none does."""
+    """The model whose name or id is most similar to the input; empty if none is."""
     begins = {text[: len(name)]: text for one in manifests for text in (one.name.split("/")[0], one.model_id)}
     return next((begins[local] for local in difflib.get_close_matches(name, begins, n=1, cutoff=0.8)), "")

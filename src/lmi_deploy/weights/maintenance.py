@@ -1,4 +1,4 @@
-"""Weights that lie in a bucket: are they intact, may they go, what did broken pushes leave."""
+"""Weights in a bucket: verify them, delete them, find what interrupted pushes left."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from lmi_deploy.weights.manifests import manifests, read_manifest
 
 _WEIGHTS = "weights/"
 _OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")
-"""The names that pushes give. In a bucket that somebody named, whatever else lies under `weights/` is theirs."""
+"""The names that pushes give. In a custom bucket, all other objects under `weights/` belong to the user."""
 
 
 def verify(
     store: ObjectStore, manifest: Manifest, *, key: str, deep: bool = False
 ) -> Generator[Progress, None, tuple[IntegrityIssue, ...]]:
-    """Hold the bucket to the manifest: sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
+    """Compare the bucket with the manifest: sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
     prefix = weights_prefix(manifest.name)
     existing = {stored.key: stored for stored in store.list(prefix)}
     known = {prefix + file.path: file for file in manifest.files}
@@ -83,9 +83,10 @@ def _rehashed(store: ObjectStore, file: StoredFile, listed: StoredObject | None)
 
 
 def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
-    """Delete weights that nothing uses, the manifest first: what is half gone is no weights. The bytes that came free.
+    """Delete unused weights, the manifest first: without it, partly deleted weights do not count. Returns the freed
+    bytes.
 
-    `used`: weights by name, and the deployment that uses them. Refused where this is one of them.
+    `used`: weights by name, and the deployment that uses them. Refused if these are among them.
     """
     if name in used:
         raise Refused(
@@ -109,9 +110,10 @@ def exists(store: ObjectStore, name: str) -> bool:
 
 
 def orphans(store: ObjectStore, *, before: datetime) -> tuple[MultipartUpload, ...]:
-    """Uploads of weights that nobody has added to since then: their parts are stored and paid for.
+    """Uploads of weights without a new part since then: their parts are stored and paid for.
 
-    One that began long ago and took a part since is still running: a large file over a slow line takes days.
+    An upload that started long ago and received a part since is still running: a large file over a slow line takes
+    days.
     """
     return tuple(upload for upload in _own_uploads(store) if not _is_live(store, upload, before))
 
@@ -149,9 +151,9 @@ class UnfinishedUpload:
 def unfinished(
     store: ObjectStore, *, before: datetime, used: Collection[str] = ()
 ) -> tuple[UnfinishedUpload, ...]:
-    """Prefixes without a manifest whose newest object is older than that, and to which no upload is running.
+    """Prefixes without a manifest whose newest object is older than that, and without a running upload.
 
-    Not those in `used`: what a deployment names is in use, whether its manifest is there or not.
+    Not those in `used`: weights that a deployment names are in use, with or without a manifest.
     """
     complete = {manifest.name for manifest in manifests(store)} | {*used}
     complete |= {

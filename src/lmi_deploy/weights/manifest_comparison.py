@@ -1,4 +1,4 @@
-"""What a bucket lists of weights, compared with their manifest: names, sizes, and the versions that were checked."""
+"""Compare the bucket's listing of weights with their manifest: names, sizes, and the versions that were verified."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AT_ONCE = 8
 
 
 def listed_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, StoredObject]]:
-    """The manifest, where there is one, and whatever lies under the prefix. Two calls."""
+    """The manifest, if there is one, and all objects under the prefix. Two calls."""
     manifest = read_manifest(store, name)
     return manifest, {stored.key: stored for stored in store.list(weights_prefix(name))}
 
@@ -21,9 +21,10 @@ def listed_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict
 def compare_listing(
     store: ObjectStore, manifest: Manifest, listed: Mapping[str, StoredObject]
 ) -> tuple[IntegrityIssue, ...]:
-    """What is absent, too much, of another size, or replaced; sorted by path.
+    """What is missing, additional, of another size, or replaced; sorted by path.
 
-    An ETag that is not the manifest's is asked about: two pushes at once leave another version of the same bytes.
+    If an ETag differs from the manifest's, the object is checked: two simultaneous pushes leave another version of
+    the same bytes.
     """
     prefix = weights_prefix(manifest.name)
     files = {prefix + file.path: file for file in manifest.files}
@@ -44,7 +45,7 @@ def compare_listing(
 
 
 def size_flaw(file: StoredFile, listed: StoredObject | None) -> str:
-    """Empty where an object of the manifest's size is there."""
+    """Empty if an object of the manifest's size exists."""
     if listed is None:
         return "is not there"
     return "" if listed.size == file.size else f"{listed.size} bytes, the manifest says {file.size}"

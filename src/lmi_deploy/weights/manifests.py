@@ -1,4 +1,6 @@
-"""Manifests: what lies complete in a bucket. Written last, by a conditional write; without one there are no weights."""
+"""Manifests: the list of complete weights in a bucket. Written last, by a conditional write; without one there are no
+weights.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _FOLDER, _END = "manifests/", ".json"
 
 
 def as_bytes(manifest: Manifest) -> bytes:
-    """JSON, a line a field and a line a file: to be read by people, and written for thousands of files at once."""
+    """JSON, a line per field and per file: readable for people, and fast for thousands of files."""
     fields = _fields(manifest)
     files = ",\n  ".join(json.dumps(_fields(file), sort_keys=True) for file in fields.pop("files"))
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(fields.items())]
@@ -25,12 +27,12 @@ def as_bytes(manifest: Manifest) -> bytes:
 
 
 def _fields(one: Manifest | StoredFile) -> dict[str, Any]:
-    # Not dataclasses.asdict, which copies whatever it meets, deeply.
+    # Not dataclasses.asdict, which makes deep copies.
     return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
 
 
 def parse_manifest(content: bytes, key: str) -> Manifest:
-    """Refused when a newer lmi wrote it, IntegrityError when nobody can have."""
+    """Refused if a newer lmi wrote it, IntegrityError if it is not a manifest."""
     try:
         found = json.loads(content)
         schema = int(found["schema"])
@@ -53,7 +55,7 @@ def _manifest(found: Mapping[str, Any]) -> Manifest:
 
 
 def read_manifest(store: ObjectStore, name: str) -> Manifest | None:
-    """None where these weights are not, or not yet, complete."""
+    """None if these weights are not (yet) complete."""
     return _read(store, manifest_key(name))
 
 
@@ -71,7 +73,9 @@ def manifests(store: ObjectStore, model: str = "") -> Iterator[Manifest]:
 
 
 def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
-    """The one that lies in the bucket now: ours, or that of somebody who pushed the same at the same time."""
+    """The manifest that is now in the bucket: ours, or that of another process that pushed the same at
+    the same time.
+    """
     key = manifest_key(manifest.name)
     try:
         store.put(key, as_bytes(manifest), if_absent=True)
@@ -84,7 +88,7 @@ def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
                 hint="push again; if it says the same, look at both with `lmi weights ls`",
             ) from None
         if found.files != manifest.files:
-            # The same bytes in other versions of the objects: it must name those that are there now.
+            # The same bytes in other versions of the objects: it must name the existing ones.
             with suppress(Conflict):
                 store.put(key, as_bytes(replace(found, files=manifest.files)), if_etag=read[1].etag)
         return found

@@ -1,4 +1,4 @@
-"""One reading of a large file: its parts come in any order, and are hashed in their own."""
+"""One read of a large file: its parts arrive in any order, and are hashed in file order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmi_deploy.weights.part_size import Span, part_count, spans
 
 
 class MultipartState:
-    """`existing_parts`: parts that the upload had before. A part's buffer is let go once it is hashed and sent."""
+    """`existing_parts`: parts that the upload had before. A part's buffer is released once it is hashed and sent."""
 
     def __init__(self, entry: FileEntry) -> None:
         self.spans: Iterator[Span] = spans(entry.size)
@@ -34,7 +34,7 @@ class MultipartState:
         self._lock = threading.Lock()
 
     def hash_in_turn(self, span: Span, buffer: Buffer, crc: str) -> None:
-        """Line a part up, and hash what is next in line, unless somebody is at it."""
+        """Queue a part, and hash the parts that are next in order, unless another thread is doing it."""
         with self._lock:
             self._crcs[span.number] = (crc, span.size)
             if self.failed:
@@ -81,7 +81,7 @@ class MultipartState:
         return crc32_joined(self._crcs[number] for number in sorted(self._crcs))
 
     def abandon(self) -> bool:
-        """Let every buffer go; false where somebody was first."""
+        """Release every buffer; false if another thread was first."""
         with self._lock:
             first, self.failed = not self.failed, True
             filled, self._filled = self._filled, {}

@@ -1,7 +1,7 @@
-"""A file of many parts: read in a sliding window, hashed in order, completed only when the hash is its source's.
+"""A file of many parts: read in a sliding window, hashed in order, completed only if the hash is its source's.
 
-S3 is the state. Parts that an earlier run left are read again for the hash (there is no other way to know it), and
-sent again only where their CRC32 differs.
+S3 is the state. Parts of an earlier run are read again for the hash (there is no other way to get it), and sent again
+only if their CRC32 differs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lmi_deploy.weights.single_put import stored_file
 from lmi_deploy.weights.upload_task import Job
 
 LOST = 3
-"""Readings that may lose their upload to somebody else's hands."""
+"""How often an upload may be lost to another process."""
 
 
 class LargeFile:
-    """`uploads` are those that somebody began for its key and did not complete: the fullest one goes on."""
+    """`uploads` are the incomplete ones for its key: the most complete one is resumed."""
 
     def __init__(
         self, entry: FileEntry, context: TransferContext, *, uploads: tuple[MultipartUpload, ...] = ()
@@ -46,7 +46,9 @@ class LargeFile:
         self._reading.abandon()
 
     def _move(self, reading: MultipartState, span: Span, buffer: Buffer) -> None:
-        """Read one part, hash what is next in line, send the part, and end the file if nothing is left."""
+        """Read one part, hash the parts that are next in order, send the part, and complete the file if nothing is
+        left.
+        """
         upload = self._opened(reading)
         view = buffer.content[: span.size]
         crc = self._ends.read_into(self.entry, view, span.start)
@@ -103,7 +105,7 @@ class LargeFile:
                     store.abort(other)
 
     def _upload_missing(self, reading: MultipartState, missing: NotFound) -> None:
-        """Somebody completed or aborted our upload: another push of the same weights, which may be done with it."""
+        """Another process completed or aborted our upload: a push of the same weights, which may have finished."""
         if not reading.abandon():
             return
         self._ends.board.add(safe=-reading.safe)

@@ -11,9 +11,9 @@ MIB = 1 << 20
 LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
 """S3: bytes of a part (but the last), and parts of an object."""
 USUAL = 8 * MIB
-"""Small, so that the same memory holds more of them: servers cap each connection, and more are open at once."""
+"""Small, so that the same memory contains more of them: servers limit each connection, and more are open at once."""
 SMALL = 8 * MIB
-"""Below this a file goes in one piece."""
+"""A smaller file is sent in one piece."""
 LARGEST = MOST * COUNT
 
 
@@ -27,7 +27,7 @@ class Span:
 
 
 def part_size(size: int) -> int:
-    """The file's size alone decides: two runs with other settings still agree about where parts begin."""
+    """Only the file's size decides: two runs with other settings have the same parts."""
     if size > LARGEST:
         raise Unresolvable(f"a file of {size} bytes: S3 takes at most {LARGEST}", hint="split it into shards")
     least = -(-size // COUNT)

@@ -1,4 +1,4 @@
-"""What a transfer tells about itself: bytes that are safe, files that are done, why it waits."""
+"""The progress of a transfer: bytes that are safe, files that are done, why it waits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class TransferProgress:
 
     total: int
     safe: int = 0
-    """Bytes that are in the bucket and right, as far as is known."""
+    """Bytes that are in the bucket and correct, as far as is known."""
     sent: int = 0
-    """Bytes that this run sent there."""
+    """Bytes that this run sent."""
     retries: int = 0
     _notes: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -25,7 +25,7 @@ class TransferProgress:
             self.sent += sent
 
     def note_file(self, path: str, note: str, *, retry: bool = True) -> None:
-        """Why a file waits now, or what is done with it instead of sending it; empty when it goes on."""
+        """Why a file waits now, or what is done instead of sending it; empty when it continues."""
         with self._lock:
             if note:
                 self._notes[path] = note

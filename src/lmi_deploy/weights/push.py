@@ -25,25 +25,25 @@ from lmi_deploy.weights.settings import TransferSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushContext:
-    """From where to where, and how much of this machine it may take."""
+    """Source, destination, and this machine's resources for the transfer."""
 
     source: Source
     store: ObjectStore
     clock: Clock
     external_upload: ExternalUpload | None = None
-    """An outside engine instead of our own, for files that lie in a folder."""
+    """An external uploader instead of our own, for files in a local folder."""
     settings: TransferSettings = field(default_factory=TransferSettings)
     completed: Callable[[str], None] = lambda name: None
-    """Is told the name of weights that were not complete before."""
+    """Called with the name of weights that were not complete before."""
 
 
 def push(
     listing: ModelListing, files: Sequence[FileEntry], *, push_context: PushContext, key: str
 ) -> Generator[Event, None, Manifest]:
-    """Bring `files` of a listing into the bucket, each verified before it is an object, the manifest last.
+    """Upload `files` of a listing into the bucket, each verified before it becomes an object, the manifest last.
 
-    Where the manifest is there and its files are, nothing is moved. Raises IntegrityError, TransferFailed, AccessError
-    or Interrupted; what is whole is kept, parts of files too, and the next call goes on from there.
+    If the manifest and its files exist, nothing is transferred. Raises IntegrityError, TransferFailed, AccessError or
+    Interrupted; complete files and parts stay, and the next call resumes there.
     """
     name = weights_name(listing.model_id, listing.commit, tuple(files))
     found, existing = complete_weights(push_context.store, name)
@@ -64,14 +64,14 @@ def push(
     own = manifest_of(name, listing, tuple(sorted(stored, key=lambda file: file.path)), push_context.clock)
     written = write_manifest(push_context.store, own)
     if written is not own:
-        # Somebody pushed the same meanwhile: whatever upload is left of the two of us, nobody needs it.
+        # Another process pushed the same in the meantime: remaining uploads of both are no longer needed.
         give_up(push_context.store, push_context.store.uploads(weights_prefix(name)))
     push_context.completed(name)
     return written
 
 
 def complete_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, StoredObject]]:
-    """The manifest, where it is there and its files are; and whatever lies under the prefix."""
+    """The manifest, if it and its files exist; and all objects under the prefix."""
     found, listed = listed_weights(store, name)
     is_complete = found is not None and not compare_listing(store, found, listed)
     return (found if is_complete else None), listed
@@ -96,7 +96,7 @@ def _sent(
 
 
 def manifest_of(name: str, listing: ModelListing, files: tuple[StoredFile, ...], clock: Clock) -> Manifest:
-    """What the bucket is told once every file is there."""
+    """The manifest that is written once every file is in the bucket."""
     return Manifest(
         name=name,
         model_id=listing.model_id,

@@ -1,4 +1,4 @@
-"""Files on their way at once: seen as events, summed up at the end."""
+"""Simultaneous transfers of files: shown as events, summed up at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TransferRun:
     _failed: dict[str, LmiError] = field(default_factory=dict)
 
     def all(self, work: Sequence[UploadTask]) -> Generator[Event, None, None]:
-        """Carry out every file's jobs. One file's failure is kept for the end; a refusal ends all at once."""
+        """Carry out every file's jobs. A failure of one file is reported at the end; a refusal stops all at once."""
         if not work:
             return
         buffers = self._buffers(work)

@@ -1,4 +1,4 @@
-"""Which file's turn it is: large files take turns, a few at a time, and small ones fill what is left."""
+"""Scheduling of files: large files take turns, a few at a time, and small ones use the remaining capacity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Schedule:
         self._stopped = False
 
     def claim(self) -> tuple[UploadTask, Job] | None:
-        """The next job; waits while running ones may bring new ones about. None when nothing is left."""
+        """The next job; waits while running jobs may create new ones. None if nothing is left."""
         with self._change:
             while not self._stopped:
                 if (found := self._next()) is not None:

@@ -1,4 +1,4 @@
-"""A file that lies in the bucket under another selection or commit: copied there, not sent again."""
+"""A file that exists in the bucket under another selection or commit: copied there, not sent again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lmi_deploy.weights.upload_task import UploadTask, WithoutSending
 
 @dataclass(frozen=True, slots=True)
 class CopySource:
-    """Where else a file lies: its key, what the manifest there says of it, and its bucket when it is another one.
+    """Another location of a file: its key, its entry in the manifest there, and its bucket if that is another one.
 
-    Without a manifest `file` has no checksum; then `etag` names the version whose bytes are known.
+    Without a manifest `file` has no checksum; then `etag` is the version whose bytes are known.
     """
 
     key: str
@@ -27,7 +27,7 @@ class CopySource:
 
 
 class CopiedFile(WithoutSending):
-    """The copy may be gone, or not what its manifest says."""
+    """The copy may be missing, or differ from its manifest."""
 
     def __init__(self, otherwise: UploadTask, context: TransferContext, known: CopySource) -> None:
         super().__init__(otherwise)
@@ -49,7 +49,7 @@ class CopiedFile(WithoutSending):
 
 
 def copied_file(entry: FileEntry, original: StoredFile, found: StoredObject | None) -> StoredFile | None:
-    """The copy as a file of the manifest; None where S3 says that its bytes are others."""
+    """The copy as a file of the manifest; None if S3 reports other bytes."""
     if found is None or found.size != entry.size:
         return None
     same = found.algorithm == original.algorithm

@@ -1,4 +1,4 @@
-"""How much of this machine a transfer may take."""
+"""The resources of this machine that a transfer may use."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from lmi_deploy.errors import UsageRefused
 from lmi_deploy.weights.part_size import MIB
 
 RESIDENT = 100_000_000
-"""Bytes that the interpreter, boto3 and the connections take before the first byte of a model."""
+"""Bytes that the interpreter, boto3 and the connections use before the first byte of a model."""
 MIN_BUFFERS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSettings:
-    """`memory`: bytes for the whole process; `streams`: parts or small files on their way at once, at most."""
+    """`memory`: bytes for the whole process; `streams`: maximum number of simultaneous parts or small files."""
 
     memory: int = 256_000_000
     streams: int = 16
     lanes: int = 4
-    """Large files whose parts take turns: each file is hashed in order, so several keep several cores busy."""
+    """Large files whose parts alternate: each file is hashed in order, so several keep several cores busy."""
     resident: int = RESIDENT
 
     def buffers(self, buffer: int) -> int:

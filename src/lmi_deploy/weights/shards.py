@@ -1,4 +1,4 @@
-"""One instance's part of a transfer: its own files, a note of them, and the manifest by whoever is last."""
+"""The part of a transfer of one instance: its own files, a note of them, and the manifest from the last instance."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from lmi_deploy.weights.runner import TransferRun
 def push_shard(
     order: JobRequest, *, number: int, count: int, context: PushContext, key: str
 ) -> Generator[Event, None, Manifest | None]:
-    """Bring this instance's files; the manifest where all the others' are there too, None where somebody is behind.
+    """Transfer this instance's files; return the manifest if all others are complete too, None if one is not.
 
-    Each file is verified before it is an object, and what an earlier job brought is not brought again.
+    Each file is verified before it becomes an object, and files that an earlier job transferred are skipped.
     """
     files = order.listing.files
     name = weights_name(order.listing.model_id, order.listing.commit, files)
@@ -47,7 +47,7 @@ def _uploaded(
         weights_prefix(name),
         TransferProgress(sum(e.size for e in own)),
     )
-    # Other instances write under the same prefix: what is a stranger is judged against all files, not mine.
+    # Other instances write under the same prefix: an object is foreign only if it is in none of the instances' files.
     work = plan_transfer(context, own, existing, all_files=order.listing.files)
     run = TransferRun(context, push_context.clock, push_context.settings, key)
     yield from run.all(work.uploads)

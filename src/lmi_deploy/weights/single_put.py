@@ -13,7 +13,7 @@ from lmi_deploy.weights.upload_task import Job
 
 
 class SmallFile:
-    """`existing` is what the bucket has under its key already: the same bytes are not sent again."""
+    """`existing` is the object under its key: the same bytes are not sent again."""
 
     def __init__(
         self, entry: FileEntry, context: TransferContext, *, existing: StoredObject | None = None

@@ -1,4 +1,4 @@
-"""One file on its way, as a row of jobs: the schedule asks each file in turn for its next one."""
+"""The transfer of one file as a series of jobs: the scheduler asks each file in turn for its next one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.weights.buffer_pool import Buffer
 
 Job = Callable[[Buffer], None]
-"""Does a piece of work with a buffer of its own; to keep that for longer it holds it."""
+"""Do a piece of work with a buffer; to use the buffer after the job's end, hold it."""
 
 
 class UploadTask(Protocol):
@@ -19,17 +19,17 @@ class UploadTask(Protocol):
 
     @property
     def done(self) -> StoredFile | None:
-        """The file as it lies in the bucket; None before."""
+        """The file as it is in the bucket; None before it is complete."""
 
     def next_job(self) -> Job | None:
-        """Something to do now; None when all of it is handed out. A job that ends may bring new ones about."""
+        """A job to run now; None if all are handed out. A finished job may create new ones."""
 
     def give_up(self) -> None:
-        """A job failed: let go of every buffer, hand out nothing more."""
+        """A job failed: release every buffer, return no more jobs."""
 
 
 class WithoutSending:
-    """A file that `find` may get in another way, tried once; where it yields None, `otherwise` sends the file."""
+    """A file that `find` may provide in another way, tried once; if it yields None, `otherwise` sends the file."""
 
     def __init__(self, otherwise: UploadTask) -> None:
         self.otherwise = otherwise

@@ -1,7 +1,7 @@
-"""Several workers at once, seen by one generator: it ticks while they work, and ends them when it is ended.
+"""Several workers, driven by one generator: it yields regularly while they work, and stops them when it is closed.
 
-They are few to begin with, and become more as long as the processors wait for the network: where they do not, more
-workers only take Python's lock from each other (`python -m benchmarks transfer`).
+They are few at first, and more are added while the processors wait for the network: otherwise more workers only
+compete for Python's lock (`python -m benchmarks transfer`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lmi_deploy.weights.upload_task import UploadTask
 
 TICK = 0.2
 SHUTDOWN_TIMEOUT = 5.0
-"""Seconds that workers get to end the part at hand; they are daemons, so that no stalled one keeps the command."""
+"""Seconds for workers to finish the current part; they are daemons, so that a stalled one does not block the exit."""
 
 
 PER_CORE = 2
-"""Workers for each processor, to begin with."""
+"""Initial number of workers per processor."""
 SPARE = 0.4
-"""Of the processors' time: where so much of it is unused, there may be more workers."""
+"""Share of the processors' time: if this much is unused, more workers may be started."""
 
 
 def processors() -> int:
@@ -34,7 +34,7 @@ def processors() -> int:
 
 
 class CpuIdleMeter:
-    """The share of the processors' time that this process did not use since it was asked before."""
+    """The share of the processors' time that this process did not use since the last call."""
 
     def __init__(self) -> None:
         self._count = processors()
@@ -49,7 +49,7 @@ class CpuIdleMeter:
 
 @dataclass(slots=True)
 class TaskOutcome:
-    """A file that is done, or what one of its jobs raised."""
+    """A finished file, or the exception of one of its jobs."""
 
     task: UploadTask
     raised: BaseException | None = None
@@ -66,7 +66,7 @@ class WorkerPool:
     _results: queue.SimpleQueue[TaskOutcome | None] = field(default_factory=queue.SimpleQueue)
 
     def run(self, most: int) -> Generator[TaskOutcome | None, None, None]:
-        """Yields what became of each file, and None on every tick between."""
+        """Yields the result of each file, and None on every tick between."""
         ended, next_poll = 0, time.monotonic() + TICK
         self._start(min(self.first, most))
         try:
@@ -114,7 +114,7 @@ class WorkerPool:
             self._results.put(None)
 
     def _one(self) -> bool:
-        # The buffer first, then the job: so the next part in line always has one, and nobody waits for a part that
+        # The buffer first, then the job: so the next part in order always has one, and no part waits for a part that
         # waits for a buffer.
         buffer = self.buffers.take()
         try:
@@ -131,7 +131,7 @@ class WorkerPool:
 
 
 class _FailedTask:
-    """Tells what a job raised, whatever it is; the file gives up. Nothing is swallowed: the generator raises it."""
+    """Returns the exception that a job raised; the file fails. Nothing is swallowed: the generator raises it."""
 
     def __init__(self, task: UploadTask, output: queue.SimpleQueue[TaskOutcome | None]) -> None:
         self._task = task

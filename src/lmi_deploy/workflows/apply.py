@@ -13,7 +13,7 @@ from lmi_deploy.targets.target import Perform
 
 
 def apply(plan: Plan, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
-    """Carry out the plan in its order; an error ends it where it happens, with everything before it recorded."""
+    """Carry out the plan in order; the first error stops it, and all actions before it are recorded."""
     for action in plan.actions:
         yield from _execute(action, perform, journal, clock)
 
@@ -21,7 +21,9 @@ def apply(plan: Plan, perform: Perform, journal: Journal, clock: Clock) -> Itera
 def apply_on(
     plan: Plan, perform: Perform, journal: Journal, clock: Clock, *, needs_all: Callable[[Action], bool]
 ) -> Generator[Event, None, tuple[LmiError, ...]]:
-    """The same, going on past what failed; the errors. Actions that need all before them are left out then."""
+    """The same, but continue after failures; returns the errors. Actions that need all earlier ones are then left
+    out.
+    """
     failed: list[LmiError] = []
     for action in plan.actions:
         if failed and needs_all(action):

@@ -1,4 +1,4 @@
-"""What is known of a model's weights without downloading any: its config.json and the headers of its safetensors."""
+"""What is known of a model's weights without a download: its config.json and the headers of its safetensors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _AT_ONCE: Final = 8
 
 
 class Unreadable(Exception):
-    """What is wrong with a file, in words for people: it becomes the checkpoint's `trouble`."""
+    """The error of a file, in words for people: it becomes the checkpoint's `trouble`."""
 
 
 def read_checkpoint(model_id: str, revision: str, hub: Hub) -> Checkpoint:
-    """NotFound and AccessError where there is no such model; what is wrong with its files is `trouble`."""
+    """NotFound and AccessError if there is no such model; `trouble` describes errors in its files."""
     listing = hub.list_sizes(model_id) if isinstance(hub, ListsSizes) else hub.listing(model_id, revision)
     files = {entry.path: entry for entry in listing.files if "/" not in entry.path}
     try:
@@ -59,7 +59,7 @@ def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry])
 
 
 def gathered_checkpoint(facts: Facts) -> Checkpoint:
-    """The same from what a plan has read already."""
+    """The same from the facts of a plan."""
     files = {entry.path: entry for entry in facts.listing.files if "/" not in entry.path}
     if facts.tensors is None:
         pickles = [entry.size for path, entry in files.items() if _PICKLE.fullmatch(path)]
@@ -102,7 +102,7 @@ def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tens
     try:
         return _as_tensors(read_header(hub, listing, entry)[1])
     except ValueError:
-        pass  # what this machine keeps of it may be damaged
+        pass  # the local copy may be damaged
     try:
         return _as_tensors(read_header(hub, listing, entry, refresh=True)[1])
     except ValueError as reason:
@@ -110,7 +110,7 @@ def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tens
 
 
 def _read_table(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry], path: str) -> dict[str, Any]:
-    """A JSON object of the repository; empty where there is no such file."""
+    """A JSON object of the repository; empty if there is no such file."""
     entry = files.get(path)
     if entry is None:
         return {}

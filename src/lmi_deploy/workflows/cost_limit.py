@@ -1,4 +1,4 @@
-"""A bound on what a deployment may cost an hour, held before anything is made."""
+"""A limit on the hourly cost of a deployment, checked before anything is created."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 
 def is_free(deployment: DeploymentPlan) -> bool:
-    """Whether nobody bills for it: a price that nobody could tell is one all the same."""
+    """Whether it is not billed: an unknown price does not count as free."""
     return not isinstance(deployment.spec.place, SageMakerPlace)
 
 
 def require_affordable(deployment: DeploymentPlan, most: float | None) -> None:
-    """Refused where any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
+    """Refused if any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
     if most is None or deployment.plan.empty:
         return
     match deployment.spec.place, deployment.inventory:
@@ -41,13 +41,13 @@ def require_affordable(deployment: DeploymentPlan, most: float | None) -> None:
             if deployment.has_action(RunTransferJob):
                 _require_affordable_job(deployment, place, deployment.inventory, most)
         case _:
-            pass  # a machine that is there already
+            pass  # an existing machine
 
 
 def _require_affordable_job(
     deployment: DeploymentPlan, place: SageMakerPlace, inventory: CloudInventory, most: float
 ) -> None:
-    """While it runs, what serves already costs, too."""
+    """During the deployment the current generation costs, too."""
     cost, serving = job_cost(place, inventory), _serving_cost(deployment, inventory)
     if cost is None:
         instance = place.job.instance if place.job else ""
@@ -67,7 +67,9 @@ def _require_affordable_job(
 
 
 def _serving_cost(deployment: DeploymentPlan, inventory: CloudInventory) -> float:
-    """Of an hour of the endpoint as it is now; 0 where none costs, or of an instance type that is not in the recipe."""
+    """Per hour of the endpoint as it is now; 0 if it costs nothing, or has an instance type that is not in the
+    recipe.
+    """
     observed = deployment.observed
     if not isinstance(observed, CloudObserved) or observed.endpoint is None or observed.serving is None:
         return 0.0
@@ -79,7 +81,7 @@ def _serving_cost(deployment: DeploymentPlan, inventory: CloudInventory) -> floa
 def require_affordable_generation(
     generation: Generation, ref: DeploymentRef, deps: Dependencies, most: float | None
 ) -> str:
-    """What a generation costs an hour, in words; Refused where that may be more, or nobody can tell."""
+    """The hourly cost of a generation, in words; Refused if that may be above the limit, or is unknown."""
     price = deps.cloud(ref.region).prices.hourly(generation.instance) if generation.instance else None
     cost = generation_cost(generation, price)
     if most is not None and cost is None:

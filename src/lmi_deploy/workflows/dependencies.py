@@ -1,4 +1,4 @@
-"""What a command is given: ports, opened once by `cli.wiring`. Tests hand in fakes."""
+"""The input of every command: ports, opened once by `composition`. Tests pass in fakes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from lmi_deploy.targets.target import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one;
-    `runtimes` is asked with the recipe's own image; `cloud` with a region, empty for the one of
-    AWS's own chain; `hub_address` is empty for the public Hub."""
+    """`hub` selects the source of a model id; `port` is the existing one of a deployment, else a free one; `runtimes`
+    gets the recipe's own image; `cloud` a region, empty for the default of AWS's own chain; `hub_address` is empty
+    for the public Hub.
+    """
 
     hub: Callable[[str], Hub]
     files: Callable[[Path], Source]

@@ -1,4 +1,4 @@
-"""One plan carried out under the lock: recorded, proved, settled; elsewhere where an instance is not to be had."""
+"""Carry out one plan under the lock: record, probe, settle; use another placement if an instance is not available."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from lmi_deploy.workflows.running_costs import interrupted, remaining_cost
 
 _WAITS = (AwaitService, AwaitReady)
 _OBSERVED_ACTIONS = (AwaitReady, ProbeServer, TakeAddress)
-"""Target local: `lmi wait` knows these by what is there; a probe that was begun and not ended would mean silence."""
+"""Target local: `lmi wait` observes the state of these; a probe that was started and not finished would mean no
+response.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """`detach`: end once the server is on its way; `lmi wait` does the rest."""
+    """`detach`: return once the server is starting; `lmi wait` does the rest."""
 
     probe: bool = True
     detach: bool = False
@@ -90,12 +92,12 @@ class _Attempt:
             raise
         if detached:
             return
-        # Settled before the old generation is cleared away: from here on the new one is what serves.
+        # Settled before the old generation is removed: from here on the new one is current.
         journal.commit(self._generation())
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
-        """Whether it ended before the wait for service, which was wished."""
+        """Whether it stopped before the wait for service, as requested."""
         waits = next((n for n, a in enumerate(plan.actions) if isinstance(a, _WAITS)), len(plan.actions))
         now, later = plan.actions[:waits], plan.actions[waits:]
         yield from apply(replace(plan, actions=now), perform, journal, self.deps.clock)
@@ -117,7 +119,9 @@ class _Attempt:
 
     @property
     def _probe_failed(self) -> bool:
-        """Whether it serves what nobody asked yet: an earlier `up` ended before it did, and this one has no probe."""
+        """Whether the current generation was never probed: an earlier `up` stopped before, and this one
+        has no probe.
+        """
         record = self.case.observed.record
         probed = any(isinstance(action, PROBES) for action in self.case.plan.actions)
         return self.case.plan.empty or (not probed and record is not None and record.coming is not None)
@@ -136,14 +140,14 @@ class _Attempt:
         return replace(deployed, took=self.took or known)
 
     def _observed(self) -> Observed | None:
-        """The world after trouble; None where it cannot be looked at either."""
+        """The observed state after an error; None if it cannot be read either."""
         try:
             return self._target.observe(self.case.ref)
         except LmiError:
             return None
 
     def _advice(self, error: LmiError) -> Iterator[str]:
-        """What goes on as before although bringing up the new generation failed, and what keeps costing money."""
+        """What remains unchanged although the new generation failed, and what keeps costing money."""
         observed = self._observed()
         if observed is None:
             return
@@ -154,7 +158,7 @@ class _Attempt:
 
 
 def send_probe(deployment: DeploymentPlan, target: Target, deps: Dependencies) -> Iterator[Event]:
-    """One real inference of what serves already."""
+    """Send one probe to the current generation."""
     action = probe_action(deployment.spec, deployment.artifact)
     perform = target.deploy_actions(
         deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
@@ -163,7 +167,7 @@ def send_probe(deployment: DeploymentPlan, target: Target, deps: Dependencies) -
 
 
 def split(plan: Plan) -> tuple[Plan, Plan]:
-    """What brings the new generation up, and what clears the old one away."""
+    """The actions that start the new generation, and those that remove the old one."""
     cut = len(plan.actions)
     while cut and isinstance(plan.actions[cut - 1], CLEANUP):
         cut -= 1

@@ -1,4 +1,4 @@
-"""The deployment's lock around a change; a lock that is lost on the way ends it with what stands and what it costs."""
+"""The deployment's lock around a change; if the lock is lost, the error reports what exists and what it costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from lmi_deploy.workflows.running_costs import remaining_cost
 
 @contextmanager
 def locked(ref: DeploymentRef, deps: Dependencies) -> Iterator[None]:
-    """Refused where another process holds the lock; LockLost, with the costs, where one took it meanwhile."""
+    """Refused if another process holds the lock; LockLost, with the costs, if another process took it in the
+    meantime.
+    """
     try:
         with deps.lock(ref).hold(ref.name):
             yield

@@ -1,4 +1,4 @@
-"""A spec held against the world: what is there, and what would have to be done."""
+"""Compare a spec with the observed state: what exists, and what must be done."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class DeploymentPlan:
     inventory: Inventory
     plan: Plan
     notices: tuple[str, ...] = ()
-    """What the user should know that stops nothing."""
+    """Notices for the user that stop nothing."""
     recipe: str = "RECIPE"
-    """What names the recipe in a command, quoted for a shell; where it is not known, a word that stands for it."""
+    """The recipe's name for a command line, quoted for a shell; a placeholder if it is unknown."""
 
     @property
     def ref(self) -> DeploymentRef:
@@ -47,9 +47,9 @@ def make_plan(
     before: Inventory | None = None,
     priced: bool = False,
 ) -> DeploymentPlan:
-    """The plan against the world as it is at this moment. What was asked `before` and does not change is kept.
+    """The plan for the current observed state. Facts in `before` that do not change are reused.
 
-    `priced`: with the prices of a plan that changes nothing, too.
+    `priced`: with prices, even for a plan that changes nothing.
     """
     target = deps.targets[spec.target]
     observed = target.observe(spec.ref)
@@ -68,7 +68,7 @@ def make_plan(
 
 
 def observed_notices(deployment: DeploymentPlan) -> tuple[str, ...]:
-    """What is wrong with what exists, and what the plan does about it."""
+    """Problems of the existing resources, and what the plan does about them."""
     missing = missing_parts(deployment.observed, replaced=deployment.has_action(DeleteEndpoint))
     return tuple(
         filter(

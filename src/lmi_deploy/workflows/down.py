@@ -1,4 +1,4 @@
-"""Take a deployment away, then look again: nothing left is verified, not assumed."""
+"""Delete a deployment, then observe it again: the deletion is verified, not assumed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.running_costs import hourly, interrupted
 
 _STOPPING = (DeleteEndpoint, StopServer)
-"""What everything else serves: where it cannot be ended, nothing that it needs is taken from under it."""
+"""The actions that must succeed before their dependencies are deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeardownScope:
-    """How far it goes: `purge` takes weights that nobody else uses, `logs` what the containers printed.
+    """How much is deleted: `purge` includes weights that no other deployment uses, `logs` the containers' logs.
 
-    `unattended`: only what has expired or was left by an interrupted run, which is looked at again under the lock.
+    `unattended`: only what has expired or was left by an interrupted run; this is checked again under the lock.
     """
 
     purge: bool = False
@@ -48,13 +48,13 @@ class TeardownPlan:
     extent: TeardownScope
     notices: tuple[str, ...] = ()
     recorded: bool = True
-    """False: the bucket is gone, and lock and record with it."""
+    """False: the bucket is deleted, and lock and record with it."""
     created: str = ""
-    """When the endpoint was made, which tells it from a later one of its name."""
+    """When the endpoint was created; distinguishes it from a later one of its name."""
 
 
 def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None = None) -> TeardownPlan:
-    """What would be taken away; an empty plan when there is nothing. Refused where what is there is not ours."""
+    """What would be deleted; an empty plan if there is nothing. Refused if the existing resources are not ours."""
     scope = scope or TeardownScope()
     observed = deps.targets[ref.target].observe_all(ref)
     if scope.unattended and not unattended(observed):
@@ -82,9 +82,9 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
 
 
 def _other_location_notices(ref: DeploymentRef, observed: CloudObserved) -> Iterator[str]:
-    """Nothing is here, but this machine knows one of that name elsewhere.
+    """Nothing exists here, but this machine knows a deployment of that name in another place.
 
-    Refused where that may be the one that was meant: in another account, or in another region than a default.
+    Refused if the user may mean that one: in another account, or in another region than a default.
     """
     if not observed.other_locations:
         return
@@ -110,7 +110,7 @@ def _kept_resources(observed: CloudObserved) -> Iterator[str]:
 
 
 def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
-    """Under the lock, from what is seen under it; DeployFailed names what is left."""
+    """Under the lock, from the state observed under it; DeployFailed names what is left."""
     if teardown_plan.plan.empty:
         if teardown_plan.recorded:
             deps.lock(teardown_plan.ref).sweep(teardown_plan.ref.name)
@@ -130,7 +130,7 @@ def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
 
 
 def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
-    """Refused where more would be taken away than was shown, or another endpoint of that name."""
+    """Refused if more would be deleted than was shown, or another endpoint of that name."""
     require_agreed(shown.plan, found.plan)
     if found.created not in ("", shown.created):
         raise Refused(
@@ -140,7 +140,7 @@ def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
 
 
 def _kept_notices(observed: Observed, scope: TeardownScope) -> TeardownPlan:
-    """Somebody wants it after all: it was extended, or brought up again."""
+    """The deployment is in use after all: it was extended, or deployed again."""
     until = f" until {observed.expires}" if isinstance(observed, CloudObserved) and observed.expires else ""
     notice = f"{observed.ref.name} stays: it may live{until or ' on'}"
     plan = Plan(deployment=observed.ref.name, actions=())
@@ -148,7 +148,7 @@ def _kept_notices(observed: Observed, scope: TeardownScope) -> TeardownPlan:
 
 
 def _locked(teardown_plan: TeardownPlan, deps: Dependencies) -> AbstractContextManager[None]:
-    """The deployment's lock, where there is a place for one."""
+    """The deployment's lock, if there is a place for one."""
     return locked(teardown_plan.ref, deps) if teardown_plan.recorded else nullcontext()
 
 
@@ -174,19 +174,19 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
 
 
 def _is_last(action: Action) -> bool:
-    """The record tells what is left; it goes when nothing is."""
+    """The record lists what is left; it is deleted when nothing is."""
     return isinstance(action, RemoveDeployment)
 
 
 def _weights(observed: Observed, deps: Dependencies) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that no other deployment of the bucket uses; and of the others, who does."""
+    """The weights that no other deployment of the bucket uses; and for the others, the deployments that use them."""
     named = weights_named(observed)
     if not named or (isinstance(observed, CloudObserved) and not observed.bucket):
         return (), ()
     store = deps.weights(BucketRequest(bucket=observed.ref.bucket, region=observed.ref.region), None)
     used, complete = store.references(but=observed.ref.name), {manifest.name for manifest in store.all()}
     lines = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
-    # Without a manifest they may still be stored: a removal that was interrupted took it first.
+    # Without a manifest they may still be stored: an interrupted removal deletes it first.
     return tuple(
         name for name in named if name not in used and (name in complete or store.exists(name))
     ), lines

@@ -1,4 +1,4 @@
-"""An error or a log, explained where what happened is known: cause, remedy and where it is written down."""
+"""Explain a known error or log: cause, remedy and link to the documentation."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lmi_deploy.planning.diagnose import Diagnosis, DiagnosisContext, diagnose
 from lmi_deploy.planning.worker_error import lead_with_error
 
 READ_LINES = 20_000
-"""The newest of a log, which is enough for several lives of a worker."""
+"""The last lines of a log, enough for several restarts of a worker."""
 
 
 def explain(error: LmiError, engine: str) -> None:
-    """Add the cause to the message and the remedy to the hint, where the lines that came with the error tell them."""
+    """Add the cause to the message and the remedy to the hint, if the lines of the error show them."""
     if not error.details:
         return
     found = diagnose([*error.details, error.message], DiagnosisContext(where="container_log", engine=engine))
@@ -25,12 +25,12 @@ def explain(error: LmiError, engine: str) -> None:
 
 
 def of_log(lines: Iterable[str], engine: str) -> Diagnosis | None:
-    """What a log tells; None where it holds nothing that is known, or only that something failed."""
+    """The diagnosis of a log; None if it contains nothing known, or only that something failed."""
     kept = deque(lines, maxlen=READ_LINES)
     found = diagnose(list(kept), DiagnosisContext(where="container_log", engine=engine))
     return None if found is None or found.wrapper else found
 
 
 def advice(found: Diagnosis) -> str:
-    """What to do, and where more of it is."""
+    """What to do, and where to read more."""
     return f"{found.remedy.rstrip('.')} ({found.link})"

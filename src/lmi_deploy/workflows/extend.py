@@ -1,4 +1,4 @@
-"""How long a deployment may live: moved by hand, whatever its recipe says."""
+"""How long a deployment may live: changed by the user, independent of its recipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmi_deploy.workflows.deployment_lock import locked
 
 
 def extend(ref: DeploymentRef, duration: str, deps: Dependencies) -> tuple[DeploymentRef, str]:
-    """Where it is, and when it expires from now on, ISO 8601.
+    """Its location, and the new expiry time, ISO 8601.
 
     Under the lock: `lmi gc`, which deletes what has expired, reads the tag under it.
     """
@@ -49,7 +49,7 @@ def _endpoint(observed: CloudObserved) -> ObservedEndpoint:
 
 
 def _locked(observed: CloudObserved, deps: Dependencies) -> AbstractContextManager[None]:
-    """The bucket holds the lock; without one there is nothing to lock in."""
+    """The bucket stores the lock; without a bucket there is nothing to lock in."""
     return locked(observed.ref, deps) if observed.bucket else nullcontext()
 
 

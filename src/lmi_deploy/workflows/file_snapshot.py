@@ -1,4 +1,4 @@
-"""A folder's files, by what shows that one of them changed."""
+"""A folder's files, with the attributes that show a change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FileSnapshot = Mapping[str, tuple[int, int]]
 
 
 def snapshot_files(folder: Path, *extra: Path) -> FileSnapshot:
-    """Every file but hidden ones and what Python compiles; and the files `extra` the folder."""
+    """Every file except hidden ones and Python's compiled ones; and the files `extra` outside of the folder."""
     found: dict[str, tuple[int, int]] = {}
     named = [(path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*"))]
     shown = [
@@ -29,7 +29,7 @@ def snapshot_files(folder: Path, *extra: Path) -> FileSnapshot:
 
 
 def difference(before: FileSnapshot, after: FileSnapshot) -> str:
-    """What changed, in a few words; empty for nothing."""
+    """The changes, in a few words; empty if there are none."""
     kinds = [
         ("changed", [name for name in after if name in before and after[name] != before[name]]),
         ("is new", [name for name in after if name not in before]),

@@ -1,4 +1,4 @@
-"""Does a model fit: what a recipe or a command line asks, put to `sizing`."""
+"""Check whether a model fits: passes the question of a recipe or a command line to `sizing`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from lmi_deploy.workflows.dependencies import Dependencies
 
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 _SEEN_BY_TORCH: Final = 0.97
-"""Of what nvidia-smi prints: a T4 has 15360 MiB there and 14.56 GiB in torch, an A10G 23028 MiB and 21.98 GiB."""
+"""Share of the memory that nvidia-smi prints: a T4 has 15360 MiB there and 14.56 GiB in torch, an A10G 23028 MiB and
+21.98 GiB.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest:
-    """What is asked; None and empty leave a choice to the recipe, then to the engine."""
+    """The question; None and empty leave a choice to the recipe, then to the engine."""
 
     model_id: str
     revision: str = "main"
@@ -42,7 +44,7 @@ class FitRequest:
     sequences: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
-    """Asked about this machine."""
+    """This machine, if the question is about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class Outcome:
 
 
 def question_of(recipe: Recipe, deps: Dependencies) -> FitRequest:
-    """What a recipe asks; of one for this machine also what this machine has."""
+    """The question of a recipe; if it is for this machine, with this machine's devices."""
     model_id = recipe.model_id
     if model_id.startswith(("./", "../")):
         model_id = str((Path(recipe.origin).parent / model_id).resolve())
@@ -83,8 +85,9 @@ def fit(prompt: FitRequest, deps: Dependencies) -> Outcome:
 
 
 def judge(prompt: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
-    """Of several instance types the one that it fits least: any of them may be what runs. Without `help_tight` no
-    remedies are looked for where it fits."""
+    """Of several instance types the one with the worst fit: any of them may be used. Without `help_tight` no remedies
+    are searched for if it fits.
+    """
     try:
         request = _request(prompt)
         places = _devices(prompt)
@@ -99,7 +102,9 @@ def judge(prompt: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True
 
 
 def holders(prompt: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:
-    """The instance types that hold the model at the length asked, else at the usual one. LmiError with the reason."""
+    """The instance types that can run the model at the requested length, else at the usual one. LmiError with the
+    reason.
+    """
     checkpoint = read_checkpoint(prompt.model_id, prompt.revision, deps.hub(prompt.model_id))
     try:
         request = _request(prompt)
@@ -115,7 +120,7 @@ def _usual_context(checkpoint: Checkpoint) -> int:
 
 
 def require_fit(recipe: Recipe, facts: Facts, deps: Dependencies, *, force: bool) -> str:
-    """In a few words for the plan. Unresolvable, with the sum, where the model does not fit and nobody insists."""
+    """In a few words for the plan. Unresolvable, with the sum, if the model does not fit, unless forced."""
     prompt = question_of(recipe, deps)
     if prompt.machine is not None and prompt.degree is None:
         prompt = replace(prompt, degree=1)  # as `decide.degree` has it for this machine
@@ -164,7 +169,7 @@ def _devices(prompt: FitRequest) -> list[Devices | None]:
 
 
 def machine_devices(machine: Machine) -> Devices:
-    """GPUs where it has any, all as large as the smallest; else its memory."""
+    """GPUs if it has any, all as large as the smallest; else its memory."""
     if not machine.accelerators:
         return Devices(kind="cpu", name="CPU", count=1, memory=machine.memory, host_memory=machine.memory)
     name, least = min(machine.accelerators, key=lambda one: one[1])

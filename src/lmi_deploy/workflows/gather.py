@@ -1,4 +1,4 @@
-"""What must be known before anything is decided: reads only."""
+"""Collect the facts for all decisions: reads only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
 
 
 def gather(recipe: Recipe, deps: Dependencies) -> Facts:
-    """The model's repository and the user's own files; NotFound and AccessError say which is missing."""
+    """The model's repository and the user's own files; NotFound and AccessError name the missing one."""
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
     listing = model_listing(recipe, hub)
@@ -38,7 +38,7 @@ def gather(recipe: Recipe, deps: Dependencies) -> Facts:
 
 
 def _around(recipe: Recipe, deps: Dependencies) -> dict[str, Any]:
-    """What the place of the deployment is like."""
+    """The facts about the deployment's target."""
     match recipe.endpoint.target:
         case "local":
             return {
@@ -63,7 +63,7 @@ def _cloud_facts(recipe: Recipe, deps: Dependencies) -> CloudFacts:
 
 
 def model_listing(recipe: Recipe, hub: Hub) -> ModelListing:
-    """The repository of a recipe. A path starts at the recipe's own folder, wherever the command is run."""
+    """The repository of a recipe. A path is relative to the recipe's folder, not to the current one."""
     model_id = recipe.model_id
     if model_id.startswith(("./", "../")):
         model_id = str(Path(recipe.origin).parent / model_id)
@@ -71,7 +71,7 @@ def model_listing(recipe: Recipe, hub: Hub) -> ModelListing:
 
 
 def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
-    """Parameters by dtype from the safetensors headers at the top of the repository; None where there are none."""
+    """Parameters by dtype from the safetensors headers at the top of the repository; None if there are none."""
     found = [
         entry for entry in listing.files if entry.path.endswith(".safetensors") and "/" not in entry.path
     ]
@@ -99,7 +99,7 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
 
 
 def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh: bool = False) -> Header:
-    """Parameters by dtype, and each tensor. ValueError, in words for people, where the header makes no sense."""
+    """Parameters by dtype, and each tensor. ValueError, in words for people, for an invalid header."""
     first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), refresh=refresh)
     end = LENGTH_BYTES + header_length(first, entry.size)
     if end > len(first):
@@ -109,7 +109,7 @@ def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh: b
 
 
 def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
-    """One JSON object of the repository; empty where there is no such file."""
+    """One JSON object of the repository; empty if there is no such file."""
     entry = next((entry for entry in listing.files if entry.path == path), None)
     if entry is None:
         return {}

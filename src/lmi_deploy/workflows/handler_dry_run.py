@@ -1,7 +1,7 @@
-"""A handler's warm-up call, made in a worker on this machine before anything is paid for.
+"""A handler's warm-up call, made in a worker on this machine before anything costs money.
 
-The very artifact that would ship is started here by target local's own actions, waited for until it has loaded the
-model, and taken away again. What the worker says of a handler is what it would say in the cloud.
+The same artifact that would be deployed is started here by target local's own actions, run until it has loaded the
+model, and removed again. The worker's messages about a handler are the same as on SageMaker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lmi_deploy.workflows.error_diagnosis import explain
 
 RUNTIME: Final = "embedded"
 STARTUP: Final = 1800
-"""Seconds: a processor is slower to load a model than the device that it is meant for."""
+"""Seconds: a processor loads a model more slowly than its intended device."""
 
 
 class NoJournal:
@@ -46,7 +46,7 @@ class NoJournal:
 
 
 def missing(spec: Spec, deps: Dependencies) -> str:
-    """Why a rehearsal would cost more than its time, in words; empty where all that it needs is on this machine."""
+    """Why a dry run would cost more than its time, in words; empty if everything for it is on this machine."""
     if spec.engine.name not in RUNS[RUNTIME]:
         return f"engine {spec.engine.name} does not run on this machine"
     inventory = deps.targets["local"].inventory(spec, deps.hub(spec.model.model_id))
@@ -62,12 +62,12 @@ def missing(spec: Spec, deps: Dependencies) -> str:
 
 
 def is_due(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> bool:
-    """Whether the handler is tried here: as asked, or where somebody's own code is new and trying it builds nothing."""
+    """Whether to try the handler here: if requested, or if custom code is new and the try builds nothing."""
     return requested or (_is_promised(deployment) and not missing(deployment.spec, deps))
 
 
 def skipped_reason(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> str:
-    """What is said where the warm-up call that `plan` speaks of is not made; empty where it is, or was never due."""
+    """The message if the warm-up call that `plan` announces is not made; empty if it is, or was never planned."""
     why = missing(deployment.spec, deps) if _is_promised(deployment) and not requested else ""
     if not why:
         return ""
@@ -80,7 +80,7 @@ def _is_promised(deployment: DeploymentPlan) -> bool:
 
 
 def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Event, None, None]:
-    """DeployFailed, with the worker's own words, where the handler does not come up; nothing of it stays."""
+    """DeployFailed, with the worker's own message, if the handler does not start; everything is removed."""
     if spec.engine.name not in RUNS[RUNTIME]:
         raise Unresolvable(
             f"--check-handler: engine {spec.engine.name} does not run on this machine",
@@ -89,13 +89,13 @@ def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Ev
     yield Notice(text="trying the handler in a worker on this machine first; nothing of that stays")
     local = _local_spec(spec, artifact, deps)
     with deps.lock(local.ref).hold(local.name):
-        # What a rehearsal left that was killed.
+        # Left-overs of a dry run that was killed.
         yield from _removed(local, deps)
         try:
             yield from _started_server(local, artifact, deps)
         except LmiError as error:
             error.message = f"tried on this machine before anything is created: {error.message}"
-            # Its log goes with it: what matters of it came with the error.
+            # Its log is deleted with it: the important lines are in the error.
             error.hint = "the worker's last lines are above; nothing was created or paid for"
             explain(error, local.engine.name)
             raise
@@ -126,7 +126,7 @@ def _local_spec(spec: Spec, artifact: Artifact, deps: Dependencies) -> Spec:
     place = LocalPlace(
         runtime=RUNTIME,
         host=LOCAL_HOST,
-        port=0,  # the server takes one that is free: two rehearsals at once that each choose one take the same
+        port=0,  # the server chooses a free one: two simultaneous dry runs may choose the same
         device=device,
         device_memory=memory,
         startup_timeout=STARTUP,

@@ -17,12 +17,14 @@ from lmi_deploy.planning.handler_check import HandlerFinding, HandlerRequirement
 from lmi_deploy.planning.worker_packages import worker_packages
 
 CARRYING = (PutArtifact, CreateModel, StartServer)
-"""The actions by which code comes to run that did not run before."""
+"""The actions that start new code."""
 RAN = "checked by its syntax tree (signature, sync or async, what it returns, imports)"
 
 
 def check_own_code(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
-    """What should be known about it, last of all which checks ran. Unresolvable for what the server would refuse."""
+    """Notices about the code, the last one naming the checks that ran. Unresolvable for what the server
+    would refuse.
+    """
     file = recipe.handler.file
     if file is None or spec.engine.handler.entry_point != MODEL_PY:
         return ()
@@ -50,7 +52,7 @@ def _warm_up(spec: Spec) -> str:
 
 
 def folder_findings(folder: Path) -> tuple[HandlerFinding, ...]:
-    """What can be said of the model.py in a model folder, as its serving.properties has it called."""
+    """Findings about the model.py in a model folder, for the entry point in its serving.properties."""
     code, raw = _read(folder / MODEL_PY), _read(folder / "serving.properties")
     response = parse_properties(raw)
     if not code or response.get("option.entryPoint", MODEL_PY) != MODEL_PY:

@@ -15,7 +15,7 @@ from lmi_deploy.workflows.gather import read_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeDraft:
-    """A recipe that validates; `name` is what its deployment will be called."""
+    """A valid recipe; `name` is the name of its deployment."""
 
     name: str
     text: str
@@ -23,7 +23,7 @@ class RecipeDraft:
 
 
 def generate_recipe(model_id: str, revision: str, deps: Dependencies, *, schema: str) -> RecipeDraft:
-    """Reads the repository's listing and its config.json, nothing more. Unresolvable where no model lies there."""
+    """Reads only the repository's listing and its config.json. Unresolvable if it contains no model."""
     try:
         model_id = id_of_a_model().read(model_id)
     except InvalidValue as wrong:

@@ -1,4 +1,6 @@
-"""One question to a deployment: encoded by its engine's codec, the answer decoded as it comes, and measured."""
+"""One inference request to a deployment: encoded by its engine's codec, the response decoded as it arrives, and
+measured.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _ERROR_BODY = 2000
 
 @dataclass(slots=True)
 class ResponseMetrics:
-    """Filled while the answer is read. Seconds from sending the request; None until it happened."""
+    """Filled while the response is read. Seconds from sending the request; None until it happened."""
 
     first_chunk_seconds: float | None = None
     total_seconds: float = 0.0
@@ -46,7 +48,7 @@ def invoke(
     *,
     timeout: float,
 ) -> Iterator[Chunk]:
-    """Pieces of the answer; DeployFailed carries the server's own words when it is no success."""
+    """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
     codec = codec_of(_summary(ref, deps))
     response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
     started = deps.clock.monotonic()
@@ -66,7 +68,7 @@ def invoke(
 def invoke_raw(
     ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
 ) -> Iterator[bytes]:
-    """The body as it came, whatever it is; the head's status decides success, after the last byte."""
+    """The unchanged body; the head's status decides success, after the last byte."""
     codec = codec_of(_summary(ref, deps))
     response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
     head = next(response)

@@ -1,4 +1,4 @@
-"""Deployments in an account: all that carry our tag, and those among them that nobody looks after any more."""
+"""Deployments in an account: all with our tag, and which of them are orphans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OrphanedDeployment:
 
 
 def tagged(deps: Dependencies, region: str) -> tuple[DeploymentRef, ...]:
-    """Every deployment of the account's region that has anything at all, whoever brought it up."""
+    """Every deployment in the account's region that has any resources, from any machine."""
     return tuple(_ref(name, found, deps, region) for name, found in _groups(deps, region))
 
 
@@ -50,7 +50,7 @@ def _groups(deps: Dependencies, region: str) -> Iterator[tuple[str, list[Resourc
         if not name_error(name) and is_resource_name(resource.kind, resource.name, name):
             kind = jobs if resource.kind == "processing-job" else found
             kind[name].append(resource)
-    # A job that has ended stays in SageMaker's lists for ever, and is nothing to take away.
+    # SageMaker lists a finished job for ever; there is nothing to delete.
     alone = {
         name: running
         for name in jobs.keys() - found.keys()
@@ -74,7 +74,7 @@ def _why(name: str, found: Sequence[Resource], deps: Dependencies, region: str) 
     if not why or not isinstance(observed, CloudObserved) or not observed.jobs:
         return why
     if observed.bucket and deps.lock(observed.ref).holder(name):
-        return ""  # its `up` goes on, and watches them
+        return ""  # its `up` still runs, and watches them
     cost = hourly(observed, deps)
     return f"{why}, which costs {cost}" if cost else why
 

@@ -1,4 +1,4 @@
-"""What would stop a deployment in the cloud, looked for before a byte moves: all of it at once."""
+"""Find everything that would stop a deployment on SageMaker, before any transfer, and report it together."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _NEEDED: Final = (
     *("iam:PassRole", "s3:GetObject", "s3:PutObject", "s3:ListBucket", "application-autoscaling:Put"),
     *("application-autoscaling:Register",),
 )
-"""Rights of who deploys without which an `up` ends on its way; the others are for what may come later."""
+"""Permissions of the deployer without which an `up` fails; the others are for later commands."""
 _FOR_BUCKET: Final = ("s3:CreateBucket", "s3:PutBucket", "s3:PutEncryption")
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightFinding:
-    """One thing that stops it, or (without an error) that should be known."""
+    """One finding that prevents a deployment, or (without an error) a notice."""
 
     text: str
     error: type[LmiError] | None = None
@@ -43,7 +43,7 @@ class PreflightFinding:
 
 
 def preflight(deployment: DeploymentPlan, deps: Dependencies) -> tuple[str, ...]:
-    """What should be known. Raises for all that stops the plan, in one error; asks nothing where nothing is made."""
+    """Notices. Raises one error for all findings that prevent the plan; makes no request if nothing is created."""
     place = deployment.spec.place
     if not isinstance(place, SageMakerPlace) or not deployment.has_action(_CREATES):
         return ()
@@ -65,7 +65,7 @@ def preflight(deployment: DeploymentPlan, deps: Dependencies) -> tuple[str, ...]
 
 
 def _run_check(what: str, check: Callable[[], Iterable[PreflightFinding]]) -> Iterator[PreflightFinding]:
-    """What may not be looked at, or cannot be found, is no reason to stop, and is said."""
+    """A check that is not permitted, or whose resource does not exist, does not stop the command; it is reported."""
     try:
         yield from check()
     except (AccessError, CloudError, NotFound) as error:
@@ -85,7 +85,7 @@ def _refusal(name: str, stopping: list[PreflightFinding]) -> LmiError:
 def _job_role(
     deployment: DeploymentPlan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
 ) -> Iterator[PreflightFinding]:
-    """Where a job is about to run: it is not needed for weights that are there."""
+    """Only if a job will run: existing weights need none."""
     if place.job is not None and required.job is not None and deployment.has_action((RunTransferJob,)):
         yield from _role(place.job.role, required.job, cloud, iam)
 
@@ -124,7 +124,7 @@ def _words(right: Permission) -> str:
 
 
 def _quota(place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:
-    """One instance type that can be had is enough; what is wrong with the others is said."""
+    """One available instance type is enough; the problems of the others are reported."""
     most = place.scaling.most if place.scaling else place.count
     wrong = [one for p in place.placements if (one := _instance(p.instance, most, place.region, cloud))]
     if len(wrong) == len(place.placements):

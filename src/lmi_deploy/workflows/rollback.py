@@ -23,10 +23,10 @@ _BACK = "what was begun is recorded: `lmi status` shows it, `lmi rollback` goes 
 def prepare_rollback(
     ref: DeploymentRef, deps: Dependencies, to: int = 0, *, max_hourly: float | None = None
 ) -> tuple[DeploymentRef, Plan, str]:
-    """What going back would do, and the name of the generation. NotFound where there is no earlier one, Refused where
-    it may cost more than `max_hourly`.
+    """The plan of a rollback, and the name of the generation. NotFound if there is no earlier one, Refused if it may
+    cost more than `max_hourly`.
 
-    `to`: its number, counted back from the one that serves; 0: the one before.
+    `to`: its number, counted back from the current one; 0: the previous one.
     """
     observed = _confirmed(ref, deps)
     plan, generation = rollback(observed, to)
@@ -40,9 +40,10 @@ def _confirmed(ref: DeploymentRef, deps: Dependencies) -> Observed:
 
 
 def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) -> Iterator[Event]:
-    """Point the endpoint at the generation of this name, ask it, and settle it as the current one.
+    """Switch the endpoint to the generation of this name, probe it, and settle it as the current one.
 
-    Refused where that is no longer what was `shown`."""
+    Refused if that differs from the plan that was `shown`.
+    """
     with locked(ref, deps):
         plan, previous = rollback(_confirmed(ref, deps), server)
         require_agreed(shown, plan)

@@ -1,4 +1,4 @@
-"""What a deployment in the cloud costs now, and what goes on costing when a command ends early."""
+"""The current cost of a deployment on SageMaker, and what keeps costing when a command stops early."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FREE = frozenset({"Failed", "Deleting"})
 
 
 def hourly(observed: Observed, deps: Dependencies) -> str:
-    """Of its endpoint and its transfer jobs, in words; empty where nothing costs, or nobody can tell."""
+    """Of its endpoint and its transfer jobs, in words; empty if nothing costs, or the price is unknown."""
     jobs = observed.jobs if isinstance(observed, CloudObserved) else ()
     lines = [_endpoint_hourly(observed, deps), *(job_hourly(job, observed.ref, deps) for job in jobs)]
     return ", and ".join(filter(None, lines))
@@ -53,7 +53,7 @@ def _endpoint_hourly(observed: Observed, deps: Dependencies) -> str:
 
 
 def _instance(observed: CloudObserved) -> str:
-    """Its type: by the config that serves, else by the record."""
+    """Its type: by the current config, else by the record."""
     if observed.config is not None and observed.config.settings.instance:
         return observed.config.settings.instance
     generation = generation_of(observed)
@@ -61,7 +61,7 @@ def _instance(observed: CloudObserved) -> str:
 
 
 def generation_of(observed: CloudObserved) -> Generation | None:
-    """What the record tells of the config that serves, else of what is coming."""
+    """The recorded generation of the current config, else the pending one."""
     record, endpoint = observed.record, observed.endpoint
     if record is None:
         return None
@@ -71,7 +71,7 @@ def generation_of(observed: CloudObserved) -> Generation | None:
 
 
 def remaining_cost(observed: Observed, deps: Dependencies) -> str:
-    """What is there although the command ends early, and what it costs; empty where nothing is."""
+    """What still exists although the command stops early, and its cost; empty if nothing does."""
     if not isinstance(observed, CloudObserved):
         return ""
     lines = [
@@ -102,7 +102,7 @@ def _remaining_job_cost(job: ObservedJob, ref: DeploymentRef, deps: Dependencies
 
 
 def interrupted(ref: DeploymentRef, deps: Dependencies, *, hint: str) -> Interrupted:
-    """With what is left standing, and what that costs."""
+    """The error with what still exists, and what it costs."""
     try:
         status = remaining_cost(deps.targets[ref.target].observe(ref), deps)
     except LmiError:

@@ -1,4 +1,6 @@
-"""A plan as text, carried out later or elsewhere: the spec, the artifact, and the digest of what was seen."""
+"""A plan as text, to be carried out later or on another machine: the spec, the artifact, and the digest of the
+observed state.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,9 @@ class SavedPlan:
     spec: Spec
     artifact: Artifact
     seen: str
-    """Digest of the world that the plan was made for, and of what it would do there."""
+    """Digest of the observed state for which the plan was made, and of the plan's actions."""
     recipe: str = "RECIPE"
-    """What names the recipe in a command."""
+    """The recipe's name in a command."""
     prices: dict[str, float] = field(default_factory=dict)
     """Of an hour, by instance type, as they were shown."""
 
@@ -48,7 +50,7 @@ def saved_plan(deployment: DeploymentPlan) -> str:
 
 
 def read_plan(text: bytes, origin: str) -> SavedPlan:
-    """UsageRefused, with the place of what is wrong, where `lmi plan --out` cannot have written it."""
+    """UsageRefused, with the position of the error, if `lmi plan --out` cannot have written it."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError as why:
@@ -76,7 +78,7 @@ def _no_plan(origin: str, wrong: str) -> UsageRefused:
 
 
 def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPlan:
-    """The plan again, against the world as it is now. Refused where that is another one."""
+    """The plan again, for the current observed state. Refused if that has changed."""
     deployment = make_plan(saved.spec, saved.artifact, deps, probe=True)
     if fingerprint(deployment) != saved.seen:
         raise Refused(
@@ -107,7 +109,9 @@ def _prices(deployment: DeploymentPlan) -> Mapping[str, Price]:
 
 
 def _observed_state(observed: Observed) -> list[object]:
-    """What a plan depends on: not what changes by itself from one look to the next, nor what AWS finds only later."""
+    """The state that a plan depends on: without what changes by itself between two reads, or what AWS shows only
+    later.
+    """
     current = observed.record.current if observed.record else None
     lines = [current.server if current else ""]
     match observed:

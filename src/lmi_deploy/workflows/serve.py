@@ -1,4 +1,4 @@
-"""A model folder in the foreground: for people who write a handler."""
+"""Serve a model folder in the foreground: for developers of a handler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_MODEL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """`python` is the workers' interpreter; None: one with what the folder needs is made."""
+    """`python` is the workers' interpreter; None: create an environment with what the folder needs."""
 
     folder: Path
     host: str
@@ -41,7 +41,7 @@ class ServeOptions:
 
 
 def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None, Path]:
-    """See that the folder can be served, and make what is missing; returns the workers' interpreter."""
+    """Check that the folder can be served, and create what is missing; returns the workers' interpreter."""
     if not options.folder.is_dir():
         raise NotFound(
             f"{options.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"
@@ -64,7 +64,9 @@ def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None,
 
 
 def run(options: ServeOptions, python: Path, deps: Dependencies, *, report: Report | None = None) -> int:
-    """Serve until it ends or is interrupted; the server's own exit code. `report` is given its log line by line."""
+    """Serve until it exits or is interrupted; returns the server's own exit code. `report` receives its log line by
+    line.
+    """
     server: ModelServer = deps.servers[options.runtime]
     with tempfile.TemporaryDirectory(prefix="lmi-serve-") as home:
         return server.foreground(launch_of(options, python, Path(home), deps), report=report)
@@ -91,7 +93,7 @@ def launch_of(options: ServeOptions, python: Path, home: Path, deps: Dependencie
 
 
 def _needs(options: ServeOptions, deps: Dependencies) -> frozenset[str]:
-    """What must be made on this machine first. Raises UsageRefused where the runtime is not at hand."""
+    """What must be created on this machine first. Raises UsageRefused if the runtime is not available."""
     available = deps.runtimes(options.image or None)
     if options.runtime not in available.names:
         why = available.lacking.get(options.runtime, "it is not on this machine")

@@ -1,4 +1,4 @@
-"""Is a deployment what its record says: in step, drifted, absent, starting, failed and why."""
+"""Compare a deployment with its record: in sync, drifted, absent, starting, failed and why."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PreviousGeneration:
     commit: str
     instance: str
     gone: str
-    """Why nothing goes back to it; empty where `lmi rollback` does."""
+    """Why a rollback to it is impossible; empty if it is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +51,18 @@ class Status:
     """Target sagemaker: transfer jobs that have machines."""
     cause: str = ""
     remedy: str = ""
-    """Where it failed and its log says why."""
+    """If it failed and its log gives the reason."""
     cost: str = ""
     expires: str = ""
-    """Target sagemaker: when `lmi gc` may take it away; ISO 8601."""
+    """Target sagemaker: when `lmi gc` may delete it; ISO 8601."""
     expired: bool = False
     """Whether that was before now."""
     earlier: tuple[PreviousGeneration, ...] = ()
-    """Target sagemaker: what `lmi rollback --to N` goes back to."""
+    """Target sagemaker: the generations for `lmi rollback --to N`."""
 
 
 def status(ref: DeploymentRef, deps: Dependencies) -> Status:
-    """Never resolves: it works when the Hub is down or the model gone."""
+    """Never resolves: it works if the Hub is down or the model is deleted."""
     target = deps.targets[ref.target]
     observed = target.inspect(ref)
     if any(missing for _, missing in earlier(observed)):
@@ -93,7 +93,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
 
 def _address(observed: Observed, deps: Dependencies) -> str:
     address = deps.targets[observed.ref.target].address(observed.ref)
-    # The local server has more than one path: its root says more than the one for requests.
+    # The local server has more than one path: its root is more useful than the path for requests.
     return address.removesuffix(INVOCATIONS) if isinstance(observed, LocalObserved) else address
 
 

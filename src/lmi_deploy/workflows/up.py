@@ -40,7 +40,7 @@ LOADS = (StartServer, CreateEndpoint, UpdateEndpoint)
 
 
 def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
-    """The bytes that would ship: no target is looked at."""
+    """The bytes that would ship: without reading any target."""
     spec = resolve(recipe, gather(recipe, deps))
     check_own_code(recipe, spec)
     return render(spec)
@@ -49,9 +49,10 @@ def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
 def prepare(
     recipe: Recipe, deps: Dependencies, *, probe: bool = True, priced: bool = False, force_fit: bool = False
 ) -> DeploymentPlan:
-    """Everything up to the plan: reads only. `priced`: it tells what it costs though nothing is to be done.
+    """Everything up to the plan: reads only. `priced`: with costs even if nothing is to be done.
 
-    A plan that loads a model is refused where the model does not fit, unless `force_fit`."""
+    A plan that loads a model is refused if the model does not fit, unless `force_fit`.
+    """
     facts = gather(recipe, deps)
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
@@ -77,7 +78,7 @@ def prepare(
 
 
 def _stages_weights(deployment: DeploymentPlan) -> bool:
-    """Whether the weights come onto a disk of this machine first."""
+    """Whether the weights are downloaded to this machine first."""
     return any(
         isinstance(action, FetchWeights) or (isinstance(action, PushWeights) and action.via == "snapshot")
         for action in deployment.plan.actions
@@ -87,14 +88,14 @@ def _stages_weights(deployment: DeploymentPlan) -> bool:
 def execute(
     deployment: DeploymentPlan, deps: Dependencies, *, probe: bool = True, detach: bool = False
 ) -> Iterator[Event]:
-    """Make it so and prove it. A plan that is empty takes no lock, and is proved all the same."""
+    """Carry out the plan and probe the result. An empty plan takes no lock, and is still probed."""
     target = deps.targets[deployment.spec.target]
     if deployment.plan.empty and _record_matches(deployment):
         if probe:
             yield from send_probe(deployment, target, deps)
         return
     target.remember(deployment.ref)
-    # The lock and the record lie in the bucket: it comes before them.
+    # The lock and the record are stored in the bucket: it is created before them.
     bootstrap = tuple(action for action in deployment.plan.actions if isinstance(action, BOOTSTRAP))
     perform = target.deploy_actions(
         deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
@@ -109,7 +110,7 @@ def execute(
 
 
 def _record_matches(deployment: DeploymentPlan) -> bool:
-    """Whether the record already says of the serving generation what the recipe does now, and of no other to come."""
+    """Whether the record of the current generation matches the recipe, and no other generation is pending."""
     record = deployment.observed.record
     if record is None or record.current is None or record.coming is not None:
         return False

@@ -1,4 +1,4 @@
-"""The end of an `up` that was detached or broken off: waited for, asked, settled. And the way back."""
+"""Complete an `up` that was detached or interrupted: wait, probe, settle. Also for a rollback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lmi_deploy.workflows.running_costs import interrupted
 
 
 def wait(ref: DeploymentRef, deps: Dependencies, *, timeout: int | None) -> Iterator[Event]:
-    """Go on with what the record says was begun; nothing where nothing is under way. `timeout` in seconds."""
+    """Continue what the record says was started; does nothing if nothing is in progress. `timeout` in seconds."""
     target = deps.targets[ref.target]
     observed = target.observe(ref)
     if wait_plan(observed, timeout=timeout)[0].empty:

@@ -1,4 +1,4 @@
-"""A model folder served while it is worked on: started again whenever one of its files changes."""
+"""Serve a model folder during development: restart whenever one of its files changes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lmi_deploy.workflows.serve import ServeOptions, launch_of, prepare
 POLL = 0.4
 """Seconds between two looks at the folder, the log and the server."""
 GRACE = 5.0
-"""Seconds that a server may take to end before the next one starts."""
+"""Seconds for a server to stop before the next one starts."""
 _KEY = "server"
 
 
 def watch(options: ServeOptions, deps: Dependencies) -> Iterator[Event]:
-    """Serve until the caller stops. Every start says why; a server that failed waits for the next change."""
+    """Serve until the caller stops. Every start gives its reason; after a failure the next change is awaited."""
     server = deps.servers[options.runtime]
     python = options.python.absolute() if options.python else None
     options = replace(
@@ -48,7 +48,7 @@ def watch(options: ServeOptions, deps: Dependencies) -> Iterator[Event]:
 def _start(
     options: ServeOptions, home: Path, server: ModelServer, deps: Dependencies
 ) -> Generator[Event, None, Launch | None]:
-    """None where it is known beforehand that it would not come up."""
+    """None if it is already known that the start would fail."""
     found = folder_findings(options.folder)
     for finding in found:
         yield Notice(text=f"model.py:{finding.line}: {finding.what}; {finding.hint}")
@@ -68,7 +68,7 @@ def _start(
 def _until_changed(
     watched: tuple[Path, ...], stamps: FileSnapshot, run: _ServerRun, deps: Dependencies
 ) -> Generator[Event, None, str]:
-    """What the server prints and becomes, until what is watched has changed and been still for a moment."""
+    """The server's output and status, until the watched files have changed and been stable for a moment."""
     while True:
         yield from run.events()
         observed = snapshot_files(*watched)
@@ -81,7 +81,7 @@ def _until_changed(
 
 @dataclass(slots=True, kw_only=True)
 class _ServerRun:
-    """One server, and how much of it was told."""
+    """One server, and how much of its log was shown."""
 
     server: ModelServer
     home: Path
@@ -123,7 +123,7 @@ class _ServerRun:
             yield Notice(text="it is started again when a file of the folder changes")
 
     def _output(self) -> list[str]:
-        """Its own words on why, else all that it printed."""
+        """Its own error message, else all its output."""
         log = self.server.log(self.home)
         text = self.server.failure(self.home) or (log.read_text(errors="replace") if log.is_file() else "")
         return text.splitlines()

@@ -1,4 +1,4 @@
-"""A recipe's weights into a bucket ahead of time: a CI step of its own."""
+"""Push a recipe's weights into a bucket in advance: a separate step for CI."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY, COPY = "push", "copy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSelection:
-    """The chosen files of one commit, and what they will be called in a bucket."""
+    """The selected files of one commit, and their name in a bucket."""
 
     listing: ModelListing
     weights: WeightsSpec
@@ -34,7 +34,7 @@ class WeightsSelection:
 
 
 def bucket_of(recipe: Recipe, bucket_request: BucketRequest) -> BucketRequest:
-    """What the command line says, else the recipe."""
+    """The bucket on the command line, else the recipe's."""
     return BucketRequest(
         bucket=bucket_request.bucket or recipe.endpoint.bucket or "",
         region=bucket_request.region or recipe.endpoint.region or "",
@@ -44,7 +44,7 @@ def bucket_of(recipe: Recipe, bucket_request: BucketRequest) -> BucketRequest:
 
 
 def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
-    """The same choice that a deployment of the recipe makes: reads only, every check of it."""
+    """The same choice as in a deployment of the recipe: reads only, with all its checks."""
     if recipe.weights.via == "job":
         raise Unresolvable(
             "weights.via: a job runs with the role and in the account of a deployment, as a part of `lmi up`",

@@ -1,4 +1,4 @@
-"""A bucket as a whole: is it there and ours, how a new one is made, what is advised for it."""
+"""Operations on a bucket: check that it exists and is ours, create it, advise on its settings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lmi_deploy.domain import buckets
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
 
 _OLD_NAMESPACE: Final = "us-east-1"
-"""The one region that is not named when a bucket is made in it."""
+"""The one region that must not be named when a bucket is created in it."""
 
 
 def exists(calls: S3Calls) -> bool:
-    """Before a byte moves: ours, and in our region. False where there is none of that name."""
+    """Checked before any transfer: it is ours, and in our region. False if there is no bucket of this name."""
     try:
         response = calls("head_bucket")
     except NotFound:
@@ -30,7 +30,7 @@ def exists(calls: S3Calls) -> bool:
 
 
 def make(calls: S3Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
-    """Whole or not at all: where a setting is refused, the empty bucket goes again. One that is there is left alone."""
+    """All or nothing: if a setting is refused, the empty bucket is deleted again. An existing bucket is not changed."""
     if exists(calls) or not _create(calls):
         return
     try:
@@ -41,7 +41,7 @@ def make(calls: S3Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
 
 
 def _take_back(calls: S3Calls, why: BaseException) -> None:
-    """Where it cannot go, it is named: the next `up` would take it for whole, and it is not."""
+    """If it cannot be deleted, the error names it: the next `up` would take it for a complete bucket."""
     try:
         calls("delete_bucket")
     except LmiError as left:
@@ -52,7 +52,7 @@ def _take_back(calls: S3Calls, why: BaseException) -> None:
 
 
 def upload_rule_advice(calls: S3Calls) -> str:
-    """Empty, too, where the rules may not be read: then it is somebody else's to see to."""
+    """Also empty if the rules may not be read: then another administrator manages them."""
     try:
         rules = calls("get_bucket_lifecycle_configuration").get("Rules", [])
     except NotFound:
@@ -63,7 +63,7 @@ def upload_rule_advice(calls: S3Calls) -> str:
 
 
 def _create(calls: S3Calls) -> bool:
-    """False where somebody else of our account was faster."""
+    """False if another process of our account created it first."""
     region = calls.clients.region
     parameters: dict[str, Any] = {}
     if region != _OLD_NAMESPACE:

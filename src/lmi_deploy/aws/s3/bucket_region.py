@@ -1,4 +1,4 @@
-"""Where a bucket is, when nobody says so: S3 tells it whichever region is asked."""
+"""Find the region of a bucket: S3 returns it from any region."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class S3Calls:
         )
 
     def __call__(self, call: str, *, key: str = "", **parameters: Any) -> dict[str, Any]:
-        """The answer of `call`, a method of boto3's client, or the LmiError that ends it."""
+        """The response of `call`, a method of boto3's client, or the LmiError of its failure."""
         given = {"Bucket": self.bucket, **parameters}
         if call not in OWNERLESS:
             given["ExpectedBucketOwner"] = self.owner
@@ -43,7 +43,9 @@ class S3Calls:
         return self._line.run(call, given, what=subject.what, explain=lambda error: explain(error, subject))
 
     def pages(self, call: str, tokens: Mapping[str, str], **parameters: Any) -> Iterator[dict[str, Any]]:
-        """Every page of a listing; `tokens` names what asks for the next one by what tells it in the answer."""
+        """Every page of a listing; `tokens` maps each request parameter for the next page to its field in the
+        response.
+        """
         more: dict[str, Any] = {}
         while True:
             page = self(call, **parameters, **more)
@@ -59,12 +61,12 @@ class S3Calls:
             more = following
 
     def denied(self, call: str, key: str, error: Mapping[str, str]) -> LmiError:
-        """For a refusal of one of many keys, which comes inside of a good answer."""
+        """For the refusal of one of many keys, which is inside a successful response."""
         aws_error = AwsError(kind="final", code="AccessDenied", status=403, message=error.get("Message", ""))
         return explain(aws_error, self._subject(call, key))
 
     def pause(self, count: int) -> None:
-        """Before another try, longer each time."""
+        """Before another attempt, longer each time."""
         self._line.pause(count)
 
     def _subject(self, call: str, key: str) -> S3CallContext:

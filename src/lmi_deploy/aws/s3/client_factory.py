@@ -16,8 +16,9 @@ _SMALL: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """`connections` is the size of the pool: as many parts may travel at once. `attempts` are botocore's own within
-    one of our `max_retries`."""
+    """`connections` is the size of the pool: the number of parts in transfer at once. `attempts` are botocore's own
+    within one of our `max_retries`.
+    """
 
     connections: int = 16
     attempts: int = 3
@@ -68,8 +69,8 @@ def _configuration(settings: S3Settings) -> Any:
 def _prepare(client: Any) -> None:
     events = client.meta.events
     events.register("before-sign.s3", _leave_payload_unsigned)
-    # Sent as a header by hand: botocore then reads the checksum of the answer and leaves the sum to us, who go on
-    # with it after a broken connection.
+    # Sent as a header by hand: botocore then reads the checksum of the response, but leaves the check to us, because
+    # we continue it after a broken connection.
     events.register("before-call.s3.GetObject", _request_checksum)
     events.register("before-call.s3.CopyObject", _copy_without_annotations)
     events.register("before-call.s3", _stay_in_region)
@@ -77,8 +78,9 @@ def _prepare(client: Any) -> None:
 
 
 def _leave_payload_unsigned(request: Any, **_: Any) -> None:
-    # The CRC32 that came with the payload protects it, and TLS does; a sha256 of it would buy nothing. botocore
-    # decides so itself where it made the checksum; here it is told of ours. It asks the profile first, and for TLS.
+    # The CRC32 that is sent with the payload protects it, and so does TLS; a sha256 of it would add nothing. botocore
+    # decides so itself if it computed the checksum; here ours is declared to it. It checks the profile first, and for
+    # TLS.
     if "x-amz-checksum-crc32" in request.headers:
         own = {"in": "header", "name": "x-amz-checksum-crc32", "algorithm": "crc32"}
         request.context["checksum"] = {**request.context.get("checksum", {}), "request_algorithm": own}
@@ -95,12 +97,14 @@ def _copy_without_annotations(params: dict[str, Any], **_: Any) -> None:
 
 
 def _stay_in_region(context: dict[str, Any], **_: Any) -> None:
-    # botocore would follow the bucket to its region and say nothing of it; a bucket elsewhere is to be explained.
+    # botocore would silently follow a redirect to the bucket's region; we explain that the bucket is in another
+    # region.
     context.setdefault("s3_redirect", {})["redirected"] = True
 
 
 def _send_small_bodies_at_once(params: dict[str, Any], **_: Any) -> None:
-    # botocore asks before it sends any body ("Expect: 100-continue"): worth it for a part, not for 100 KB.
+    # botocore waits for the server's consent before it sends any body ("Expect: 100-continue"): worth it for a part,
+    # not for 100 KB.
     if "Expect" in params["headers"] and _length(params["body"]) <= _SMALL:
         del params["headers"]["Expect"]
 

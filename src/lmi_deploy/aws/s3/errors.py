@@ -1,4 +1,4 @@
-"""S3's refusals in our words: what, why, and what next."""
+"""S3's refusals as errors of lmi: what, why, and what next."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ACTIONS: Final[Mapping[str, str]] = {
 """The IAM action that each call needs."""
 _BUCKET_ACTIONS: Final = frozenset({"s3:ListBucket", "s3:ListBucketMultipartUploads"})
 OWNERLESS: Final = frozenset({"create_bucket"})
-"""Calls that know no expected owner: of what is only about to be."""
+"""Calls without an expected owner, because the bucket does not exist yet."""
 _REDIRECTED: Final = frozenset(
     {
         "301",
@@ -63,7 +63,7 @@ _REDIRECTED: Final = frozenset(
 
 
 class PreconditionFailed(Conflict):
-    """A condition did not hold. `resent`: our own earlier request may be the one that was first."""
+    """A condition was false. `resent`: our own earlier request may have caused it."""
 
     def __init__(self, message: str, *, hint: str = "", resent: bool = False) -> None:
         super().__init__(message, hint=hint)
@@ -72,7 +72,7 @@ class PreconditionFailed(Conflict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3CallContext:
-    """What was asked of which bucket."""
+    """The bucket and object of a request."""
 
     call: str
     bucket: str
@@ -97,7 +97,7 @@ class S3CallContext:
 
 
 def explain(aws_error: AwsError, subject: S3CallContext) -> LmiError:
-    """The error that ends the call."""
+    """The error that the call raises."""
     error = refused_credentials(aws_error.code)
     if error is not None:
         return error
@@ -112,7 +112,7 @@ def explain(aws_error: AwsError, subject: S3CallContext) -> LmiError:
     if aws_error.status == 400 and aws_error.region and aws_error.region != subject.region:
         return _wrong_region(aws_error, subject)
     if aws_error.code == "400":
-        # The answer to HEAD has no body that would say more.
+        # A response to HEAD has no body with details.
         return AccessError(
             f"{subject.what}: S3 refused {subject.action} without a reason (400), as it does with expired credentials",
             hint=f"log in again, then {LOG_IN_AGAIN}; servers that are not AWS say so, too, where the "
@@ -144,7 +144,7 @@ def _denied(error: AwsError, subject: S3CallContext) -> LmiError:
     action, resource = error.action or subject.action, error.resource or subject.resource
     bucket_of = f"or s3://{subject.bucket} does not belong to account {subject.owner}"
     if subject.call == "head_object":
-        # Without the right to list, S3 says 403 of an object that is not there.
+        # Without permission to list, S3 answers 403 for an object that does not exist.
         bucket_of = (
             f"or {bucket_of[3:]}; an absent object also looks like this without s3:ListBucket on the bucket"
         )

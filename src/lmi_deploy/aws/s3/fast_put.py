@@ -1,8 +1,8 @@
-"""PUTs of bytes by botocore's signer and connections, without the mill that it builds around each: half the work.
+"""PUTs of bytes with botocore's signer and connections, but without its per-request overhead: half the work.
 
-The first PUT into a bucket goes botocore's way and is the example: where the bucket's objects are, who signs, and by
-what settings. Each later one differs in its key, its headers and its body alone. Whatever is not a plain success is
-asked again in botocore's way, which retries, follows and explains it as it always does.
+The first PUT into a bucket uses botocore's normal way and is the template: the URL of the bucket's objects, the
+signer, and its settings. Each later one differs only in key, headers and body. Everything but a plain success is
+repeated in botocore's normal way, which retries, follows redirects and explains errors.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _HEADERS: Final = {
 }
 _PLACES: Final = frozenset({"Body", "Bucket", "Key", "PartNumber", "UploadId"})
 _KNOWN: Final = _PLACES | _HEADERS.keys()
-"""Anything else (a condition: its outcome must not be met by a second try) goes botocore's way."""
+"""Any other parameter (a condition: a second attempt must not change its outcome) uses botocore's normal way."""
 _MARK: Final = "lmi_lean"
 
 
 @dataclass(frozen=True, slots=True)
 class SignedTemplate:
-    """A PUT that went well. `address` is where the bucket's keys begin."""
+    """A successful PUT. `address` is the first part of the URL of the bucket's keys."""
 
     address: str
     agent: str
@@ -41,7 +41,7 @@ class SignedTemplate:
     signer: Any
 
     def request(self, given: Mapping[str, Any]) -> Any:
-        """The same for another key, signed and ready to go."""
+        """The same for another key, signed and ready to send."""
         from botocore.awsrequest import AWSRequest
 
         headers = {_HEADERS[name]: _text(value) for name, value in given.items() if name in _HEADERS}
@@ -56,7 +56,7 @@ class SignedTemplate:
 
 
 class FastPutClient:
-    """boto3's client, whose `put_object` and `upload_part` are lean where they can be."""
+    """boto3's client, with faster `put_object` and `upload_part` where possible."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class FastPutClient:
             self._examples[given["Bucket"]] = SignedTemplate(address, agent, dict(request.context), signer)
 
     def _lean(self, call: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """None where it is not one, or did not go well."""
+        """None if it is not one, or did not succeed."""
         from botocore.exceptions import BotoCoreError
 
         example = self._examples.get(given["Bucket"])

@@ -17,34 +17,34 @@ _RECORD: Final = "record.json"
 
 
 def deployment_prefix(name: str) -> str:
-    """Where everything of a deployment's history lies; UsageRefused for what is no name."""
+    """The prefix of a deployment's history; UsageRefused for an invalid name."""
     if error := name_error(name):
         raise UsageRefused(f"{name}: not a deployment's name", hint=error)
     return f"{DEPLOYMENTS}{name}/"
 
 
 class BucketRecords:
-    """What the bucket remembers of deployments."""
+    """The records of deployments in a bucket."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def names(self) -> tuple[str, ...]:
-        """Every deployment of which anything is kept."""
+        """Every deployment with a stored object."""
         found = {
             stored.key.removeprefix(DEPLOYMENTS).split("/")[0] for stored in self._store.list(DEPLOYMENTS)
         }
         return tuple(sorted(name for name in found if not name_error(name)))
 
     def read(self, name: str) -> Record | None:
-        """The record; None where there is none, or one that cannot be read (`unreadable_reason` says why)."""
+        """The record; None if there is none, or if it cannot be read (`unreadable_reason` says why)."""
         try:
             return self.open(name)[0]
         except ValueError:
             return None
 
     def unreadable_reason(self, name: str) -> str:
-        """Why the record cannot be read, in words; empty where nothing is wrong with it."""
+        """Why the record cannot be read, in words; empty if it can."""
         try:
             self.open(name)
         except ValueError as exc:
@@ -52,7 +52,7 @@ class BucketRecords:
         return ""
 
     def remove(self, name: str) -> None:
-        """All that is kept of it, its record last. The lock is its holder's to release."""
+        """All its objects, the record last. The holder releases the lock."""
         prefix = deployment_prefix(name)
         keys = sorted(
             (stored.key for stored in self._store.list(prefix) if not stored.key.endswith("/lock.json")),
@@ -64,14 +64,14 @@ class BucketRecords:
         return BucketJournal(self._store, ref)
 
     def open(self, name: str) -> tuple[Record | None, StoredObject | None]:
-        """The record and the version of it that was read; ValueError where it is none."""
+        """The record and the version of it that was read; ValueError if it is not valid."""
         found = self._store.get(self.key(name))
         if found is None:
             return None, None
         return parse_record(found[0], self._where(name)), found[1]
 
     def write(self, record: Record, observed: StoredObject | None) -> None:
-        """In the place of the version that was seen, and of no other."""
+        """Replaces the version that was read, and no other."""
         key, body = self.key(record.ref.name), record_text(record).encode()
         try:
             if observed is None:
@@ -85,7 +85,7 @@ class BucketRecords:
             ) from exc
 
     def quarantine(self, name: str) -> None:
-        """Keep what cannot be read beside the record, under a name that is not taken."""
+        """Store an unreadable record beside the record, under an unused name."""
         key = self.key(name)
         found = self._store.get(key)
         if found is None:
@@ -104,7 +104,7 @@ class BucketRecords:
 
 
 class BucketJournal:
-    """The port Journal over the bucket. Its user holds the deployment's lock; a second writer is refused anyway."""
+    """The port Journal over the bucket. The caller holds the deployment's lock; a second writer is refused anyway."""
 
     def __init__(self, store: ObjectStore, ref: DeploymentRef) -> None:
         self._records = BucketRecords(store)
@@ -114,7 +114,7 @@ class BucketJournal:
         self._change(lambda record: intended(record, action))
 
     def complete(self, action: Action, outcome: str) -> None:
-        # Where the record is gone, the action was its removal.
+        # If the record no longer exists, the action was its removal.
         self._change(lambda record: finished(record, action, outcome), make=False)
 
     def set_pending(self, generation: Generation) -> None:

@@ -1,4 +1,4 @@
-"""A lock that we hold: renewed in time, and known to be ours before anything is changed under it."""
+"""A lock that we hold: renewed in time, and checked before anything is changed under it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRIES: Final = 2
 class LeaseSettings:
     """A lock lasts `lasts` seconds from its last renewal, and is renewed every `every` seconds.
 
-    In its last `margin` seconds nothing is begun without a renewal: so long a request may be on its way.
+    In its last `margin` seconds no request is started without a renewal: a request may take that long.
     """
 
     lasts: float = LASTS
@@ -37,7 +37,7 @@ class LeaseSettings:
 
     @classmethod
     def parse(cls, text: str, origin: str) -> Self:
-        """From a setting; UsageRefused where it is no number of seconds."""
+        """Parse a setting; UsageRefused if it is not a number of seconds."""
         least, most = _BOUNDS
         try:
             seconds = float(text)
@@ -53,7 +53,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """One moment by both clocks: the wall clock goes on while the machine sleeps, the monotonic one never jumps."""
+    """One moment by both clocks: the wall clock advances while the machine sleeps, the monotonic clock never jumps."""
 
     wall: datetime
     monotonic: float
@@ -70,7 +70,9 @@ class ClockReading:
 
 @dataclass(slots=True, kw_only=True)
 class BucketLease:
-    """The lease of one deployment's lock. `stored` is the version that we wrote last, `renewed` when that was begun."""
+    """The lease of one deployment's lock. `stored` is the version that we wrote last, `renewed` the start time of
+    that write.
+    """
 
     name: str
     key: str
@@ -86,7 +88,7 @@ class BucketLease:
     _renewing: threading.Lock = field(default_factory=threading.Lock)
 
     def ensure(self) -> None:
-        """LockLost where it is not ours any more, or nobody can tell."""
+        """LockLost if it is no longer ours, or its state is unknown."""
         if self._is_certain():
             return
         with self._renewing:
@@ -114,7 +116,7 @@ class BucketLease:
                     continue
 
     def release(self, notify: Notify) -> None:
-        """Best effort: a failed release is only told, the lock expires by itself."""
+        """Best effort: a failed release is only reported; the lock expires by itself."""
         try:
             for _ in range(_TRIES):
                 if self.is_lost:
@@ -127,7 +129,7 @@ class BucketLease:
             notify(f"the lock was not released, it expires in {self.settings.lasts:.0f} s: {why.message}")
 
     def loss(self) -> LockLost:
-        """Who has it now, as far as that can be seen."""
+        """The error, with the current holder if it can be read."""
         try:
             found = self.store.get(self.key)
         except LmiError:
@@ -158,7 +160,7 @@ class BucketLease:
         self.is_lost = True
 
     def _is_still_owned(self) -> bool:
-        """Whether the version that we did not expect is our own, written by a renewal that was told to have failed."""
+        """Whether the unexpected version is our own, written by a renewal that was reported as failed."""
         found = self.store.get(self.key)
         if found is None or read_lock_owner(found[0]).id != self.owner.id:
             return False

@@ -1,4 +1,4 @@
-"""One writer a deployment: an object that a conditional write makes, and that its holder renews."""
+"""One writer per deployment: an object that is created by a conditional write, and renewed by its holder."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from lmi_deploy.ports.object_store import Conflict, ObjectStore, StoredObject
 
 _TRIES: Final = 5
 _TIMEOUT: Final = 30.0
-"""Seconds for a renewal that is on its way when the lock is given back."""
+"""Seconds to wait for a running renewal when the lock is released."""
 
 
 class BucketLock:
-    """The port Lock. `command` is told to who is refused; `notify` hears of a take-over; `guard` asks before
-    requests."""
+    """The port Lock. `command` is shown to a process that is refused; `notify` reports a take-over; `guard` checks
+    before requests.
+    """
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class BucketLock:
         raise Refused(f"{name}: locked by others, one after the other", hint="run the same command again")
 
     def _take_over(self, name: str, key: str, own: LockOwner) -> StoredObject | None:
-        """The lock of a holder that is gone; None where it is free now, or another process was faster."""
+        """The lock of a holder that no longer exists; None if it is free now, or another process was faster."""
         found = self._store.get(key)
         if found is None:
             return None
@@ -140,7 +141,7 @@ class BucketLock:
 
 
 def _require_endable(name: str, lock_id: str, owner: LockOwner, age: float | None) -> None:
-    """Refused for another lock, and for one that was renewed a moment ago. `age` is None where that was forced."""
+    """Refused for another lock, and for one that was renewed a moment ago. `age` is None with `--force`."""
     if owner.id != lock_id:
         raise Refused(
             f"{name}: the lock is {owner.id}, not {lock_id}: held by {owner.words}",

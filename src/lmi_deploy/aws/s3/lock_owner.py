@@ -1,4 +1,4 @@
-"""Who holds a lock: enough to tell, anywhere, who it is, and on its own machine, whether it lives."""
+"""The owner of a lock: enough to identify it anywhere, and to check on its own machine whether it still runs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _UNREADABLE_LASTS: Final = 90.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOwner:
-    """`started` tells the process from a later one of its number, `machine` this view of process numbers from
-    another: host, boot, and the namespace that a container has of its own. `since` and `renewed` are by the holder's
-    own clock, and for people only."""
+    """`started` distinguishes the process from a later one with its number, `machine` this view of process numbers
+    from another: host, boot, and the namespace of a container. `since` and `renewed` are by the holder's own clock,
+    and only for display.
+    """
 
     id: str
     command: str
@@ -48,7 +49,7 @@ class LockOwner:
         return f"{self.command} (pid {self.pid} on {self.host}, since {self.since}, lock {self.id})"
 
     def at(self, now: datetime) -> LockOwner:
-        """Renewed now: another text than the one before, and so another ETag."""
+        """Renewed now: a new text, and so a new ETag."""
         return replace(self, renewed=now.isoformat(timespec="microseconds"))
 
 
@@ -68,8 +69,9 @@ def current_owner(command: str, lock_id: str, now: datetime, *, lasts: float) ->
 
 
 def read_lock_owner(text: bytes) -> LockOwner:
-    """What `LockOwner.text` wrote, of this lmi or a later one. Anything else is a lock, too, that only
-    `unlock` ends."""
+    """Parse the output of `LockOwner.text`, of this lmi or a later one. Any other content is also a lock, which only
+    `unlock` removes.
+    """
     try:
         found = json.loads(text)
         owner = LockOwner(**{one.name: found[one.name] for one in fields(LockOwner)})
@@ -91,16 +93,16 @@ def read_lock_owner(text: bytes) -> LockOwner:
 
 
 def age_of(lock: StoredObject, now: datetime) -> float:
-    """Seconds since the last renewal by S3's own clock; by `now` where S3's answer had no date.
+    """Seconds since the last renewal by S3's own clock; by `now` if S3's response had no date.
 
-    Two machines' clocks differ by minutes: none of them says when a lock has expired.
+    The clocks of two machines may differ by minutes: neither can tell when a lock has expired.
     """
     requested = datetime.fromisoformat(lock.as_of) if lock.as_of else now
     return (requested - datetime.fromisoformat(lock.modified)).total_seconds()
 
 
 def abandoned_reason(owner: LockOwner, age: float) -> str:
-    """Why its lock may be taken over, in words; empty where it may not."""
+    """Why its lock may be taken over, in words; empty if it may not."""
     if owner.id == UNREADABLE:
         return ""
     if _is_dead(owner):
@@ -111,7 +113,7 @@ def abandoned_reason(owner: LockOwner, age: float) -> str:
 
 
 def is_renewed(owner: LockOwner, age: float) -> bool:
-    """Whether somebody is at work under it: renewals come several times in the time that it lasts."""
+    """Whether its holder is active: it renews several times within the lock's duration."""
     return not _is_dead(owner) and age < owner.lasts / 2
 
 

@@ -1,4 +1,4 @@
-"""Multipart uploads whose object carries a CRC32 over all of it, which S3 verifies."""
+"""Multipart uploads whose object has a CRC32 over all of it, which S3 verifies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lmi_deploy.ports.object_store import MultipartUpload, Part, StoredObject
 def begin(
     calls: S3Calls, key: str, *, metadata: Mapping[str, str] | None = None, encryption: Mapping[str, Any]
 ) -> MultipartUpload:
-    """Where the reply is lost, another one is begun: the first stays for `lmi gc` and the lifecycle rule.
+    """If the reply is lost, another upload is started: `lmi gc` and the lifecycle rule remove the first.
 
-    Without tags: S3 would demand s3:PutObjectTagging for them. Metadata needs no permission of its own.
+    Without tags: S3 would require s3:PutObjectTagging for them. Metadata needs no extra permission.
     """
     recorded = {"Metadata": dict(metadata)} if metadata else {}
     response = calls(
@@ -66,7 +66,7 @@ def parts(calls: S3Calls, upload: MultipartUpload) -> Iterator[Part]:
 def complete(
     calls: S3Calls, upload: MultipartUpload, chunks: Sequence[Part], *, crc32: str, size: int
 ) -> StoredObject | None:
-    """The object; None where S3 did not tell its checksum, so that one has to look."""
+    """The object; None if S3 did not return its checksum, so that the caller must look it up."""
     listed = [
         {
             "PartNumber": part.number,

@@ -1,6 +1,6 @@
-"""Copies inside S3: no byte passes through this machine. Large ones go in parts, several at once.
+"""Copies inside S3: no byte passes through this machine. Large ones are copied in parts, several at once.
 
-S3 is the state: a copy that was ended goes on with the parts that it has.
+S3 is the state: an interrupted copy resumes with its existing parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOrigin:
-    """What is copied. With `etag`, this very version of it."""
+    """The source of a copy. With `etag`, exactly this version of it."""
 
     bucket: str
     key: str
@@ -54,7 +54,7 @@ class UnfinishedCopy:
 
 
 class Complete(Protocol):
-    """`S3Store.complete`: an unknown outcome is settled in it."""
+    """`S3Store.complete`: it resolves an unknown outcome."""
 
     def __call__(
         self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
@@ -70,8 +70,8 @@ def copy_at_once(
 ) -> StoredObject:
     """With a full-object CRC32, which S3 computes from the bytes that it copies.
 
-    Tags of the source stay there: taking them over, S3's default, needs s3:GetObjectTagging and s3:PutObjectTagging. So
-    does its metadata: what lmi notes of an object that it has verified must not travel to one that it has not.
+    Tags of the source are not copied: S3's default, to copy them, needs s3:GetObjectTagging and s3:PutObjectTagging.
+    Nor is its metadata: lmi's notes about a verified object must not appear on one that was not verified.
     """
     response = calls(
         "copy_object",
@@ -93,7 +93,7 @@ def copy_at_once(
 
 
 def unfinished_copies(calls: S3Calls, key: str, size: int) -> tuple[UnfinishedCopy, ...]:
-    """Uploads for the key that nobody completed, the one to go on with first: it has the most of our parts."""
+    """Incomplete uploads for the key, the best one to resume first: it has the most of our parts."""
     required = {number: last - first + 1 for number, first, last in _spans_of(calls, size)}
     found = [upload for upload in multipart.uploads(calls, key) if upload.key == key]
     started = [UnfinishedCopy(upload, _uploaded_parts(calls, upload, required)) for upload in found]
@@ -101,7 +101,7 @@ def unfinished_copies(calls: S3Calls, key: str, size: int) -> tuple[UnfinishedCo
 
 
 def _uploaded_parts(calls: S3Calls, upload: MultipartUpload, required: Mapping[int, int]) -> dict[int, Part]:
-    """None where one of its parts was cut otherwise, or has no CRC32: that upload is somebody else's."""
+    """None if one of its parts has another size, or no CRC32: then another program created that upload."""
     try:
         parts = {part.number: part for part in multipart.parts(calls, upload)}
     except NotFound:
@@ -113,10 +113,10 @@ def _uploaded_parts(calls: S3Calls, upload: MultipartUpload, required: Mapping[i
 def copy_in_parts(
     calls: S3Calls, origin: CopyOrigin, started: UnfinishedCopy, complete: Complete
 ) -> StoredObject:
-    """All of `origin` becomes the object of the upload. Its parts stay where the same command can go on with them."""
+    """Copy all of `origin` into the object of the upload. Its parts stay if the same command can resume with them."""
     try:
         of_source = _checksum_of_source(calls, origin)
-        # Of a version that has no CRC32 nobody could tell whether parts that lie there are of it, too.
+        # Without a CRC32 of the source version it is unknown whether existing parts are of it, too.
         existing = started.parts if of_source or not origin.etag else {}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             spans = _spans_of(calls, origin.size)
@@ -134,7 +134,7 @@ def copy_in_parts(
 
 
 def give_up(calls: S3Calls, upload: MultipartUpload) -> None:
-    """What cannot be aborted now is found by `lmi gc`."""
+    """`lmi gc` finds what cannot be aborted now."""
     with suppress(LmiError):
         multipart.abort(calls, upload)
 
@@ -158,7 +158,7 @@ def _copy_part(
 
 
 def _agreed(origin: CopyOrigin, chunks: Sequence[Part], of_source: str) -> str:
-    """The checksum of the whole, by the source and by the parts, as far as each is known."""
+    """The checksum of the whole, from the source and from the parts, as far as each is known."""
     of_parts = ""
     if all(chunk.crc32 for chunk in chunks):
         of_parts = crc32_joined((chunk.crc32, chunk.size) for chunk in chunks)
@@ -176,7 +176,7 @@ def _agreed(origin: CopyOrigin, chunks: Sequence[Part], of_source: str) -> str:
 
 
 def _checksum_of_source(calls: S3Calls, origin: CopyOrigin) -> str:
-    """Empty where S3 keeps none, or where this client cannot ask: a bucket in another region."""
+    """Empty if S3 has none, or if this client cannot read it: a bucket in another region."""
     source_calls = S3Calls(calls.clients, origin.bucket, origin.owner, clock=calls.clock, notify=calls.notify)
     try:
         response = source_calls("head_object", key=origin.key, ChecksumMode="ENABLED")

@@ -1,4 +1,4 @@
-"""Reading an object: a connection that breaks is taken up again where it broke, of the same object or not at all."""
+"""Reading an object: a broken connection is resumed at the same byte, and only for the same version of the object."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 def read_object(calls: S3Calls, key: str, *, start: int, length: int | None, etag: str) -> Iterator[bytes]:
-    """The chunks. What fits in one chunk is checked before it is given; else a wrong sum over a whole object is an
-    IntegrityError after its last chunk."""
+    """The chunks. A body of one chunk is verified before it is returned; for a longer one a wrong checksum of the
+    whole object raises IntegrityError after the last chunk.
+    """
     if length == 0:
         return
     reader = ObjectReader(calls, key, start=start, length=length, etag=etag)
@@ -53,7 +54,7 @@ class ObjectReader:
         self._body: Any = None
 
     def open(self) -> int:
-        """Ask for the bytes; how many there are to come."""
+        """Request the bytes; returns how many there are."""
         while True:
             response = self._calls("get_object", key=self._key, **self._request_range())
             where = self._placed(response)
@@ -69,7 +70,7 @@ class ObjectReader:
         return self._stop - self._at
 
     def read_all(self) -> bytes:
-        """All of it at once; asked for once more where its sum is wrong."""
+        """The whole body; requested once more if its checksum is wrong."""
         try:
             return b"".join(self.chunks())
         except IntegrityError:
@@ -108,7 +109,7 @@ class ObjectReader:
             self._failed(why or f"it ended {self._stop - self._at} bytes too early")
 
     def _failed(self, why: str) -> None:
-        """Bytes that came, enough of them, begin a new row of tries."""
+        """After enough received bytes the count of attempts starts again."""
         if self._gained >= _ENOUGH:
             self._failures, self._gained = 0, 0
         self._failures += 1
@@ -132,7 +133,7 @@ class ObjectReader:
         return requested
 
     def _placed(self, response: dict[str, Any]) -> int | None:
-        """Where the answer's bytes end; None where they do not begin at the byte that was asked for."""
+        """The position after the last byte of the response; None if it does not start at the requested byte."""
         output = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
         if output is None:
             return int(response["ContentLength"]) if self._at == 0 and self._length is None else None
@@ -152,6 +153,6 @@ def _date_of(response: dict[str, Any]) -> str:
 
 
 def full_checksum(response: dict[str, Any], member: str) -> str:
-    """A checksum over the full object; empty where there is none, or one made of those of the parts."""
+    """A checksum over the full object; empty if there is none, or only one composed of those of the parts."""
     output = str(response.get(member) or "")
     return "" if "-" in output or response.get("ChecksumType") == "COMPOSITE" else output

@@ -26,7 +26,7 @@ _CHECKSUMS: Final = ("CRC32", "CRC64NVME", "CRC32C", "SHA256", "SHA1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketLocation:
-    """A bucket and who must own it. `kms_key`: encrypt with it; empty leaves it to the bucket's default."""
+    """A bucket and its required owner. `kms_key`: encrypt with it; empty leaves it to the bucket's default."""
 
     bucket: str
     owner: str
@@ -195,7 +195,7 @@ class S3Store:
     def _copy_on(
         self, origin: object_copy.CopyOrigin, started: object_copy.UnfinishedCopy
     ) -> StoredObject | None:
-        """None where the parts that were there are not of this source, or are gone: then it begins anew."""
+        """None if the existing parts are not of this source, or no longer exist: then it starts again."""
         try:
             return object_copy.copy_in_parts(self._calls, origin, started, self.complete)
         except (IntegrityError, NotFound):
@@ -206,20 +206,20 @@ class S3Store:
         try:
             return object_copy.copy_in_parts(self._calls, origin, new, self.complete)
         except NotFound:
-            # Somebody who copies the same went on with our upload, and completed it.
+            # Another process that copies the same resumed our upload, and completed it.
             found = None if origin.etag else self.head(key)
             if found is None or (found.size, found.algorithm) != (origin.size, "CRC32"):
                 raise
             return found
 
     def _require_bucket(self) -> None:
-        """HEAD says 404 of an object and of a bucket alike."""
+        """HEAD answers 404 for a missing object and for a missing bucket alike."""
         if not self._bucket_found:
             self._calls("head_bucket")
             self._bucket_found = True
 
     def _resolve_conflict(self, key: str, body: bytes, unmet: PreconditionFailed) -> StoredObject:
-        """A condition that our own earlier request, whose reply was lost, made untrue is no conflict."""
+        """If our own earlier request, whose reply was lost, made the condition false, this is no conflict."""
         found = self.get(key) if unmet.resent else None
         if found is None or found[0] != body:
             raise unmet
@@ -228,7 +228,7 @@ class S3Store:
         )
 
     def _confirm_created(self, key: str, crc32: str, size: int, failure: LmiError | None) -> StoredObject:
-        """After an unknown outcome: the object is there and is the one that was meant, or the failure stands."""
+        """After an unknown outcome: check that the object exists and is the intended one; else raise the failure."""
         try:
             found = self.head(key)
         except LmiError as exc:

@@ -1,4 +1,4 @@
-"""Memory as a body that botocore sends: without a copy, and again from its beginning where it must."""
+"""Memory as a body for botocore: without a copy, and re-readable from the start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _STEP: Final = 1 << 20
 
 
 class RequestBody:
-    """What http.client reads in 16 KiB steps goes out in larger ones: whatever is asked for, up to 1 MiB is given."""
+    """http.client reads in steps of 16 KiB; this returns up to 1 MiB whatever size it requests."""
 
     def __init__(self, content: memoryview) -> None:
         self._content = content.cast("B")
@@ -18,7 +18,7 @@ class RequestBody:
         return len(self._content)
 
     def read(self, size: int = -1) -> memoryview:
-        """At least `size` bytes where there are as many left; all that are left for -1."""
+        """At least `size` bytes if there are as many left; all remaining ones for -1."""
         step = len(self._content) if size < 0 else max(size, _STEP)
         chunk = self._content[self._at : self._at + step]
         self._at += len(chunk)

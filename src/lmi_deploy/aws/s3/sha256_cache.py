@@ -1,4 +1,4 @@
-"""The sha256 of objects: from S3 where it keeps one of the whole, else by reading them, once."""
+"""The sha256 of objects: from S3 if it has one of the whole object, else by reading them, once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Sha256Cache:
         self._known = dict(_lines(file))
 
     def sha256(self, store: ObjectStore, found: StoredObject) -> str:
-        """Streamed, whatever the size; Conflict where the object is replaced meanwhile."""
+        """Streamed, for any size; Conflict if the object is replaced in the meantime."""
         mark = f"{mask_urls(store.where)} {store.bucket} {found.key} {found.size} {found.etag}"
         known = self._known.get(mark)
         if known is None:
@@ -34,7 +34,7 @@ class Sha256Cache:
     def _add(self, mark: str, sha256: str) -> None:
         with self._lock:
             self._known[mark] = sha256
-            # The ledger saves time only: where it cannot be written, the next run reads again.
+            # The ledger only saves time: if it cannot be written, the next run reads again.
             with suppress(OSError):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 with self._file.open("a", encoding="utf-8") as file:

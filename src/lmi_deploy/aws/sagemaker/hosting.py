@@ -1,7 +1,8 @@
-"""The port Hosting: boto3's `sagemaker`; invocations go through `invoking`.
+"""The port Hosting: boto3's `sagemaker`; invocations use `runtime`.
 
-A create whose reply was lost is sent again and then meets what it made: Conflict, which the caller settles by looking
-(our tags, and every setting equal). An update or a deletion whose reply was lost is settled here, by looking.
+A create whose reply was lost is sent again and then finds its own resource: Conflict, which the caller resolves by
+comparing (our tags, and every setting equal). An update or a deletion whose reply was lost is resolved here, by
+describing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _RETAINED_PROPERTIES: Final = (
     {"VariantPropertyType": "DesiredWeight"},
     {"VariantPropertyType": "DataCaptureConfig"},
 )
-"""What an update that keeps the number of instances does not keep."""
+"""The settings that an update which retains the number of instances does not retain."""
 
 
 class SageMakerHosting:

@@ -1,4 +1,6 @@
-"""Our settings of SageMaker's resources in its own words, and back: what was not sent reads back as the default."""
+"""Convert our settings of SageMaker's resources to its fields, and back: a field that was not sent is read as the
+default.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def model_request(settings: ModelSettings) -> dict[str, Any]:
 
 
 def model_settings(response: Mapping[str, Any]) -> ModelSettings:
-    """Of DescribeModel's answer. A form that we never send reads back as what equals none of ours."""
+    """From DescribeModel's response. A form that lmi never sends is read as a value that never equals ours."""
     container = response.get("PrimaryContainer") or {}
     return ModelSettings(
         role=str(response.get("ExecutionRoleArn", "")),
@@ -73,7 +75,7 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
 
 
 def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSettings:
-    """Of DescribeEndpointConfig's answer; several variants, or one of another name, equal none of ours."""
+    """From DescribeEndpointConfig's response; several variants, or one of another name, never equal ours."""
     variants = response.get("ProductionVariants") or ()
     first: Mapping[str, Any] = variants[0] if variants else {}
     own = len(variants) == 1 and first.get("VariantName") == VARIANT
@@ -90,7 +92,7 @@ def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSetti
 
 
 def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of DescribeEndpointConfig's answer. A variant of inference components names no model of its own."""
+    """From DescribeEndpointConfig's response. A variant for inference components names no model."""
     variants = (
         *(response.get("ProductionVariants") or ()),
         *(response.get("ShadowProductionVariants") or ()),
@@ -99,7 +101,7 @@ def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
-    """Of DescribeEndpoint's answer."""
+    """From DescribeEndpoint's response."""
     pending = response.get("PendingDeploymentSummary") or {}
     variants = response.get("ProductionVariants") or pending.get("ProductionVariants") or ()
     variant: Mapping[str, Any] = variants[0] if variants else {}
@@ -119,7 +121,7 @@ def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
 
 
 def moment(time: Any) -> str:
-    """ISO 8601; empty where the answer tells none."""
+    """ISO 8601; empty if the response contains none."""
     return str(time.isoformat()) if time is not None else ""
 
 
@@ -128,7 +130,7 @@ def tag_list(tags: Pairs) -> list[dict[str, str]]:
 
 
 def tag_pairs(tags: Sequence[Mapping[str, str]]) -> Pairs:
-    """Sorted: AWS keeps no order."""
+    """Sorted: AWS has no fixed order."""
     return tuple(sorted((tag["Key"], tag["Value"]) for tag in tags))
 
 

@@ -1,4 +1,4 @@
-"""Requests to an endpoint: InvokeEndpoint, or its streaming sister where the request asks for a stream."""
+"""Requests to an endpoint: InvokeEndpoint, or InvokeEndpointWithResponseStream if the request asks for a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEMBERS: Final = {
     "x-amzn-sagemaker-session-id": "SessionId",
     "x-amzn-sagemaker-target-model": "TargetModel",
 }
-"""The members of a call by the headers that they travel as; others do not reach a container."""
+"""The members of a call by their header names; other headers do not reach a container."""
 _REPEATED: Final = frozenset({"ThrottlingException", "Throttling", "ModelNotReadyException"})
 _CHUNK: Final = 1 << 16
 _LIMIT: Final = "SageMaker gives a model 60 s to begin its answer"
@@ -35,7 +35,7 @@ class SageMakerRuntime:
     """boto3's `sagemaker-runtime`, one client a time-out."""
 
     def __init__(self, access: AwsConnection) -> None:
-        # What a model was asked is not asked again unasked; what never reached it is.
+        # An inference request is not repeated without the user's consent; one that never reached the endpoint is.
         self._access = replace(access, attempts=1, manner="standard")
         self._services: dict[float, Service] = {}
 
@@ -43,7 +43,7 @@ class SageMakerRuntime:
         return f"{self._service(self._access.read_seconds).endpoint}/endpoints/{name}/invocations"
 
     def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
-        """Nothing is sent before the first item is asked for."""
+        """Nothing is sent before the first item is requested."""
         if len(request.body) > MOST_BYTES:
             raise UsageRefused(
                 f"{name}: the request has {len(request.body):,} bytes; SageMaker takes at most {MOST_BYTES:,}",
@@ -116,7 +116,7 @@ def _streamed(events: Any, what: str) -> Iterator[bytes]:
 
 @contextmanager
 def _connection_lost(what: str) -> Iterator[Callable[[int], None]]:
-    """An answer that ends before its end."""
+    """A response that is cut off."""
     from botocore.eventstream import ParserError
     from botocore.exceptions import BotoCoreError, ClientError
     from urllib3.exceptions import HTTPError
@@ -139,7 +139,7 @@ def _connection_lost(what: str) -> Iterator[Callable[[int], None]]:
 
 
 def _model_error_fields(exc: LmiError) -> Mapping[str, Any] | None:
-    """What SageMaker said when it refused, where it was about the model or the endpoint."""
+    """SageMaker's error fields if it refused because of the model or the endpoint."""
     response: Mapping[str, Any] = getattr(exc.__cause__, "response", None) or {}
     code = response.get("Error", {}).get("Code", "")
     return response if code in ("ModelError", "ValidationError") else None

@@ -1,6 +1,6 @@
-"""The image table of SageMaker's own SDK, as it is installed here: for comparison, never on the way to a deployment.
+"""The image table of the installed SageMaker SDK: for comparison, never used by a deployment.
 
-Its import takes seconds (it brings pandas and scipy), so it is asked for only where somebody says so.
+Its import takes seconds (it imports pandas and scipy), so it is used only on request.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from lmi_deploy.errors import NotInstalled, Unresolvable
 
 _INSTANCES: Final = ("ml.g5.xlarge", "ml.c5.xlarge", "ml.inf2.xlarge", None)
-"""One for each kind of device that the SDK tells tags by; none where it fails with any (its neuronx families)."""
+"""One for each kind of device for which the SDK has its own tags; none if it fails with all (its neuronx families)."""
 
 
 def families() -> tuple[str, ...]:
-    """What the SDK has images of, training and all. UsageRefused where it is not installed."""
+    """The families for which the SDK has images, including training. UsageRefused if it is not installed."""
     return tuple(_sdk().list_frameworks())
 
 

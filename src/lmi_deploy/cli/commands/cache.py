@@ -1,4 +1,4 @@
-"""`lmi cache`: what is kept on this machine, and freeing it."""
+"""`lmi cache`: list what is cached on this machine, and free it."""
 
 from __future__ import annotations
 

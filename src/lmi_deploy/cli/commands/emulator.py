@@ -1,4 +1,4 @@
-"""`lmi emulator`: a program of its own, started and waited for."""
+"""`lmi emulator`: start a separate program and wait for it."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _question(what: str, overlay: str | None, sets: tuple[str, ...], context: Co
 def open_question(
     what: str, command: CommandContext, *, context: int | None, sequences: int | None
 ) -> FitRequest:
-    """What another command asks of a recipe, a model or a folder."""
+    """The question of another command about a recipe, a model or a folder."""
     requested = _question(what, None, (), command)
     return replace(
         requested, context=context or requested.context, sequences=sequences or requested.sequences

@@ -1,4 +1,4 @@
-"""`lmi gc`: what interrupted runs left in an account and in a bucket, and what has expired."""
+"""`lmi gc`: delete what interrupted runs left in an account and in a bucket, and what has expired."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def command(
 
 @dataclass
 class CleanupResult:
-    """What became of the deployments that were to be taken away."""
+    """The results for the deployments that were to be deleted."""
 
     count: int = 0
     skipped: list[str] = field(default_factory=list)
-    """Those that turned out to be wanted."""
+    """Those that are in use after all."""
     failed: dict[str, LmiError] = field(default_factory=dict)
 
     def require_all(self, freed: int) -> None:
-        """An error that sums up, with the exit code of the gravest: Refused where all of them were refused."""
+        """A summary error with the most serious exit code: Refused if all of them were refused."""
         if not self.failed:
             return
         refused = all(isinstance(error, Refused) for error in self.failed.values())
@@ -104,7 +104,7 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
 
 
 def _end(context: CommandContext, ref: DeploymentRef, ended: CleanupResult) -> None:
-    """Whether it is wanted after all is looked at again, by its own tags, under its lock."""
+    """Its own tags are checked again under its lock: it may be in use after all."""
     teardown = down.prepare(ref, context.deps, down.TeardownScope(unattended=True))
     for notice in teardown.notices:
         context.view.note(f"  {notice}")

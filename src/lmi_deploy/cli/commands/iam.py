@@ -52,7 +52,7 @@ def command(
     spec = resolve(read, gather(read, context.deps))
     found = policies(spec, prefix=prefix)
     documents = found.documents
-    if part is None:  # who asks for one part is following these lines already
+    if part is None:  # a user who prints one part already follows these lines
         for line in role_commands(spec, read.arguments, found, prefix=prefix):
             context.view.note(line)
     shown = documents if part is None else _part(documents, part)

@@ -68,7 +68,9 @@ def command(
 def _who(
     name: str | None, prompt: str | None, context: CommandContext, where: TargetOptions
 ) -> tuple[DeploymentRef, str | None]:
-    """`lmi invoke "Hello"`: a single word is a name when it is one, else the prompt for the only deployment."""
+    """`lmi invoke "Hello"`: a single word is a deployment's name if there is one, else the prompt for the only
+    deployment.
+    """
     names = {ref.name for ref in known(context.deps, where)}
     named = where.target or where.region or name in names or (name or "").endswith((".yaml", ".yml"))
     if name is not None and prompt is None and not named:
@@ -100,7 +102,7 @@ def _read_request(
         raise UsageRefused(f"{' and '.join(given)}: one of them at a time", hint="lmi invoke --help")
     if body is not None:
         raw = _bytes(body[1:]) if body.startswith("@") else body.encode()
-        # What is in the body decides; only who asked for a stream gets one.
+        # The body decides, except that only `--stream` requests a stream.
         return InferenceRequest(body=raw, content_type=content_type, stream=bool(stream))
     text = prompt if prompt is not None else _bytes(file or "-").decode("utf-8", "replace")
     if not text.strip():

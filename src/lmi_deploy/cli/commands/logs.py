@@ -24,7 +24,7 @@ def command(*, name: str | None, target: TargetName | None, region: str, follow:
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
     count = 0
-    # Following ends when the user says so: Ctrl-C is how it is meant to end.
+    # Following ends with Ctrl-C: that is the intended way.
     with suppress(KeyboardInterrupt) if follow else nullcontext():
         for line in context.deps.targets[ref.target].logs(ref, follow=follow):
             count += 1

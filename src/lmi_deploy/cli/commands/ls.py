@@ -16,7 +16,7 @@ from lmi_deploy.workflows.orphans import tagged
 from lmi_deploy.workflows.status import Status, status
 
 _SPARE = ("account", "address", "since", "memory")
-"""What `lmi status` tells as well, least needed first."""
+"""Columns that `lmi status` also shows, least needed first."""
 
 
 @click.command("ls")
@@ -33,7 +33,7 @@ def command(*, everywhere: bool, region: str, as_json: bool) -> None:
     if everywhere:
         found = {_key(ref): ref for ref in tagged(context.deps, region)}
         more = {key: _row(ref, context.deps) for key, ref in found.items() if key not in rows}
-        # The tag search goes on listing what is gone, for some minutes.
+        # The tag search still lists deleted resources for some minutes.
         rows |= {key: row for key, row in more.items() if row["standing"] != "absent"}
     context.view.rows([*rows.values()], spare=_SPARE)
     if not rows:
@@ -46,7 +46,7 @@ def _key(ref: DeploymentRef) -> tuple[str, str, str, str]:
 
 
 def _row(ref: DeploymentRef, deps: Dependencies) -> dict[str, Any]:
-    """One that cannot be looked at now does not hide the others."""
+    """A deployment that cannot be read now does not hide the others."""
     try:
         return _status_of(status(ref, deps))
     except AccessError as error:

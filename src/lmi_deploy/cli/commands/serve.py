@@ -14,7 +14,7 @@ from lmi_deploy.workflows import serve
 
 ENDED_BY_CTRL_C = 130
 _EXPECTED_EXITS = (0, ENDED_BY_CTRL_C, 143)
-"""What a server ends with that somebody told to end."""
+"""Exit codes of a server that was stopped on request."""
 
 
 @click.command("serve")

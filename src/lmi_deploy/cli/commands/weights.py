@@ -19,7 +19,7 @@ from lmi_deploy.workflows import weights as steps
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SPARE = ("created", "files")
-"""What `--json` tells as well, least needed first."""
+"""Columns that `--json` also contains, least needed first."""
 
 
 def bucket_options(command: F) -> F:

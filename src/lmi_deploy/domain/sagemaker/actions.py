@@ -1,4 +1,4 @@
-"""What can be done for a deployment on SageMaker: each action concrete, its first field what it acts on."""
+"""The actions of a deployment on SageMaker: each concrete, the first field names its object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmi_deploy.domain.spec import ProbeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeBucket:
-    """The account's default bucket: private, encrypted, tagged. Before the lock, which lies in it."""
+    """The account's default bucket: private, encrypted, tagged. Before the lock, which is stored in it."""
 
     bucket: str
     region: str
@@ -30,12 +30,12 @@ class PushWeights:
     commit: str
     via: str
     size: int
-    """Bytes of all files; what the bucket has already does not move again."""
+    """Bytes of all files; those already in the bucket are not transferred again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTransferJob:
-    """The same by a processing job near the bucket. What it is handed through the bucket is added when it starts."""
+    """The same by a processing job near the bucket. Its input in the bucket is added when it starts."""
 
     job: str
     weights: str
@@ -77,7 +77,7 @@ class UpdateEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitService:
-    """InService with this very config; a roll-back to another one is a failure."""
+    """InService with exactly this config; a roll-back to another one is a failure."""
 
     endpoint: str
     config: str
@@ -104,7 +104,7 @@ class RemoveScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagEndpoint:
-    """Tags that differ from what is live: the user's, and the spec's digest."""
+    """Tags that differ from the live ones: the user's, and the spec's digest."""
 
     endpoint: str
     tags: Pairs
@@ -112,7 +112,7 @@ class TagEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UntagEndpoint:
-    """Tags that lmi put there, and that the recipe does not have any more."""
+    """Tags that lmi set, and that the recipe no longer has."""
 
     endpoint: str
     names: tuple[str, ...]
@@ -129,7 +129,7 @@ class SetExpiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEndpoint:
-    """Deleted and seen gone: from here on it costs nothing."""
+    """Delete it and wait until it is gone: from then on it costs nothing."""
 
     endpoint: str
 
@@ -156,7 +156,7 @@ class DeleteLogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteWeights:
-    """With `down --purge` only, and only where no other deployment uses them."""
+    """Only with `down --purge`, and only if no other deployment uses them."""
 
     weights: str
 
@@ -186,7 +186,7 @@ CloudAction = (
 
 
 def cloud_title(action: CloudAction) -> str:  # noqa: C901 (one line an action, matched to the end)
-    """An action in a few words, as a person would say it."""
+    """An action in a few words, for people."""
     match action:
         case MakeBucket(bucket=bucket):
             return f"make the bucket {bucket}"

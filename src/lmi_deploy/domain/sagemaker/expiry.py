@@ -1,4 +1,4 @@
-"""Until when a deployment may live: the text of its tag `lmi:expires-at`, and a time to live in words."""
+"""The expiry of a deployment: the text of its tag `lmi:expires-at`, and a time to live in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 
 def parse_moment(text: str) -> datetime | None:
-    """ISO 8601; UTC where it names no time zone. None where the text is no time: anybody may write a tag."""
+    """ISO 8601; UTC if it names no time zone. None if the text is not a time: a tag may have been written by anyone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -17,7 +17,7 @@ def parse_moment(text: str) -> datetime | None:
 
 
 def is_expired(text: str, now: datetime) -> bool:
-    """Whether the moment is past; never where the text is no time."""
+    """Whether the moment is past; never for an invalid time."""
     moment = parse_moment(text) if text else None
     return moment is not None and moment < now
 

@@ -1,6 +1,6 @@
-"""How a container on SageMaker comes to its weights: what lies where in the bucket, and what fills the artifact's slot.
+"""How a container on SageMaker gets its weights: the layout of the bucket, and the value of the artifact's slot.
 
-Everything follows from the spec, so that the plan, the writes and a later look agree on it.
+Everything is derived from the spec, so that the plan, the writes and later reads agree on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lmi_deploy.domain.weights import weights_name, weights_prefix
 
 ARTIFACTS: Final = "artifacts/"
 WRITTEN_LAST: Final = "serving.properties"
-"""The object that makes a stored artifact whole: without it the prefix is a beginning that nobody finished."""
+"""The object that completes a stored artifact: without it the prefix is an interrupted upload."""
 _ID_LENGTH: Final = 16
 
 
@@ -29,7 +29,7 @@ def weights_address(spec: Spec) -> str:
 
 
 def weights_placeholder_value(spec: Spec) -> str:
-    """What stands for the weights in serving.properties."""
+    """The value for the weights in serving.properties."""
     match spec.cloud.delivery:
         case "s3":
             return weights_address(spec)
@@ -46,7 +46,7 @@ def mounts(spec: Spec) -> tuple[Mount, ...]:
 
 
 def artifact_id(spec: Spec, artifact: Artifact) -> str:
-    """Names all that is stored of the artifact: what serves from it is never overwritten."""
+    """The name of the stored artifact: an artifact that an endpoint serves from is never overwritten."""
     bundled = weights_of(spec) if spec.cloud.delivery == "artifact" else ""
     return short(
         digest([artifact.digest, weights_placeholder_value(spec), spec.cloud.delivery, bundled]), _ID_LENGTH
@@ -54,7 +54,7 @@ def artifact_id(spec: Spec, artifact: Artifact) -> str:
 
 
 def artifacts_prefix(deployment: str) -> str:
-    """Where every stored artifact of a deployment lies."""
+    """The prefix of every stored artifact of a deployment."""
     return f"{ARTIFACTS}{deployment}/"
 
 
@@ -63,12 +63,12 @@ def artifact_prefix(deployment: str, stored: str) -> str:
 
 
 def artifact_address(spec: Spec, artifact: Artifact) -> str:
-    """What CreateModel is told: SageMaker lays its objects out in /opt/ml/model."""
+    """The address for CreateModel: SageMaker copies its objects to /opt/ml/model."""
     return f"s3://{spec.cloud.bucket}/{artifact_prefix(spec.name, artifact_id(spec, artifact))}"
 
 
 def bundled_weights(spec: Spec, artifact: Artifact) -> tuple[tuple[str, int], ...]:
-    """Path and size of the weights that are copied beside the artifact; a file of ours goes before one of that name."""
+    """Path and size of the weights that are copied beside the artifact; a file of lmi replaces one of the same name."""
     if spec.cloud.delivery != "artifact":
         return ()
     own = {file.path for file in artifact.files}

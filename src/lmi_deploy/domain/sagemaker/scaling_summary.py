@@ -17,7 +17,7 @@ def scaling_words(scaling: Scaling) -> str:
 
 
 def scaling_of(summary: Mapping[str, Any]) -> Scaling | None:
-    """How a generation was scaled, by its record: what `scaling_words` wrote."""
+    """The scaling of a generation, by its record: the text of `scaling_words`."""
     found = re.match(r"(\d+) to (\d+) instances, (\d+) invocations", str(summary.get(SCALING, "")))
     if found is None:
         return None

@@ -1,7 +1,8 @@
-"""What a deployment on SageMaker is made of: settings of its resources, the names they give, and how they are found.
+"""The parts of a deployment on SageMaker: settings of its resources, the names derived from them, and how they are
+found.
 
-A name holds the digest of all that it stands for, so that the same settings find the same resource on every machine.
-The tags, the version of the tool and the time to live are in no digest (design, decision 1).
+A name contains the digest of all its settings, so that the same settings find the same resource on every machine. The
+tags, the version of the tool and the time to live are in no digest (design, decision 1).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ VARIANT: Final = "main"
 """The one production variant of our endpoint configs."""
 MODEL_FOLDER: Final = "/opt/ml/model"
 MOUNTS: Final = "/opt/ml/additional-model-data-sources"
-"""Where SageMaker lays an additional model data source, by its channel name."""
+"""Where SageMaker mounts an additional model data source, by its channel name."""
 WEIGHTS_CHANNEL: Final = "weights"
 
 TAG: Final = "lmi:deployment"
-"""Every resource of ours carries it; its value is the deployment's name."""
+"""Every resource of lmi has it; its value is the deployment's name."""
 TAG_SPEC: Final = "lmi:spec"
 TAG_BUCKET: Final = "lmi:bucket"
 TAG_VERSION: Final = "lmi:version"
@@ -29,20 +30,20 @@ TAG_ENGINE: Final = "lmi:engine"
 TAG_TASK: Final = "lmi:task"
 TAG_EXPIRES: Final = "lmi:expires-at"
 TAG_WEIGHTS: Final = "lmi:weights"
-"""Which weights of the bucket it serves from: whoever removes weights must see it without a record."""
+"""The weights in the bucket that it serves from: a command that removes weights must see them without a record."""
 TAG_VALUE_LENGTH: Final = 256
 """SageMaker API reference, Tag: Value."""
 TAG_TTL: Final = "lmi:ttl"
 """Of an endpoint: the seconds of the recipe's `ttl` that its expiry was last set from."""
 
 Delivery = Literal["s3", "mount", "artifact"]
-"""How the container gets the weights: it downloads them itself; SageMaker mounts them; they lie in the artifact."""
+"""How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""
 ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """An additional model data source: `uri` is an s3:// prefix that ends in a slash."""
+    """An additional model data source: `uri` is an s3:// prefix with a final slash."""
 
     channel: str
     uri: str
@@ -56,7 +57,7 @@ class ModelSettings:
     image: str
     environment: Pairs
     artifact: str
-    """s3:// prefix, ending in a slash, whose objects SageMaker lays out in /opt/ml/model."""
+    """s3:// prefix, with a final slash, whose objects SageMaker copies to /opt/ml/model."""
     mounts: tuple[Mount, ...] = ()
     network_isolation: bool = False
     vpc: Vpc | None = None
@@ -64,7 +65,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointConfigSettings:
-    """All of CreateEndpointConfig but name and tags. Zero and empty text stand for what is not sent."""
+    """All of CreateEndpointConfig but name and tags. Zero and empty text mean that a field is not sent."""
 
     model: str
     instance: str
@@ -101,15 +102,15 @@ class ObservedEndpointConfig:
     settings: EndpointConfigSettings
     created: str = ""
     models: tuple[str, ...] = ()
-    """Of every production and shadow variant: what an endpoint with this config runs."""
+    """Of every production and shadow variant: the models that an endpoint with this config runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEndpoint:
-    """An endpoint as DescribeEndpoint tells it. `config` is what serves; while it is updated `pending` is what comes.
+    """An endpoint as in DescribeEndpoint. `config` is the current one; during an update `pending` is the next one.
 
-    `status` is AWS's own word: Creating, Updating, SystemUpdating, RollingBack, InService, OutOfService, Deleting,
-    Failed, UpdateRollbackFailed.
+    `status` is AWS's own: Creating, Updating, SystemUpdating, RollingBack, InService, OutOfService, Deleting, Failed,
+    UpdateRollbackFailed.
     """
 
     name: str
@@ -147,7 +148,9 @@ def resource_name(deployment: str, settings: object) -> str:
 
 
 def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
-    """Whether lmi gives such names. A tag alone makes nothing ours: whoever may call AddTags sets it."""
+    """Whether the name has lmi's form. A tag alone does not prove ownership: every principal with
+    AddTags can set it.
+    """
     if kind == "endpoint":
         return name == deployment
     number = r"(-\d{1,3})?" if kind == "processing-job" else ""

@@ -1,4 +1,4 @@
-"""What our resources on SageMaker carry, so that any machine finds them again."""
+"""The tags of our resources on SageMaker, by which any machine finds them again."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _PREFIX = "tag."
 
 
 def spec_digest(spec: Spec) -> str:
-    """The spec in 16 hex. Not in it: the time to live, how the weights travelled, and where on somebody's machine a
-    model's folder lies."""
+    """The spec in 16 hex digits. Without the time to live, the way of the weights' transfer, and the local path of a
+    model folder.
+    """
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
     return short(
         digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0, travel=Travel(), job=None))),

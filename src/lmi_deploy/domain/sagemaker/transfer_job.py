@@ -1,4 +1,4 @@
-"""A transfer that runs inside AWS: what its instances are told, and who carries which file."""
+"""A transfer that runs inside AWS: the input of its instances, and which instance transfers which file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmi_deploy.domain.weights import StoredFile
 ORDER_SCHEMA: Final = 1
 JOBS: Final = "jobs/"
 INPUT: Final = "/opt/ml/processing/input"
-"""Where a processing job finds what we hand it."""
+"""Where a processing job finds its input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,11 @@ class ObservedJob:
 
 RUNNING: Final = frozenset({"InProgress", "Stopping"})
 UNREADABLE: Final = "unreadable"
-"""In place of a status, where nobody may ask for it."""
+"""In place of a status that may not be read."""
 
 
 def attempt_name(job: str, number: int) -> str:
-    """Of the first, second, third job of one plan's name: SageMaker keeps the names of ended jobs."""
+    """The name of the first, second, third job of a plan: SageMaker reserves the names of finished jobs."""
     return job if number == 1 else f"{job}-{number}"
 
 
@@ -69,12 +69,12 @@ def is_attempt(name: str, job: str) -> bool:
 
 
 def job_prefix(job: str) -> str:
-    """What a job is handed and what it notes; gone once its manifest is written."""
+    """The input and the notes of a job; deleted once its manifest is written."""
     return f"{JOBS}{job}/"
 
 
 def shard_key(job: str, number: int) -> str:
-    """Where one instance notes the files that it has brought, for whoever finishes last."""
+    """Where one instance lists the files that it has transferred, for the instance that finishes last."""
     return f"{job_prefix(job)}shards/{number}.json"
 
 
@@ -98,7 +98,7 @@ def order_text(order: JobRequest) -> str:
 
 
 def read_order(text: str | bytes) -> JobRequest:
-    """ValueError where the text is no order that this lmi knows."""
+    """ValueError if the text is not a job request that this lmi knows."""
     found = json.loads(text)
     try:
         if found.pop("schema") != ORDER_SCHEMA:

@@ -1,4 +1,4 @@
-"""A proxy of bytes, whatever they mean: connections are dropped, delayed, cut, stalled and flipped by the fault rules.
+"""A proxy of raw bytes: connections are dropped, delayed, cut, stalled and corrupted by the fault rules.
 
 A rule sees each direction of a connection as a request of method `BYTES` with the path `/up/<service>` (from the
 client) or `/down/<service>` (to it); places count from the direction's first byte.
@@ -36,7 +36,7 @@ _POLL: Final = 0.1
 
 @dataclass(slots=True)
 class _Connection:
-    """Both sockets, and whether it is over; whoever ends it says how."""
+    """Both sockets, and whether the connection is closed; the side that closes it sets how."""
 
     client: socket.socket
     server: socket.socket
@@ -56,7 +56,7 @@ class _Connection:
 
 
 class ByteProxy:
-    """Before a server at `http://host:port`; threads of its own, as bytes come when they come."""
+    """Placed in front of a server at `http://host:port`; uses threads, because bytes arrive at any time."""
 
     def __init__(self, service: str, target: str, faults: FaultRules, *, port: int = 0) -> None:
         parts = urlsplit(target)
@@ -92,7 +92,7 @@ class ByteProxy:
             client.close()
             return
         existing = _Connection(client, server)
-        # Both before a byte passes: what goes through may be a rule itself.
+        # Both before any byte: a rule may replace the bytes.
         up, down = (self._faults.apply(Call("BYTES", f"/{way}/{self._service}")) for way in ("up", "down"))
         upstream = threading.Thread(target=self._pump, args=(existing, client, server, up), daemon=True)
         upstream.start()

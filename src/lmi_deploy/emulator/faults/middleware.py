@@ -26,7 +26,7 @@ _RANGE: Final = re.compile(r"(\d*)-(\d*)")
 
 
 class FaultyResponse(web.StreamResponse):
-    """A body in steps, of known length or none, carried out by `deliver`; `sent` counts the bytes that left."""
+    """A body in steps, of known or unknown length, sent by `deliver`; `sent` counts the bytes written."""
 
     def __init__(
         self, chunks: Iterable[bytes], *, length: int | None, headers: Mapping[str, str], status: int = 200
@@ -40,7 +40,7 @@ class FaultyResponse(web.StreamResponse):
         self.sent = 0
 
     async def carry_out(self, request: web.Request) -> None:
-        """Send it all; a client that went away ends it, as it may."""
+        """Send all of it; a client that disconnects stops it without an error."""
         with contextlib.suppress(ConnectionError):
             await self._carry_out(request)
 
@@ -49,7 +49,7 @@ class FaultyResponse(web.StreamResponse):
         for step in self.steps if request.method != "HEAD" else ():
             match step:
                 case Send(content=content):
-                    # Counted first: who has the last byte may look at the count at once.
+                    # Counted first: a client with the last byte may read the count immediately.
                     self.sent += len(content)
                     await self.write(content)
                 case Pause(seconds=seconds):
@@ -63,7 +63,7 @@ class FaultyResponse(web.StreamResponse):
 
 
 async def _wait(request: web.Request, seconds: float) -> None:
-    """Until the time is over or the client is gone."""
+    """Wait until the time is over or the client has disconnected."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while (
@@ -75,11 +75,11 @@ async def _wait(request: web.Request, seconds: float) -> None:
 
 
 class NoResponse(web.Response):
-    """What a handler returns when the connection is gone already."""
+    """What a handler returns when the connection is already closed."""
 
 
 def hang_up(request: web.Request, *, reset: bool = False) -> None:
-    """End the connection now. A reset is what a client sees as ECONNRESET."""
+    """Close the connection now. A client sees a reset as ECONNRESET."""
     transport = request.transport
     if transport is None:
         return
@@ -92,7 +92,7 @@ def hang_up(request: web.Request, *, reset: bool = False) -> None:
 
 @web.middleware
 async def deliver(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Sends what handlers return as `FaultyResponse`; it stands outside of the faults."""
+    """Send a `FaultyResponse` that a handler returns; this middleware is outside of the faults."""
     response = await handler(request)
     if isinstance(response, FaultyResponse):
         await response.carry_out(request)

@@ -43,7 +43,7 @@ def load_rules(path: Path) -> tuple[Rule, ...]:
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """One rule, a list of them, or `{"rules": [...]}`; everything wrong is a BadRule that says where."""
+    """One rule, a list of them, or `{"rules": [...]}`; BadRule with the position for any error."""
     try:
         found = json.loads(text)
     except ValueError as exc:

@@ -1,7 +1,7 @@
-"""Fault rules that can never match are refused when they are given: they would look like faults that nobody survives.
+"""Refuse fault rules that can never match when they are set: otherwise every client would seem to survive them.
 
-Rules of every server are checked by `parse_rules`; this is what only the emulator knows: its operations, its phases,
-whether it has a byte proxy.
+`parse_rules` checks the rules of every server; this module checks what only the emulator knows: its operations, its
+phases, whether it has a byte proxy.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ PHASES: Final = {
 BYTES: Final = "BYTES"
 TARGET: Final = "x-amz-target"
 _OTHER_SERVICES: Final = ("secretsmanager", "kms", "ssm", "ecr")
-"""Services of moto whose operations a header names, too."""
+"""Services of moto whose operations are also named by a header."""
 _FIRST: Final = re.compile(r"\^/?([A-Za-z_]+)/")
 
 
 @dataclass(frozen=True, slots=True)
 class FaultSupport:
-    """`has_proxy`: connections come through the byte proxy; `has_s3`: there is one before an outside S3 server, too."""
+    """`has_proxy`: connections pass through the byte proxy; `has_s3`: there is one in front of an outside S3 server,
+    too.
+    """
 
     has_proxy: bool
     has_s3: bool
 
     def why_never(self, rule: Rule) -> str:
-        """Empty where the rule can match something."""
+        """Empty if the rule can match something."""
         return next(self._reasons(rule), "")
 
     def _reasons(self, rule: Rule) -> Iterator[str]:
@@ -98,7 +100,7 @@ def _of_headers(rule: Rule) -> Iterator[str]:
 
 @cache
 def targets() -> tuple[str, ...]:
-    """What clients send as X-Amz-Target, of every service that has it."""
+    """The values of X-Amz-Target, for every service that has it."""
     services = {**TARGETS, **{_prefix(name): name for name in _OTHER_SERVICES}}
     return tuple(
         f"{prefix}.{name}"

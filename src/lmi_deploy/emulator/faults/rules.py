@@ -1,7 +1,7 @@
-"""Faults on demand: which request, which time, what happens. The page for users is docs/reference/fault-rules.md.
+"""Faults on demand: which request, which attempt, which fault. The page for users is docs/reference/fault-rules.md.
 
-This module decides and knows no server: `disturbances` puts it before an aiohttp application, and anything
-else that moves bytes (a proxy) may do the same with `FaultRules.apply` and `inject`.
+This module decides and is independent of the server: `faults/middleware.py` puts it before an aiohttp application,
+and a proxy may do the same with `FaultRules.apply` and `inject`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lmi_deploy.errors import UsageRefused
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a rule may look at in a request."""
+    """The parts of a request that a rule may match."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """This answer instead of the real one; nothing is carried out."""
+    """This response instead of the real one; nothing is carried out."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The real answer with another status (0: as it is), with headers set, and others removed."""
+    """The real response with another status (0: unchanged), with headers set, and others removed."""
 
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -43,31 +43,31 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """No answer for so long, then the connection is closed; nothing is carried out."""
+    """No response for so long, then the connection is closed; nothing is carried out."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The connection is closed (`reset`: by a TCP reset) without an answer; nothing is carried out."""
+    """The connection is closed (`reset`: by a TCP reset) without a response; nothing is carried out."""
 
     reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """The request is carried out, and its answer never arrives."""
+    """The request is carried out, and its response never arrives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The request is carried out twice, as by a network that sends again; the second answer is given."""
+    """The request is carried out twice, as by a network that sends again; the second response is returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The body ends after so many bytes, the announced length notwithstanding."""
+    """The body stops after so many bytes, whatever length was announced."""
 
     after: int
     reset: bool = False
@@ -75,7 +75,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The body pauses after so many bytes, then goes on."""
+    """The body pauses after so many bytes, then continues."""
 
     after: int
     seconds: float
@@ -90,19 +90,19 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Pad:
-    """The body is so many bytes longer than it should be, and says so in its length."""
+    """The body has so many extra bytes, and the length includes them."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRange:
-    """The whole body though a range was asked for (200 in place of 206)."""
+    """The whole body for a range request (200 in place of 206)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftRange:
-    """Another range than the one asked for: moved by so many bytes, and labelled as such."""
+    """Another range than the requested one: moved by so many bytes, and labelled with the moved range."""
 
     by: int
 
@@ -111,7 +111,7 @@ Action = Answer | Change | Hang | Drop | Lose | Repeat | Cut | Stall | Flip | Pa
 
 
 class BadRule(UsageRefused):
-    """A fault rule that cannot be meant; says where in the rules and what is wrong there."""
+    """An invalid fault rule; with its position in the rules and the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Tally:
-    """A rule with what became of it so far."""
+    """A rule with its counts so far."""
 
     rule: Rule
     matched: int = 0
@@ -162,7 +162,7 @@ class FaultRules:
     """The rules of one server. Each counts every request that it matches; the first that is due strikes."""
 
     def __init__(self, rules: Iterable[Rule] = (), *, why_never: Callable[[Rule], str] = _always) -> None:
-        """`why_never` says why a rule can match nothing on this server; BadRule for one that cannot."""
+        """`why_never` returns why a rule can never match on this server; BadRule for such a rule."""
         self._lock = threading.Lock()
         self._why_never = why_never
         self._tallies: list[Tally] = []
@@ -212,7 +212,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Close the connection here, by a TCP reset if so said."""
+    """Close the connection here, by a TCP reset if requested."""
 
     reset: bool
 
@@ -246,7 +246,7 @@ def _until(chunks: Iterable[bytes], stop: int) -> Iterator[bytes]:
 
 
 def _with(step: Step, chunks: Iterable[bytes], at: int) -> Iterator[Step]:
-    """The body with one step put in at a place; never, when the body ends before it."""
+    """The body with one step inserted at a position; left out if the body is shorter."""
     for chunk in chunks:
         if 0 <= at < len(chunk):
             yield from (Send(chunk[:at]), step, Send(chunk[at:]))

@@ -1,1 +1,1 @@
-"""What the hosting service does behind an endpoint: fetch, lay out, start, ping, replace, end."""
+"""The hosting service behind an endpoint: download, unpack, start, ping, replace, stop."""

@@ -17,7 +17,7 @@ SCALING: Final = 30.0
 
 
 class Components:
-    """`Components` of the world: one task for each component on which something is under way."""
+    """One task for each inference component that is changing."""
 
     def __init__(self, context: EmulatorContext, made_by: Instances) -> None:
         self._context = context
@@ -63,7 +63,7 @@ class Components:
         )
 
     async def _update(self, key: Key) -> None:
-        """A new specification beside the old one; when it does not come up, the old one stays."""
+        """A new specification beside the old one; if it does not start, the old one stays."""
         row = self._records.get(key)
         spec, failure = row["pending"] or row["spec"], None
         try:

@@ -1,4 +1,4 @@
-"""What a container finds under /opt/ml: fetched from S3 with the role's rights, laid out below a folder of ours."""
+"""The files of a container under /opt/ml: downloaded from S3 with the role's permissions, into a local folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODEL_ID_VARIABLES: Final = ("OPTION_MODEL_ID", "HF_MODEL_ID", "OPTION_S3URL")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`root` stands for the container's /; `complaint` is what the container would print, and then end."""
+    """`root` is the folder used as the container's /; `complaint` is what the container would print before it exits."""
 
     root: Path
     environment: Mapping[str, str]
@@ -38,7 +38,7 @@ class ContainerFiles:
     roles: Roles
 
     def write(self, root: Path, container: Mapping[str, Any], *, role: str, isolated: bool) -> Layout:
-        """Blocks for as long as the download takes; HostingFailed with SageMaker's reason."""
+        """Blocks during the download; HostingFailed with SageMaker's reason."""
         inside(root, MODEL_FOLDER).mkdir(parents=True, exist_ok=True)
         for source in sources_of(container):
             self.fetch(source, role, inside(root, source.place))
@@ -93,7 +93,7 @@ class ContainerFiles:
         try:
             found = parse_properties(path.read_bytes())
         except ValueError:
-            return  # the server will say so
+            return  # the server will report it
         changed = {
             key: fetch(value) if key in MODEL_ID_KEYS and value.startswith("s3://") else _local(root, value)
             for key, value in found.items()
@@ -103,7 +103,7 @@ class ContainerFiles:
 
 
 class _ContainerStartError(Exception):
-    """The container cannot get its weights; the hosting service only sees that it does not answer."""
+    """The container cannot get its weights; the hosting service only sees that it does not respond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class _Download:
     isolated: bool
 
     def __call__(self, uri: str) -> str:
-        """Where the weights lie now."""
+        """Where the weights are now."""
         bucket, prefix = parts_of(uri)
         key = prefix if prefix.endswith("/") else f"{prefix}/"
         source = Source(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
@@ -137,7 +137,7 @@ class _Download:
 
 
 def inside(root: Path, path: str) -> Path:
-    """The container's absolute path, below the folder that stands for its /."""
+    """The container's absolute path, below the folder that is used as its /."""
     return root / path.lstrip("/")
 
 

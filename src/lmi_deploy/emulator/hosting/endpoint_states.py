@@ -1,4 +1,4 @@
-"""The states of an endpoint, one after the other: each course begins where the record says, and ends settled."""
+"""The states of an endpoint, in order: each sequence starts at the recorded state and ends in a stable one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 DELETION: Final = 5.0
 SCALING: Final = 60.0
 POLL_INTERVAL: Final = 1.0
-"""Real seconds that containers get when the emulator ends."""
+"""Real seconds that containers get to stop when the emulator stops."""
 WATCH: Final = 10.0
 """Seconds between two looks at the alarms of an update."""
 
@@ -36,7 +36,7 @@ class EndpointController:
         self._tasks.begin((region, name), f"endpoint {name}", lambda: self._run((region, name)))
 
     def resume(self) -> None:
-        """After a restart: what was under way goes on, what was in service is started again."""
+        """After a restart: continue what was in progress, restart what was in service."""
         self._fleets.instances.sweep()
         for key in self._records.all():
             self.begin(*key)
@@ -162,7 +162,7 @@ class EndpointController:
         self._records.drop(key)
 
     async def _restart(self, key: Key) -> None:
-        """Its containers, where they do not run: the emulator was started anew."""
+        """Start its containers if they do not run: the emulator was restarted."""
         row = self._row(key)
         if key in self._fleets.routes or row["serving"] is None:
             return

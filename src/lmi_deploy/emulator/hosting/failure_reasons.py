@@ -1,10 +1,10 @@
-"""Why an endpoint did not come up, in the words of SageMaker's FailureReason."""
+"""Why an endpoint failed, in the words of SageMaker's FailureReason."""
 
 from __future__ import annotations
 
 
 class HostingFailed(Exception):
-    """`reason` goes into the endpoint's record as it is."""
+    """`reason` is copied unchanged into the endpoint's record."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Where what the service does can be made to fail, hang or take long by a fault rule."""
+"""The points at which a fault rule can make the service fail, hang or take long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 
 
 async def apply_faults(context: EmulatorContext, call: Call) -> None:
-    """Where a rule strikes: wait its delay, then fail (`answer`, its body the reason) or hang."""
+    """The effect of a rule: wait its delay, then fail (`answer`, its body the reason) or hang."""
     rule = context.faults.apply(call)
     if rule is None:
         return

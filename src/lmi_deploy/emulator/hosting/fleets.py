@@ -1,4 +1,4 @@
-"""The instances behind an endpoint, and which of them a request goes to."""
+"""The instances behind an endpoint, and the routing of requests among them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Fleet:
     instances: dict[str, HostingInstance]
 
     def choose(self, variant: str | None) -> tuple[str, HostingInstance] | None:
-        """The variant named, else one by the weights."""
+        """The named variant, else one by the weights."""
         if variant is not None:
             return (variant, self.instances[variant]) if variant in self.instances else None
         variants = [
@@ -35,7 +35,7 @@ class Fleet:
 
 @dataclass(slots=True)
 class TrafficRoute:
-    """Where requests go: `green` gets its share of them while it replaces `blue`."""
+    """The routing of requests: `green` gets its share of them while it replaces `blue`."""
 
     blue: Fleet
     green: Fleet | None = None
@@ -53,7 +53,7 @@ class Fleets:
     routes: dict[Key, TrafficRoute] = field(default_factory=dict)
 
     async def start(self, key: Key, deployment: Row) -> Fleet:
-        """All variants at once; when one fails, none is left, and its reason is raised."""
+        """All variants at once; if one fails, all are removed, and its error is raised."""
         work = [
             asyncio.ensure_future(self._start(key, variant, deployment["began"]))
             for variant in deployment["variants"]
@@ -68,7 +68,7 @@ class Fleets:
         )
 
     async def _start(self, key: Key, variant: Row, started: float) -> HostingInstance | None:
-        """None of a variant for inference components, which come later."""
+        """None for a variant of inference components, which are started later."""
         place = InstanceLocation(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
         if variant["model"] is None:
             await self.instances.provision(place, started)

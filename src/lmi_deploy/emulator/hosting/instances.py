@@ -28,17 +28,17 @@ from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Processes
 
 PROVISION: Final = 90.0
-"""Seconds until an instance is there; of the emulated clock, as all of these."""
+"""Seconds until an instance exists; of the emulated clock, as all of these."""
 DOWNLOAD_LIMIT: Final = 1800.0
 STARTUP_LIMIT: Final = 600.0
 RESTARTS: Final = 3
 GRACE: Final = 60.0
-"""Real seconds that a container gets for what it has in hand."""
+"""Real seconds that a container gets for requests in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRuntime:
-    """What containers are made of. Without `servers` none is started, and invocations are echoed."""
+    """How containers are started. Without `servers` none is started, and invocations are echoed."""
 
     servers: ModelServer | None
     python: Path
@@ -48,7 +48,7 @@ class ContainerRuntime:
     """A variable in the environment of all that is started."""
     reach: NetworkAccess = field(default_factory=NetworkAccess)
     image: JobImage | None = None
-    """Of processing jobs; without it they end at once."""
+    """For processing jobs; without it they finish immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class InstanceLocation:
     """The inference component; empty for a variant's own model."""
 
     def path(self, phase: str) -> str:
-        """What a fault rule matches."""
+        """The path that a fault rule matches."""
         place = f"/{phase}/{self.endpoint}/{self.variant}/{self.kind}"
         return f"{place}/{self.component}" if self.component else place
 
@@ -73,7 +73,7 @@ class InstanceLocation:
 
     @property
     def words(self) -> str:
-        """What a reason of failure calls it."""
+        """Its name in a failure reason."""
         if self.component:
             return f"inference component {self.component}"
         return f"production variant {self.variant}"
@@ -100,7 +100,7 @@ class HostingInstance:
 
 @dataclass(slots=True)
 class Instances:
-    """Starts and ends them. Everything that it waits for can be made to fail, hang or take long by a rule."""
+    """Starts and stops instances. A fault rule can make each step fail, hang or take long."""
 
     context: EmulatorContext
     layer: ContainerFiles
@@ -111,7 +111,9 @@ class Instances:
     async def start(
         self, place: InstanceLocation, variant: Row, *, role: str, started: float
     ) -> HostingInstance:
-        """An instance that answers /ping, asked for at `started`; HostingFailed with the reason, and nothing left."""
+        """An instance that answers /ping, requested at `started`; HostingFailed with the reason, after everything is
+        removed.
+        """
         name = f"i-{secrets.token_hex(8)}"
         root = self.root / place.region / place.endpoint / f"{place.variant}-{name}"
         instance = HostingInstance(place, name, root)
@@ -156,7 +158,7 @@ class Instances:
             raise slow_download(uri, limit) from exc
 
     async def _healthy(self, instance: HostingInstance, params: Mapping[str, Any], layout: Layout) -> None:
-        """Start it, start it again when it ends, until it answers or the time is over."""
+        """Start it, restart it when it exits, until it answers or the time is over."""
         if self.runtime.servers is None:
             return
         limit = params.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_LIMIT)
@@ -170,7 +172,7 @@ class Instances:
                     return
             except TimeoutError:
                 break
-        # It will not come up any more; the service waits all the same.
+        # It can no longer start; the service waits nevertheless.
         await self.context.clock.until(deadline)
         raise no_ping(instance.place.words)
 
@@ -205,7 +207,7 @@ class Instances:
         )
 
     async def _ship(self, instance: HostingInstance) -> None:
-        """Container output to its log stream, line by line, as long as the instance lives."""
+        """Copy container output to its log stream, line by line, as long as the instance runs."""
         servers = self.runtime.servers
         if servers is None or self._is_silenced(instance):
             return
@@ -216,7 +218,7 @@ class Instances:
         return LogShipper(path, logs, instance.place.log_group, instance.log_stream)
 
     def _is_silenced(self, instance: HostingInstance) -> bool:
-        """A rule for phase `logs`: no log group is ever made, as with a container that never started."""
+        """A rule for phase `logs`: no log group is created, as for a container that never started."""
         return self.context.faults.apply(Call("HOSTING", instance.place.path("logs"))) is not None
 
     async def take_down(self, instance: HostingInstance, *, grace: float = GRACE) -> None:
@@ -230,7 +232,7 @@ class Instances:
         await asyncio.to_thread(shutil.rmtree, instance.root, ignore_errors=True)
 
     def sweep(self) -> None:
-        """End and remove what an emulator before this one left."""
+        """Stop and remove what an earlier emulator left."""
         for root in self.root.glob("*/*/*/"):
             if self.runtime.servers is not None and (root / "home").exists():
                 self.runtime.servers.stop(root / "home", grace=0.0)

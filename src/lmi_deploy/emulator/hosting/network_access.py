@@ -1,4 +1,6 @@
-"""What a container can reach, and as whom: AWS with the keys of its role, the Hub; in network isolation nothing."""
+"""What a container can reach, and with which identity: AWS with the keys of its role, the Hub; in network isolation
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Final
 from lmi_deploy.emulator.context import Credentials, EmulatorContext
 
 NOWHERE: Final = "http://127.0.0.1:9"
-"""An address that nobody answers at."""
+"""An address at which no server listens."""
 
 
 @dataclass(frozen=True, slots=True)

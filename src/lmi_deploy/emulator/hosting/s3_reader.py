@@ -92,7 +92,7 @@ def s3_backend(account: str) -> Any:
 
 
 def has_tags(account: str, path: str) -> bool:
-    """Whether moto keeps tags of the object at `bucket/key`."""
+    """Whether moto stores tags of the object at `bucket/key`."""
     bucket, _, key = path.partition("/")
     backend = s3_backend(account)
     existing = backend.buckets.get(bucket)

@@ -18,7 +18,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Tasks:
-    """One a resource: a new one ends the one before, and begins when that has ended."""
+    """One task a resource: a new task cancels the one before, and starts when that one has finished."""
 
     _running: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -74,6 +74,6 @@ class Records:
 
 
 def report(task: asyncio.Task[None]) -> None:
-    """What got stuck by a mistake of ours must not look like something that waits."""
+    """A task that fails by an internal error must not look like one that waits."""
     if not task.cancelled() and (error := task.exception()) is not None:
         logging.getLogger(__name__).error("%s: %r", task.get_name(), error, exc_info=error)

@@ -1,4 +1,4 @@
-"""By which steps an update moves the requests over: the share of the new fleet, and how long it is watched."""
+"""The steps by which an update shifts traffic: the share of the new fleet, and how long it is watched."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TrafficStep:
 
 
 def shifts(guard: Row | None, instances: int) -> Iterator[TrafficStep]:
-    """All at once, canary, linear or rolling, as the deployment policy says."""
+    """All at once, canary, linear or rolling, by the deployment policy."""
     if guard and "RollingUpdatePolicy" in guard:
         policy = guard["RollingUpdatePolicy"]
         yield from _linear(policy["MaximumBatchSize"], instances, policy["WaitIntervalInSeconds"])
@@ -39,7 +39,7 @@ def termination_wait(guard: Row | None) -> float:
 
 
 def execution_limit(guard: Row | None) -> float:
-    """Seconds that the whole of an update may take."""
+    """Maximum seconds of a complete update."""
     policies = ("BlueGreenUpdatePolicy", "RollingUpdatePolicy")
     limits = [(guard or {}).get(name, {}).get("MaximumExecutionTimeoutInSeconds") for name in policies]
     return float(next((limit for limit in limits if limit is not None), math.inf))

@@ -1,1 +1,1 @@
-"""Who may do what: roles, trust and policies, as kept by moto."""
+"""IAM: roles, trust and policies, stored by moto."""

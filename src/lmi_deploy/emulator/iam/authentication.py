@@ -1,6 +1,7 @@
-"""Nobody asks without a key: every request must come to this machine by name and be signed with a known key.
+"""Authentication: every request must address this machine by name and be signed with a known key.
 
-Other users of the machine reach the address as its owner does, and so does every web page that the owner opens.
+Other users of the machine can reach the address as well as its owner can, and so can every web page that the owner
+opens.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
 
 SIGNATURE: Final = "signature"
-"""Where a request holds its verified signature."""
+"""The key under which a request stores its verified signature."""
 _LARGE: Final = 1 << 20
 _QUERY: Final = {
     "UnrecognizedClientException": "InvalidClientTokenId",
@@ -41,12 +42,12 @@ _S3: Final = {
     "ExpiredTokenException": "ExpiredToken",
 }
 _JSON: Final = {"SignatureDoesNotMatch": "InvalidSignatureException", "AccessDenied": "AccessDeniedException"}
-"""What services of the one and the other protocol call the same refusal."""
+"""The codes of the two protocols for the same refusal."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def has_local_host(request: web.Request) -> bool:
-    """Whether the request names this machine by a loopback name, whatever the port: a tunnel may have another.
+    """Whether the request names this machine by a loopback name; any port, because a tunnel may use another one.
 
     A page of a site whose name was made to point here (DNS rebinding) sends the site's name.
     """
@@ -64,14 +65,14 @@ def has_local_host(request: web.Request) -> bool:
 class Authentication:
     keyring: Keyring
     control: str
-    """How the paths of the emulator's own controls begin."""
+    """The path prefixes of the emulator's own controls."""
     free: str
-    """How the paths begin that are secrets themselves."""
+    """The prefixes of paths that are secrets themselves."""
     off: timedelta = timedelta(0)
     """By how much AWS's clock is off from this machine's: to its clients, their own clock is wrong."""
 
     def middleware(self) -> Any:
-        """Outside of the faults: what is not signed is never carried out, and no rule strikes it."""
+        """Outside of the faults: an unsigned request is never carried out, and no rule applies to it."""
 
         @web.middleware
         async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -95,7 +96,9 @@ class Authentication:
         return authenticate
 
     async def require_body(self, request: web.Request) -> None:
-        """ApiError unless the body is what was signed; apart from the head, as a fault may keep it from being read."""
+        """ApiError unless the body is the signed one; separate from the head, because a fault may prevent its being
+        read.
+        """
         wire, signature = _wire(request), request[SIGNATURE]
         if not signature_check.is_declared(wire, signature):
             return
@@ -137,10 +140,10 @@ def _locked() -> web.Response:
 
 
 async def refused_request(request: web.Request, error: ApiError) -> web.Response:
-    """In the form and the words of the service that was asked."""
+    """In the format and with the message of the requested service."""
     try:
         call = await called(request)
-    except ApiError:  # a signature that cannot be read, of which `error` tells
+    except ApiError:  # an unreadable signature; `error` describes it
         call = None
     if call is not None and call.protocol != "query":
         error.code = _JSON.get(error.code, error.code)

@@ -41,7 +41,7 @@ class Authorizer:
 
     @property
     def used(self) -> dict[str, list[tuple[str, str]]]:
-        """By the caller's ARN: actions and resources that were asked for, allowed or not, in the order of first use."""
+        """By the caller's ARN: actions and resources that were requested, allowed or not, in the order of first use."""
         return {arn: list(rights) for arn, rights in self._used.items()}
 
     def require(self, key: str, requests: Iterable[Request]) -> None:
@@ -67,7 +67,7 @@ class Authorizer:
 
 
 def documents_of(account: str, arn: str) -> tuple[Document, ...] | None:
-    """The policies of the user or role of this ARN; None where there is none."""
+    """The policies of the user or role of this ARN; None if it does not exist."""
     backend = iam_backend(account)
     role = next((role for role in backend.roles.values() if role.arn == arn), None)
     if role is not None:

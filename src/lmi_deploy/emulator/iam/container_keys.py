@@ -1,4 +1,4 @@
-"""The address at which a container gets the keys of its role, as the SDKs ask for them; no variable holds a key."""
+"""The address at which a container gets the keys of its role, as the SDKs request them; no variable holds a key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LASTING: Final = timedelta(hours=6)
 
 @dataclass(slots=True)
 class ContainerKeys:
-    """Who knows the address has the keys; it is as hard to guess as a key."""
+    """A client that knows the address has the keys; it is as hard to guess as a key."""
 
     _credentials: dict[str, Credentials] = field(default_factory=dict, repr=False)
 

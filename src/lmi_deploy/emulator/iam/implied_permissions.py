@@ -1,4 +1,4 @@
-"""Rights that AWS asks for behind a call, of its caller: to scale, to keep alarms, to use a key."""
+"""Permissions that AWS also checks for the caller of an operation: to scale, to manage alarms, to use a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _GRANT_CREATORS: Final = ("CreateEndpointConfig",)
 
 
 def scaling_permissions(context: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
-    """Application Auto Scaling acts in its caller's name: on the variant, on the alarms, once for a role of its own."""
+    """Application Auto Scaling acts in its caller's name: on the variant, on the alarms, once to create
+    its own role.
+    """
     resource = str(request.params.get("ResourceId", ""))
     alarms = context.arn("cloudwatch", request.region, f"alarm:TargetTracking-{resource}-AlarmHigh")
     if request.operation == "RegisterScalableTarget":
@@ -44,7 +46,7 @@ def scaling_permissions(context: EmulatorContext, request: ApiRequest) -> Iterat
 
 
 def link_scaling(context: EmulatorContext, request: ApiRequest) -> None:
-    """What the first scaling of an account makes there."""
+    """Creates the role that AWS creates at the first scaling of an account."""
     if request.operation == "RegisterScalableTarget" and not _has_role(context.account):
         statement = {"Effect": "Allow", "Principal": {"Service": SCALES}, "Action": "sts:AssumeRole"}
         iam_backend(context.account).create_role(
@@ -60,7 +62,7 @@ def link_scaling(context: EmulatorContext, request: ApiRequest) -> None:
 
 
 def hosting_permissions(emulator: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
-    """The key of the volumes is lent to SageMaker by who creates what is encrypted with it."""
+    """Creating a KMS-encrypted endpoint config creates a grant, so the caller needs kms:CreateGrant."""
     key = str(request.params.get("KmsKeyId", ""))
     if request.operation in _GRANT_CREATORS and key:
         granted = {"kms:grantisforawsresource": "true"}
@@ -70,7 +72,7 @@ def hosting_permissions(emulator: EmulatorContext, request: ApiRequest) -> Itera
 
 
 def storage_permissions(sent: SignedRequest) -> Iterator[Request]:
-    """Of an encrypted bucket's objects: S3 asks for the key in the name of its caller."""
+    """For objects of an encrypted bucket: S3 uses the key in the name of its caller."""
     bucket, _, key = unquote(sent.path).lstrip("/").partition("/")
     existing = s3_backend(sent.account).buckets.get(bucket)
     if sent.service != "s3" or not key or existing is None:
@@ -84,7 +86,7 @@ def storage_permissions(sent: SignedRequest) -> Iterator[Request]:
 
 
 def _uses(sent: SignedRequest) -> tuple[str, ...]:
-    """Which uses of the key S3 asks for.
+    """Which uses of the key S3 requests.
 
     Source: S3's API reference on CreateMultipartUpload (a part is encrypted with a key that was made when the upload
     began), ListParts, CopyObject, and HeadObject (x-amz-checksum-mode).

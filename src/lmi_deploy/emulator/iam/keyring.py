@@ -31,7 +31,7 @@ class KeyPair:
 
 
 def new_key() -> KeyPair:
-    """Of the length that AWS's have, and so that nobody takes it for one of AWS's."""
+    """As long as AWS's keys, and recognizable as not from AWS."""
     letters = "".join(secrets.choice(_LETTERS) for _ in range(12))
     return KeyPair(f"EMULATOR{letters}", secrets.token_urlsafe(30))
 
@@ -49,7 +49,7 @@ def parse_key(text: str, origin: str) -> KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """Of the account's root. `outside`, where there is one, is what an outside S3 server knows."""
+    """Keys of the account's root. `outside`, if set, are those of an outside S3 server."""
 
     key: KeyPair
     is_given: bool = False
@@ -57,7 +57,7 @@ class OwnKeys:
 
     @property
     def displayed(self) -> KeyPair | None:
-        """What clients are told; None where they have the outside server's key already."""
+        """The key that is shown to clients; None if they already have the outside server's key."""
         return self.key if self.outside is None or self.is_given else None
 
     @property
@@ -67,7 +67,7 @@ class OwnKeys:
 
 
 def own_keys(given: KeyPair | None, folder: Path | None, outside: Mapping[str, str] | None) -> OwnKeys:
-    """`outside`: the environment, where an S3 server of the user's is in the place of the built-in one."""
+    """`outside`: the environment, if an S3 server of the user replaces the built-in one."""
     key = _own_key(given, folder)
     if outside is None:
         return OwnKeys(key, given is not None)
@@ -76,7 +76,7 @@ def own_keys(given: KeyPair | None, folder: Path | None, outside: Mapping[str, s
 
 
 def _own_key(given: KeyPair | None, folder: Path | None) -> KeyPair:
-    """The key given, else the one that the state folder keeps, else a new one, which it keeps from now on."""
+    """The given key, else the one stored in the state folder, else a new one, which is then stored."""
     path = folder / FILE if folder is not None else None
     if given is None and path is not None and path.is_file():
         existing = json.loads(path.read_bytes())
@@ -98,7 +98,9 @@ class Keyring:
         return existing is not None and hmac.compare_digest(existing.encode(), secret.encode())
 
     def secret(self, signature: Signature, now: datetime) -> str:
-        """What a request with this key, and this session token, must be signed with; ApiError for an unknown one."""
+        """The secret with which a request with this key and session token must be signed; ApiError for an unknown
+        key.
+        """
         if signature.key in self._own:
             return self._own[signature.key]
         backend = iam_backend(self._account)

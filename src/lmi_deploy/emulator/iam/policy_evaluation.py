@@ -1,4 +1,4 @@
-"""IAM policy documents, evaluated: explicit deny, else some allow, else no."""
+"""Evaluate IAM policy documents: explicit deny, else any allow, else no."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Request:
     context: Mapping[str, str] = field(default_factory=dict)
     """Condition keys in lower case, and their values; several values of one key are parted by newlines."""
     refusal: str = ""
-    """What is said where it is not allowed, if not the usual."""
+    """The message if it is not allowed, if it differs from the usual one."""
 
 
 def read_document(text: str | Mapping[str, Any]) -> Document:
@@ -32,7 +32,7 @@ def read_document(text: str | Mapping[str, Any]) -> Document:
 
 
 def allows(documents: Iterable[Document], request: Request) -> bool:
-    """What identity policies say of a request."""
+    """The decision of identity policies on a request."""
     effects = {effect for document in documents for effect in _effects(document, request)}
     return "Allow" in effects and "Deny" not in effects
 

@@ -14,7 +14,7 @@ from lmi_deploy.emulator.iam.policy_evaluation import Document, Request, allows,
 OPERATION: Final = "SimulatePrincipalPolicy"
 _PAGE: Final = 100
 _OF_ANY_KEYS: Final = ":user/moto"
-"""Who the caller is, by moto's STS, with keys of nobody: they may do anything unless rights are enforced."""
+"""The caller, by moto's STS, with unknown keys: everything is allowed unless permissions are enforced."""
 _EVERYTHING: Final[Document] = {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 Form = Mapping[str, str]
 
@@ -24,7 +24,7 @@ def read_form(body: bytes) -> Form:
 
 
 def simulated(account: str, form: Form) -> tuple[int, bytes]:
-    """The status and the document of the answer."""
+    """The status and the document of the response."""
     source = form.get("PolicySourceArn", "")
     documents = documents_of(account, source)
     if documents is None and source.endswith(_OF_ANY_KEYS):

@@ -27,7 +27,7 @@ _ATTACHED_MOST: Final = 10
 
 
 def exceeded_quota(account: str, form: Mapping[str, str]) -> str:
-    """What IAM answers to a call that goes beyond a quota (LimitExceeded); empty where it does not."""
+    """IAM's error for a call that exceeds a quota (LimitExceeded); empty if it does not."""
     action = form.get("Action", "")
     if action in _INLINE:
         kind, most = _INLINE[action]
@@ -48,7 +48,7 @@ def exceeded_quota(account: str, form: Mapping[str, str]) -> str:
 def _inline(account: str, kind: str, most: int, form: Mapping[str, str]) -> str:
     existing = _holder(account, kind, form)
     if existing is None:
-        return ""  # moto says that it is not there
+        return ""  # moto reports that it does not exist
     others = [text for name, text in existing.policies.items() if name != form.get("PolicyName")]
     if _size(form.get("PolicyDocument", "")) + sum(map(_size, others)) <= most:
         return ""
@@ -56,7 +56,7 @@ def _inline(account: str, kind: str, most: int, form: Mapping[str, str]) -> str:
 
 
 def _holder(account: str, kind: str, form: Mapping[str, str]) -> Any:
-    """The user, role or group that the call names; None where there is none."""
+    """The user, role or group that the call names; None if there is none."""
     backend, name = iam_backend(account), form.get(f"{kind.title()}Name")
     if kind == "group":
         return backend.groups.get(name)

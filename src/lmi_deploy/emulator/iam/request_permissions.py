@@ -92,10 +92,11 @@ def _s3(sent: SignedRequest) -> Iterator[Request]:
 
 
 def _object(sent: SignedRequest, bucket: str, key: str) -> Iterator[Request]:
-    """Tags have permissions of their own: those that a request brings, and those that a copy takes over.
+    """Tags need separate permissions: those that a request sets, and those that a copy copies.
 
     Sources: S3's API reference on PutObject ("to successfully set the tag-set ... s3:PutObjectTagging") and on
-    x-amz-tagging-directive (COPY unless stated), S3's user guide, "Required permissions for Amazon S3 API operations".
+    x-amz-tagging-directive (COPY unless stated), S3's user guide, "Required permissions for Amazon S3 API
+    operations".
     """
     arn = f"arn:aws:s3:::{bucket}/{key}"
     yield Request(_object_action(sent), arn)
@@ -131,7 +132,7 @@ def _bucket_action(sent: SignedRequest) -> str:
 
 
 def _resource(sent: SignedRequest) -> str:
-    """What a JSON service is asked about: a secret, or everything."""
+    """The resource of a request to a JSON service: a secret, or everything."""
     if sent.service != "secretsmanager":
         return "*"
     try:
@@ -145,7 +146,7 @@ def _resource(sent: SignedRequest) -> str:
 
 
 def secret_arn(account: str, region: str, name: str) -> str:
-    """With the six characters that only the service knows; of a secret that is not there yet, with six others."""
+    """With the six characters that only the service knows; for a secret that does not exist yet, with six others."""
     from moto.backends import get_backend
 
     existing = get_backend("secretsmanager")[account][region].secrets.get(name)

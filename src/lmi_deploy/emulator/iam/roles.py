@@ -1,4 +1,4 @@
-"""Roles as moto's IAM keeps them."""
+"""Roles as moto's IAM stores them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MotoRoles:
         self._now = now
         self._lag = lag
         self._since: dict[str, float] = {}
-        """When each role was made, by moto's id of it; one from before our start is old."""
+        """When each role was created, by moto's id of it; one from before our start is old."""
 
     def note(self) -> None:
         """To be called after every change of IAM: moto's own dates are not those of our clock."""

@@ -1,1 +1,1 @@
-"""What happens behind a processing job: its hosts, their inputs and outputs, a process on each."""
+"""The service behind a processing job: its hosts, their inputs and outputs, a process on each."""

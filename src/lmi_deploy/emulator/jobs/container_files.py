@@ -1,4 +1,4 @@
-"""What a job's container finds and leaves under /opt/ml: from S3 and to S3, with the role's rights."""
+"""The files of a job's container under /opt/ml: from S3 and to S3, with the role's permissions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACE: Final = re.compile(r"(?<![\w.-])/opt/ml(?![\w-])")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """As it was asked for; `hosts` are its machines' names, in their order."""
+    """A job as requested; `hosts` are the names of its machines, in order."""
 
     region: str
     name: str
@@ -44,7 +44,7 @@ class JobContainerFiles:
     roles: Roles
 
     def write(self, root: Path, job: Job, host: str) -> None:
-        """Blocks for as long as the downloads take; HostingFailed with SageMaker's reason."""
+        """Blocks during the downloads; HostingFailed with SageMaker's reason."""
         self._require_grant(job)
         write_configs(root, job, host)
         for source in job.params.get("ProcessingInputs", ()):
@@ -78,7 +78,7 @@ class JobContainerFiles:
             self.objects.fetch(bucket, key, target)
 
     def _keys(self, source: Mapping[str, Any], job: Job) -> list[tuple[str, str]]:
-        """What the input names, each with its place; never nothing."""
+        """The keys of the input, each with its local path; never empty."""
         uri = source["S3Uri"]
         bucket, prefix = parts_of(uri)
         may_list = self.roles.allows(job.role, "s3:ListBucket", f"arn:aws:s3:::{bucket}")
@@ -101,7 +101,7 @@ class JobContainerFiles:
         yield from ((f"{prefix}{name}", name) for name in names)
 
     def collect(self, root: Path, job: Job) -> None:
-        """The outputs into S3; HostingFailed where the role may not put them there."""
+        """Upload the outputs to S3; HostingFailed if the role may not write them."""
         for target in job.params.get("ProcessingOutputConfig", {}).get("Outputs", ()):
             if "S3Output" in target and not target.get("AppManaged"):
                 self._put(
@@ -118,7 +118,7 @@ class JobContainerFiles:
 
 
 def relative_to(prefix: str, key: str) -> str:
-    """Where an object lies below the input's folder; `prefix` is a folder, a file, or how names begin."""
+    """The path of an object below the input's folder; `prefix` is a folder, a file, or the start of names."""
     if key == prefix:
         return PurePosixPath(key).name
     if prefix.endswith("/") or key.startswith(f"{prefix}/"):
@@ -141,12 +141,12 @@ def write_configs(root: Path, job: Job, host: str) -> None:
 
 
 def localized(root: Path, text: str) -> str:
-    """`text` with every place under /opt/ml as the place here that stands for it."""
+    """`text` with every path under /opt/ml replaced by the local path for it."""
     return _PLACE.sub(lambda _: str(inside(root, "/opt/ml")), text)
 
 
 def exit_message(roots: Sequence[Path]) -> str:
-    """What the containers left to be told, all of it together, one kilobyte at most."""
+    """The exit messages of the containers, joined, one kilobyte at most."""
     paths = [inside(root, MESSAGE) for root in roots]
     content = b"".join(path.read_bytes() for path in paths if path.is_file())
     try:

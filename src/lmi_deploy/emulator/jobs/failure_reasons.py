@@ -10,7 +10,7 @@ LOST: Final = "InternalServerError: We encountered an internal error. Please try
 
 
 def exited(message: str, code: int) -> HostingFailed:
-    """`message` is what the container left in /opt/ml/output/message; most leave nothing."""
+    """`message` is the content of the container's /opt/ml/output/message; most containers write none."""
     return HostingFailed(f"AlgorithmError: {message}, exit code: {code}")
 
 

@@ -41,14 +41,14 @@ class Host:
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def call(self, phase: str) -> Call:
-        """What a fault rule matches."""
+        """The request that a fault rule matches."""
         kind = self.job.params["ProcessingResources"]["ClusterConfig"]["InstanceType"]
         return Call("PROCESSING", f"/{phase}/{self.job.name}/{self.name}/{kind}")
 
 
 @dataclass(slots=True)
 class Hosts:
-    """Starts and ends them. Without an image nothing runs, and every process is taken to have ended well."""
+    """Starts and stops hosts. Without an image nothing runs, and every process counts as successful."""
 
     context: EmulatorContext
     layer: JobContainerFiles
@@ -71,7 +71,7 @@ class Hosts:
             await asyncio.to_thread(self.image.unpack, host.root)
 
     async def run(self, host: Host) -> int:
-        """The container's exit code, as Docker tells it."""
+        """The container's exit code, as Docker reports it."""
         await apply_faults(self.context, host.call("start"))
         if self.image is None:
             return 0
@@ -101,7 +101,7 @@ class Hosts:
         return code if code >= 0 else _SIGNALLED - code
 
     def _note(self, host: Host) -> None:
-        """For an emulator that comes after a kill of this one."""
+        """For an emulator that is started after a kill of this one."""
         assert host.process is not None
         found = self.processes.identify(host.process.pid)
         if found is not None:
@@ -113,7 +113,7 @@ class Hosts:
         return LogShipper(host.root / "log", logs, LOG_GROUP, stream)
 
     async def end(self, host: Host, *, grace: float = GRACE) -> None:
-        """SIGTERM to the container's first process, SIGKILL to what is left; its last words to their stream."""
+        """SIGTERM to the container's first process, SIGKILL to the rest; its last lines are written to their stream."""
         if host.process is not None:
             await _end(host.process, grace)
         if host.pump is not None and host.shipping is not None:
@@ -130,7 +130,7 @@ class Hosts:
         await asyncio.to_thread(shutil.rmtree, host.root, ignore_errors=True)
 
     def sweep(self) -> None:
-        """End and remove what an emulator before this one left."""
+        """Stop and remove what an earlier emulator left."""
         for root in self.root.glob("*/*/*/"):
             note = root / "process.json"
             if note.is_file():
@@ -143,7 +143,7 @@ async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
         process.terminate()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), grace)
-    # It leads a session of its own: whatever it started ends with it.
+    # It leads its own session: its child processes are killed with it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

@@ -1,4 +1,4 @@
-"""What stands for a job's container image on this machine: a Python environment of its own, and its variables."""
+"""The local substitute for a job's container image: a separate Python environment, and its variables."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages
 
 @dataclass(frozen=True, slots=True)
 class JobImage:
-    """`inherited` is what its variables begin with."""
+    """`inherited` is the base of its variables."""
 
     python: Path
     is_bare: bool
-    """The standard library and nothing else: what a job needs, it must bring."""
+    """The standard library and nothing else: a job must bring its packages."""
     inherited: Mapping[str, str]
     reach: NetworkAccess
 
     def unpack(self, root: Path) -> None:
-        """An environment of its own, in which stays what the job installs. Blocks."""
+        """Create a separate environment, in which the packages that the job installs stay. Blocks."""
         for place in ("tmp", "root", "work"):
             (root / place).mkdir(exist_ok=True)
         folder = root / "env"
@@ -46,7 +46,7 @@ class JobImage:
             self._show_packages(folder)
 
     def _show_packages(self, folder: Path) -> None:
-        """What the interpreter sees, the environment sees too."""
+        """Make the interpreter's packages visible in the environment."""
         observed = subprocess.run(
             [str(self.python), "-c", _SEES], check=True, capture_output=True, text=True
         ).stdout

@@ -17,7 +17,7 @@ from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB
 
 PROVISION: Final = 120.0
-"""Seconds until the machines are there; of the emulated clock."""
+"""Seconds until the machines exist; of the emulated clock."""
 LIMIT: Final = 86_400
 
 
@@ -43,7 +43,7 @@ class JobController:
         self._tasks.cancel((region, name))
 
     def resume(self) -> None:
-        """After a restart: the machines of a job are gone, and it with them."""
+        """After a restart: the machines of a job no longer exist, so the job is over."""
         self._hosts.sweep()
         for key in self._records.all():
             match self._row(key)["status"]:
@@ -75,7 +75,7 @@ class JobController:
             ended = JobResult("Failed", exc.reason)
         except asyncio.CancelledError:
             if self._row(key)["status"] != "Stopping":
-                raise  # the emulator ends, not the job
+                raise  # the emulator stops, not the job
             ended = JobResult("Stopped")
         await asyncio.gather(*(self._hosts.end(host) for host in hosts))
         await asyncio.gather(*(self._hosts.collect(host) for host in hosts))
@@ -100,7 +100,7 @@ class JobController:
         return JobResult("Completed")
 
     async def _codes(self, hosts: Sequence[Host]) -> int:
-        """0 when all have ended well; else that of the first that did not, with the others left as they are."""
+        """0 if all succeeded; else the code of the first that failed, with the others left running."""
         runs = [asyncio.ensure_future(self._hosts.run(host)) for host in hosts]
         try:
             for run in asyncio.as_completed(runs):

@@ -1,4 +1,4 @@
-"""The states of an optimization job. It takes its time, and leaves no output."""
+"""The states of an optimization job. It takes time, and produces no output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log groups and streams: appended to by containers, read by those who wait for them."""
+"""Log groups and streams: containers append to them, waiting readers read them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Group:
 
 
 class LogGroups:
-    """Of one region; in `folder`, where one is given, a folder a group with one file a stream."""
+    """The groups of one region; in `folder`, if given, a folder per group with one file per stream."""
 
     def __init__(self, clock: VirtualClock, folder: Path | None) -> None:
         self._clock = clock
@@ -118,7 +118,7 @@ class LogGroups:
 
 
 def _lines(path: Path) -> Iterator[LogLine]:
-    """Without a last line that a kill cut short; what comes next must not be joined to it."""
+    """Without a last line that a kill cut short; the next line must not be joined to it."""
     content = path.read_bytes()
     data = content[: content.rfind(b"\n") + 1]
     if data != content:

@@ -1,4 +1,4 @@
-"""CloudWatch Logs' calls, as far as a deployer makes them."""
+"""CloudWatch Logs' operations that a deployer uses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def describe_log_streams(logs: LogGroups, request: ApiRequest, arn: str) -> Mapp
 
 
 def get_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
-    """Pages in both directions; the end is reached when the token given comes back."""
+    """Pages in both directions; the end is reached when the response repeats the given token."""
     stream = _find_group(logs, _name(request)).streams.get(request.params["logStreamName"])
     if stream is None:
         raise missing("log stream")
@@ -67,7 +67,7 @@ def get_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[st
 
 
 def filter_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
-    """Every stream's lines by time; of the filter patterns, terms that must all be there, quoted or not."""
+    """Every stream's lines by time; of the filter patterns only terms, quoted or not, all of which must match."""
     group = _find_group(logs, _name(request))
     names, prefix = request.params.get("logStreamNames"), request.params.get("logStreamNamePrefix", "")
     terms = [term.strip('"') for term in request.params.get("filterPattern", "").split()]

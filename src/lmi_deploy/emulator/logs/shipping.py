@@ -1,4 +1,4 @@
-"""A container's output on its way to CloudWatch Logs."""
+"""The transfer of a container's output to CloudWatch Logs."""
 
 from __future__ import annotations
 

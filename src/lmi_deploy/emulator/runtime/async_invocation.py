@@ -1,4 +1,4 @@
-"""InvokeEndpointAsync: the input taken from S3, the container's answer put into S3."""
+"""InvokeEndpointAsync: read the input from S3, write the container's response to S3."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ DEFAULT_LIMIT: Final = 900.0
 
 @dataclass(slots=True)
 class Queue:
-    """Requests that are answered later; those not answered when the emulator ends are lost, as their containers are."""
+    """Requests that are answered later; unanswered ones are lost when the emulator stops, as are their containers."""
 
     runtime: RuntimeApi
     objects: ObjectSource
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)
 
     def invoke(self, region: str, requested: Invocation) -> web.Response:
-        """202 at once, with the places of the answer or the failure to come."""
+        """202 at once, with the locations of the future response or failure."""
         settings = self._settings(region, requested)
         if ("InputLocation" in requested.params) == bool(requested.params.get("Body")):
             raise ApiError("ValidationError", "Exactly one of InputLocation and Body must be given.")

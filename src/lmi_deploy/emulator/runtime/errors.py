@@ -1,4 +1,4 @@
-"""What a caller is told when the container did not answer well."""
+"""The errors that a caller gets when the container's response was not successful."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InvokeEndpoint and InvokeEndpointWithResponseStream: one request to a container, its answer back."""
+"""InvokeEndpoint and InvokeEndpointWithResponseStream: one request to a container, and its response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.responses import request_id
 
 LIMIT: Final = 60.0
-"""Seconds that a container may take for an answer."""
+"""Maximum seconds of a container's response."""
 MAX_BYTES: Final = 6_291_456
 
 
@@ -58,7 +58,7 @@ class RuntimeApi:
         )
 
     async def stream(self, region: str, requested: Invocation, request: web.Request) -> web.StreamResponse:
-        """Parts as the container sends them; what goes wrong later is an event of the stream."""
+        """Parts as the container sends them; a later error is an event of the stream."""
         await self.routes.wait_for_restart(region, requested.params)
         variant, instance = self.routes.choose(region, requested.params)
         if instance.port is None:
@@ -74,7 +74,7 @@ class RuntimeApi:
         return response
 
     async def _opened(self, instance: HostingInstance, requested: Invocation) -> aiohttp.ClientResponse:
-        """The container's answer as soon as it begins; ModelError when it begins badly."""
+        """The container's response as soon as it begins; ModelError if its head is an error."""
         try:
             given = await self.context.clock.limited(LIMIT, self._matching_fault(instance))
             if given is not None:
@@ -90,7 +90,7 @@ class RuntimeApi:
     async def exchange(
         self, instance: HostingInstance, requested: Invocation, *, limit: float = LIMIT
     ) -> InferenceResponse:
-        """The container's whole answer; ModelError for anything but a good one."""
+        """The container's whole response; ModelError for anything but a success."""
         if instance.port is None:
             return _echo(requested)
         async with _in_flight(instance):
@@ -160,7 +160,7 @@ class RuntimeApi:
         )
 
     async def _matching_fault(self, instance: HostingInstance) -> InferenceResponse | None:
-        """A rule for phase `invoke`: the container is slow (`delay`, `hang`), or this is its answer."""
+        """A rule for phase `invoke`: the container is slow (`delay`, `hang`), or this is its response."""
         rule = self.context.faults.apply(Call("HOSTING", instance.place.path("invoke")))
         if rule is None:
             return None

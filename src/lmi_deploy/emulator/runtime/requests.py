@@ -1,4 +1,4 @@
-"""An invocation as it comes over the wire (REST-JSON): path, headers and body against the service model."""
+"""Parse an invocation (REST-JSON): path, headers and body against the service model."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _typed(member: Any, text: str) -> Any:
 
 
 def container_headers(params: Mapping[str, Any]) -> dict[str, str]:
-    """What the container is told of them."""
+    """The headers for the container."""
     names = {
         "ContentType": "Content-Type",
         "Accept": "Accept",

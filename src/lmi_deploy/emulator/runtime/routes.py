@@ -1,4 +1,4 @@
-"""Which container an invocation goes to: of a variant, or of an inference component."""
+"""Which container gets an invocation: of a variant, or of an inference component."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmi_deploy.emulator.runtime import errors
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, INFERENCE_COMPONENT
 
 TIMEOUT: Final = 60.0
-"""Real seconds for containers that come up again after a restart of the emulator."""
+"""Real seconds for containers that are restarted after a restart of the emulator."""
 SERVING: Final = ("InService", "Updating", "SystemUpdating", "RollingBack", "UpdateRollbackFailed")
 
 
@@ -28,7 +28,7 @@ class Routes:
     components: Components
 
     async def wait_for_restart(self, region: str, params: Mapping[str, Any]) -> None:
-        """After a restart the containers of what is in service may not be up again yet."""
+        """After a restart of the emulator the containers of endpoints in service may still be starting."""
         end = time.monotonic() + TIMEOUT
         while self._is_starting(region, params) and time.monotonic() < end:
             await asyncio.sleep(0.05)

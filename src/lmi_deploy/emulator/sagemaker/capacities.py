@@ -1,4 +1,4 @@
-"""How many instances variants are to have, and with what weight: asked for by clients and by autoscaling."""
+"""The number of instances and the weight of variants, as set by clients and by autoscaling."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def in_progress(row: Row) -> Exception:
 def set_capacities(
     context: EmulatorContext, region: str, endpoint: str, desired: Mapping[str, Mapping[str, Any]]
 ) -> Row:
-    """By variant, what of `DesiredInstanceCount` and `DesiredWeight` is to change."""
+    """By variant, the new `DesiredInstanceCount` and `DesiredWeight`."""
     row = settled_endpoint(context, region, endpoint)
     variants = {variant["name"]: variant for variant in row["serving"]["variants"]}
     for name, change in desired.items():

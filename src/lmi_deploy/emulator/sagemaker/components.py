@@ -1,4 +1,4 @@
-"""CreateInferenceComponent and its kin: what is accepted, and what is told. What then happens is hosting's."""
+"""CreateInferenceComponent and related operations: validation and responses. `hosting` carries out the changes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def create_component(context: EmulatorContext, request: ApiRequest) -> Mapping[s
 
 
 def specification(context: EmulatorContext, request: ApiRequest, params: Mapping[str, Any]) -> Row:
-    """What is to run, with the model as it is now; ValidationException where that is not told, or not there."""
+    """The settings to run, with the model as it is now; ValidationException if they are not given or do not exist."""
     if ("Specification" in params) == ("Specifications" in params):
         raise refused("Exactly one of Specification and Specifications must be specified.")
     description = params.get("Specification") or params["Specifications"][0]
@@ -66,7 +66,7 @@ def specification(context: EmulatorContext, request: ApiRequest, params: Mapping
 
 
 def _model(context: EmulatorContext, request: ApiRequest, description: Mapping[str, Any]) -> Row | None:
-    """As CreateModel was told it; None of an adapter, which its base serves."""
+    """The settings from CreateModel; None for an adapter, which its base component serves."""
     if "ModelName" in description:
         params: Row = found(context, request, MODEL, description["ModelName"])["params"]
         return params
@@ -85,7 +85,7 @@ def _model(context: EmulatorContext, request: ApiRequest, description: Mapping[s
 
 
 def _variant(context: EmulatorContext, request: ApiRequest, spec: Row) -> str:
-    """The name of the variant that it is to lie on."""
+    """The name of the variant to place it on."""
     row = found(context, request, ENDPOINT, request.params["EndpointName"])
     if row["status"] not in ("InService", "Updating", "SystemUpdating"):
         raise refused(

@@ -37,7 +37,7 @@ def require_image(context: EmulatorContext, region: str, image: str) -> None:
 
 
 def _require_pullable(context: EmulatorContext, region: str, image: str, parts: re.Match[str]) -> None:
-    """Our own account's repositories are not emulated: what is said to be there is taken to be there."""
+    """Repositories of the user's account are not emulated: an image that is named there is taken to exist."""
     if parts["account"] == context.account:
         return
     if parts["account"] not in images.accounts(region):

@@ -1,6 +1,6 @@
-"""What an endpoint serves, or is to serve: its configuration and models as they were when it was told to.
+"""The deployment of an endpoint, current or pending: its configuration and models as they were when it was deployed.
 
-Kept in the endpoint's own record: configuration and models may be deleted, and it serves on.
+Kept in the endpoint's own record: configuration and models may be deleted, and the endpoint still serves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, found
 
 
 def snapshot(context: EmulatorContext, request: ApiRequest, config_name: str) -> Row:
-    """The deployment that this configuration means now; ApiError when it or a model of it is gone."""
+    """The current deployment of this configuration; ApiError when it or a model of it does not exist."""
     params = found(context, request, ENDPOINT_CONFIG, config_name)["params"]
     return {
         "config": config_name,
@@ -80,7 +80,7 @@ def described(variant: Row, *, pending: bool = False) -> Row:
 
 
 def deployed_image(image: str, variant: Row) -> Row:
-    """Tags are resolved to a digest; here one that follows from the tag, as no registry is asked."""
+    """Tags are resolved to a digest; here it is derived from the tag, because no registry is queried."""
     repository = image.split("@")[0].rpartition(":")[0] or image
     digest = hashlib.sha256(image.encode()).hexdigest()
     description: Row = {"SpecifiedImage": image, "ResolvedImage": f"{repository}@sha256:{digest}"}

@@ -1,4 +1,4 @@
-"""CreateEndpointConfig and its kin."""
+"""CreateEndpointConfig and related operations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _require_distinct(params: Mapping[str, Any]) -> None:
 
 
 def has_nvme(instance_type: str) -> bool:
-    """Whether the type brings disks of its own, so that no volume is attached."""
+    """Whether the type has local disks, so that no volume is attached."""
     family = instance_type.split(".")[1] if instance_type.count(".") == 2 else ""
     generation = family.lstrip("abcdefghijklmnopqrstuvwxyz").lstrip("0123456789")
     return family in _NVME_FAMILIES or "d" in generation.split("-")[0]

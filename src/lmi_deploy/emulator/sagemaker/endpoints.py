@@ -1,4 +1,4 @@
-"""CreateEndpoint and its kin: what is accepted, and what is told. What then happens is hosting's."""
+"""CreateEndpoint and related operations: validation and responses. `hosting` carries out the changes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def update_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[st
     params = request.params
     name = params["EndpointName"]
     row = settled_endpoint(context, request.region, name)
-    # A configuration that serves and was deleted makes its endpoint impossible to update.
+    # If a current configuration was deleted, its endpoint can no longer be updated.
     found(context, request, ENDPOINT_CONFIG, row["serving"]["config"])
     pending = snapshot(context, request, params["EndpointConfigName"])
     guard = _rollback_alarms(context, request, row)
@@ -104,7 +104,7 @@ def update_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[st
 
 
 def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row, new: Row) -> None:
-    """A variant that is scaled automatically keeps its instance type."""
+    """A variant that is scaled automatically must keep its instance type."""
     before = {variant["name"]: variant["params"].get("InstanceType") for variant in old["variants"]}
     scaled = scaled_variants(context, request.region, request.params["EndpointName"])
     for variant in new["variants"]:
@@ -117,7 +117,7 @@ def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row,
 
 
 def _rollback_alarms(context: EmulatorContext, request: ApiRequest, row: Row) -> Row | None:
-    """The deployment policy of this update; an alarm that it names must be there."""
+    """The deployment policy of this update; the alarms that it names must exist."""
     params = request.params
     guard: Row | None = params.get("DeploymentConfig")
     if params.get("RetainDeploymentConfig"):

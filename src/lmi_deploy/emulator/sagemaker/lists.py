@@ -22,9 +22,9 @@ _SORTS: Final[Mapping[str, Callable[[tuple[str, Row]], Any]]] = {
 def page(
     rows: Iterable[tuple[str, Row]], params: Mapping[str, Any], *, order: str = "Descending"
 ) -> tuple[list[tuple[str, Row]], str]:
-    """One page of what the request asks for, and the token of the next one (empty: this is the last).
+    """One page of the requested list, and the token of the next one (empty: this is the last).
 
-    `order` is the operation's default, which the service model's documentation of SortOrder says.
+    `order` is the operation's default, by the documentation of SortOrder in the service model.
     """
     requested = {key: value for key, value in params.items() if key not in ("NextToken", "MaxResults")}
     kept = [(name, row) for name, row in rows if _matches(name, row, params)]
@@ -37,7 +37,7 @@ def page(
 
 
 def _matches(name: str, row: Row, params: Mapping[str, Any]) -> bool:
-    # As they are told, in milliseconds: who asks with a time that it was given means that very moment.
+    # In milliseconds, as in responses: a client that filters by a time from a response means that exact moment.
     created, modified = round(row["created"], 3), round(row.get("modified") or row["created"], 3)
     bounds = (
         ("CreationTimeAfter", created, 1),
@@ -57,7 +57,7 @@ def _token(start: int, requested: Mapping[str, Any]) -> str:
 
 
 def _start(token: str | None, requested: Mapping[str, Any]) -> int:
-    """A token goes on with the very question that it was given for."""
+    """A token is only valid for the request that it was returned for."""
     if token is None:
         return 0
     try:

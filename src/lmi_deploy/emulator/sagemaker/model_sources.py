@@ -1,4 +1,4 @@
-"""The S3 places that a container definition names, and where each lies in the container."""
+"""The S3 locations that a container definition names, and the path of each in the container."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Source:
     key: str
     place: str
     is_folder: bool
-    """A prefix, all of whose objects are fetched."""
+    """A prefix: all objects below it are downloaded."""
     is_archive: bool
     """A tar.gz, unpacked at its place."""
 

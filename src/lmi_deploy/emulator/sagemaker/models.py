@@ -1,4 +1,4 @@
-"""CreateModel and its kin. A model is refused here for what SageMaker looks at before it takes one."""
+"""CreateModel and related operations. A model is refused here for what SageMaker checks before it accepts one."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _require_source(context: EmulatorContext, region: str, role: str, source: So
 
 
 def is_readable(context: EmulatorContext, role: str, source: Source) -> bool:
-    """Something is there, and the role may list and read it."""
+    """Whether there is an object, and the role may list and read it."""
     keys = context.objects.keys(source.bucket, source.key)
     if not source.is_folder:
         keys = [key for key in keys if key == source.key]

@@ -34,7 +34,7 @@ def arn_of(context: EmulatorContext, region: str, kind: Kind, name: str) -> str:
 
 
 def found(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> Row:
-    """The record, read as SageMaker reads it: one that is new may not be seen yet."""
+    """The record, as SageMaker's reads see it: a new one may not be visible yet."""
     row = context.table(kind.table, request.region).get(name)
     if row is None or not is_visible(context, kind, row):
         raise absent(context, request, kind, name)
@@ -42,24 +42,24 @@ def found(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) 
 
 
 def drop(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> None:
-    """A write: it knows what is there, as one that creates does."""
+    """A write: it sees every record, like one that creates."""
     if context.table(kind.table, request.region).drop(name) is None:
         raise absent(context, request, kind, name)
 
 
 def visible_rows(context: EmulatorContext, request: ApiRequest, kind: Kind) -> Iterator[tuple[str, Row]]:
-    """What a list has to choose from."""
+    """The records that a list selects from."""
     rows = context.table(kind.table, request.region).rows()
     yield from ((name, row) for name, row in rows if is_visible(context, kind, row))
 
 
 def is_visible(context: EmulatorContext, kind: Kind, row: Row) -> bool:
-    """Whether reads find it by now (`--lag reads=`).
+    """Whether reads already find it (`--lag reads=`).
 
-    "If the dependent entities are not yet in DynamoDB, this causes a validation error. If you repeat your read request
-    after a short time, the response should return the latest data." (API reference, CreateEndpoint). Of the rest none
-    is behind: AWS's own waiters (botocore's `EndpointInService`, `ProcessingJobCompletedOrStopped`) take an endpoint
-    or a job that is not found for a failure, at once after it was created.
+    "If the dependent entities are not yet in DynamoDB, this causes a validation error. If you repeat your read
+    request after a short time, the response should return the latest data." (API reference, CreateEndpoint). Other
+    kinds do not lag: AWS's own waiters (botocore's `EndpointInService`, `ProcessingJobCompletedOrStopped`) treat an
+    endpoint or a job that is not found right after its creation as a failure.
     """
     return kind not in _EVENTUALLY_CONSISTENT or context.clock.now() >= row["created"] + context.lag.reads
 
@@ -69,7 +69,7 @@ def absent(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str)
 
 
 def require_new(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> str:
-    """The ARN for a resource that is not there yet; names that differ in case only are the same."""
+    """The ARN for a resource that does not exist yet; names that differ only in case are equal."""
     arn = arn_of(context, request.region, kind, name)
     if _is_taken(context, request, kind, arn):
         raise refused(f'Cannot create already existing {kind.words} "{arn}".')
@@ -77,7 +77,7 @@ def require_new(context: EmulatorContext, request: ApiRequest, kind: Kind, name:
 
 
 def require_new_job(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> str:
-    """As `require_new`; for jobs it is said otherwise."""
+    """As `require_new`; jobs have another message."""
     arn = arn_of(context, request.region, kind, name)
     if _is_taken(context, request, kind, arn):
         raise ApiError(
@@ -93,7 +93,7 @@ def _is_taken(context: EmulatorContext, request: ApiRequest, kind: Kind, arn: st
 
 
 def by_arn(context: EmulatorContext, arn: str) -> tuple[Kind, str, str, Row] | None:
-    """The kind, region, name and record of whatever has this ARN."""
+    """The kind, region, name and record of the resource with this ARN."""
     for kind in KINDS:
         for region in context.store.regions(kind.table):
             for name, row in context.table(kind.table, region).rows():

@@ -1,4 +1,4 @@
-"""CreateOptimizationJob and its kin: accepted, told, and gone through in time; nothing is optimized."""
+"""CreateOptimizationJob and related operations: validated, described, and advanced in time; nothing is optimized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateProcessingJob and its kin: what is accepted, and what is told. What then happens is the room jobs'."""
+"""CreateProcessingJob and related operations: validation and responses. `jobs` carries out the changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every record of a SageMaker resource begins with."""
+"""The fields that every record of a SageMaker resource starts with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmi_deploy.emulator.sagemaker.tags import require_good
 
 
 def new_row(context: EmulatorContext, request: ApiRequest, arn: str, **more: Any) -> Row:
-    """Of what was asked for just now; refused where its tags are not good."""
+    """The record of the resource in this request; refused if its tags are invalid."""
     now = context.clock.now()
     return {
         "arn": arn,
@@ -22,5 +22,5 @@ def new_row(context: EmulatorContext, request: ApiRequest, arn: str, **more: Any
 
 
 def requested_settings(request: ApiRequest) -> Row:
-    """What a resource is to be, as it was said."""
+    """The settings of a resource, as requested."""
     return {key: value for key, value in request.params.items() if key != "Tags"}

@@ -1,4 +1,4 @@
-"""The role that a resource is made with: SageMaker must be able to assume it."""
+"""The role of a new resource: SageMaker must be able to assume it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Application Auto Scaling for SageMaker: targets, target tracking policies with their alarms, and what they do."""
+"""Application Auto Scaling for SageMaker: targets, target tracking policies with their alarms, and their actions."""

@@ -1,4 +1,4 @@
-"""What scaling did: each change of a count, why, and what came of it."""
+"""Scaling activities: each change of a count, its reason, and its result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scale(
 
 
 def settle(context: EmulatorContext, region: str) -> None:
-    """Activities whose change is there are over."""
+    """Finish the activities whose change is complete."""
     for name, row in context.table(TABLE, region).rows():
         if row["status"] == "InProgress":
             _settle(context, region, name, row)

@@ -1,4 +1,4 @@
-"""Once a minute: what the alarms say, and what policies do about it."""
+"""Once a minute: evaluate the alarms, and apply the policies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lmi_deploy.emulator.wire.errors import ApiError
 MINUTE: Final = 60.0
 COOLDOWN: Final = 300.0
 MEMORY: Final = 3600.0
-"""So long after its last value no metric says anything new."""
+"""Seconds after the last value of any metric; later evaluations change nothing."""
 _NAP: Final = 0.05
 
 
 class AutoscalingLoop:
-    """On the emulated clock, which does not go faster for it. Minutes that were turned over are gone through too."""
+    """On the emulated clock, without making it faster. Skipped minutes are evaluated too."""
 
     def __init__(self, context: EmulatorContext, metrics: Metrics) -> None:
         self._context = context

@@ -16,7 +16,7 @@ NAMED: Final = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 
 
 def name_of(params: Mapping[str, Any]) -> str:
-    """A target's name; a policy's begins with it."""
+    """A target's name; the name of its policy starts with it."""
     return ":".join(params[key] for key in NAMED)
 
 
@@ -29,7 +29,7 @@ def stamp(name: str) -> str:
 
 
 def matching(context: EmulatorContext, request: ApiRequest, table: str) -> Iterator[tuple[str, Row]]:
-    """The records of what the request names; of all, where it names nothing."""
+    """The records that the request names; all records if it names none."""
     for name, row in sorted(context.table(table, request.region).rows()):
         if all(request.params.get(key) in (None, row["params"][key]) for key in NAMED):
             yield name, row

@@ -1,4 +1,4 @@
-"""PutScalingPolicy and its kin. A target tracking policy has two alarms, made and deleted with it."""
+"""PutScalingPolicy and related operations. A target tracking policy has two alarms, created and deleted with it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _put_alarm(context: EmulatorContext, region: str, alarm: str, policy: Row, l
 
 
 def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What a policy tracks, as an alarm names it."""
+    """The metric of a policy, in the form of an alarm."""
     tracking = params["TargetTrackingScalingPolicyConfiguration"]
     custom = tracking.get("CustomizedMetricSpecification")
     if custom is not None:

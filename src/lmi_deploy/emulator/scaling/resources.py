@@ -1,4 +1,4 @@
-"""What is scaled: the instances of an endpoint's variant."""
+"""The scaled resources: the instances of an endpoint's variant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESOURCE: Final = re.compile(r"endpoint/(?P<endpoint>[^/]+)/variant/(?P<variant
 
 
 class Variant:
-    """One that is there; ValidationException where it is not."""
+    """An existing variant; ValidationException if there is none."""
 
     def __init__(self, context: EmulatorContext, region: str, params: Mapping[str, Any]) -> None:
         if params["ServiceNamespace"] != "sagemaker" or params["ScalableDimension"] != COUNT:
@@ -39,7 +39,7 @@ class Variant:
 
     @property
     def is_settled(self) -> bool:
-        """In service with what was asked for, so that it can be asked for something else."""
+        """In service with the requested settings, so that it can be changed again."""
         return bool(self._row["status"] == "InService" and self._target_row["count"] == self.desired)
 
     @property
@@ -47,7 +47,7 @@ class Variant:
         return float(self._row["modified"])
 
     def scale(self, count: int) -> None:
-        """ApiError where SageMaker refuses."""
+        """ApiError if SageMaker refuses."""
         set_capacities(
             self._context, self._region, self.endpoint, {self.name: {"DesiredInstanceCount": count}}
         )

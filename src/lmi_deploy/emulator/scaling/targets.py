@@ -1,4 +1,4 @@
-"""RegisterScalableTarget and its kin."""
+"""RegisterScalableTarget and related operations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def register(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]
 
 
 def _clamp(context: EmulatorContext, region: str, variant: Variant, params: Row) -> None:
-    """A count outside of the new bounds is brought inside at once."""
+    """A count outside of the new limits is moved inside at once."""
     least, most = params["MinCapacity"], params["MaxCapacity"]
     if variant.is_settled and variant.desired < least:
         scale(context, region, params, count=least, cause=f"minimum capacity was set to {least}")

@@ -1,1 +1,1 @@
-"""The smaller services that a deployer asks beside SageMaker."""
+"""The smaller services that a deployer uses beside SageMaker."""

@@ -1,4 +1,4 @@
-"""What an alarm says of its metric at a moment."""
+"""The state of an alarm at a moment, from its metric."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvaluation:
-    """`value` is the latest that there is."""
+    """`value` is the latest one."""
 
     state: str
     reason: str
@@ -27,7 +27,7 @@ class AlarmEvaluation:
 
 
 def evaluate(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) -> AlarmEvaluation | None:
-    """None where the alarm keeps its state: nothing was measured, or it is of a kind that is not calculated."""
+    """None if the alarm keeps its state: there is no data, or its kind is not evaluated."""
     compare = _COMPARISONS.get(alarm["ComparisonOperator"])
     if compare is None or "MetricName" not in alarm or "Period" not in alarm:
         return None

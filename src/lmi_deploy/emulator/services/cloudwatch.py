@@ -1,4 +1,6 @@
-"""CloudWatch alarms: kept here, judged once a minute; one whose metric has no values keeps the state it was set to."""
+"""CloudWatch alarms: stored here, evaluated once a minute; one whose metric has no values keeps the state it was set
+to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CloudWatch metrics: what hosting measures of invocations and what clients put, told as statistics of periods."""
+"""CloudWatch metrics: invocation metrics of hosting and values that clients put, returned as statistics of periods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""moto in this process: IAM, STS, S3 and whatever else it serves well enough, called as a WSGI application."""
+"""moto in this process: IAM, STS, S3 and the other services that it emulates well enough, called as a WSGI
+application.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,15 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 class Moto:
     def __init__(self, account: str, folder: Path | None) -> None:
-        """`folder` keeps what it knows over a restart."""
+        """`folder` stores its state across restarts."""
         from moto.core.common_models import BaseModel
         from moto.core.config import default_user_config
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from moto.s3.models import FakeBucket
 
-        # moto reads a bucket's policy without its conditions: "deny what comes without TLS" would deny everything.
+        # moto ignores the conditions of a bucket's policy: "deny requests without TLS" would deny everything.
         FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
-        # moto keeps every instance of every model for a page of its own: of each object that was ever stored.
+        # moto keeps every instance of every model for its dashboard page: one for each object that was ever stored.
         BaseModel.__new__ = _untracked  # type: ignore[method-assign, assignment]
         default_user_config["iam"]["load_aws_managed_policies"] = True
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
@@ -44,7 +46,7 @@ class Moto:
             self._folder.load()
 
     async def respond(self, request: web.Request, service: str) -> web.StreamResponse:
-        """What it changed is on disk, where a folder was given, before the answer leaves."""
+        """The changes are on disk, if a folder was given, before the response is sent."""
         body = await request.read()
         environ = _environ(request, body)
         status, headers, content = await asyncio.get_running_loop().run_in_executor(
@@ -56,7 +58,7 @@ class Moto:
             if name.lower() not in _HOP:
                 response.headers.add(name, value)
         if request.method == "HEAD":
-            # The length of what a GET would bring, which is not sent.
+            # The length of the body of a GET, which is not sent.
             length = next((value for name, value in headers if name.lower() == "content-length"), "0")
             response.headers["Content-Length"] = length
         return response

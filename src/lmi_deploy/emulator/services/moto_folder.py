@@ -1,7 +1,7 @@
-"""What moto knows, kept in a folder: it has no memory of its own beyond its process.
+"""The state of moto, stored in a folder: moto itself keeps it only in its process.
 
-IAM, STS and the like are a file a region; S3's objects are a file each. A file is written when what it holds has
-changed. Uploads in parts that are not complete do not survive.
+IAM, STS and similar services are one file a region; each S3 object is a file. A file is written when its content has
+changed. Incomplete multipart uploads are not stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STORED_SERVICES: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")
 
 
 class MotoFolder:
-    """Plain data (`moto_state`): whoever put it there, reading it runs nothing."""
+    """Plain data (`moto_state`): reading it executes nothing, even if another program wrote it."""
 
     def __init__(self, root: Path, account: str) -> None:
         self._root = root
@@ -46,9 +46,10 @@ class MotoFolder:
 
     @contextmanager
     def keeping(self, service: str) -> Iterator[None]:
-        """Around a request that may change something of this service: it is on disk at the end.
+        """Wrap a request that may change the state of this service: at the end the state is on disk.
 
-        One at a time: what is written is not changed by another meanwhile."""
+        One at a time: another request must not change the state while it is written.
+        """
         with self._lock:
             yield
             if service == "s3":
@@ -94,7 +95,7 @@ class MotoFolder:
             yield path
 
     def _write(self, path: Path, content: bytes) -> None:
-        """If that is not what is there."""
+        """Unless the file already has this content."""
         mark = hashlib.sha256(content).digest()
         if self._written.get(path) != mark:
             write_atomically(path, content)
@@ -111,7 +112,7 @@ def _refuse_pickles(root: Path) -> None:
 
 
 def _version_digest(versions: list[Any]) -> object:
-    """What changes when an object is written again."""
+    """A digest that changes when an object is overwritten."""
     return tuple(
         (getattr(one, "version_id", ""), getattr(one, "last_modified", ""), getattr(one, "etag", ""))
         for one in versions

@@ -1,7 +1,7 @@
-"""What moto knows, as JSON: plain data and the names of moto's own classes, so that reading it runs no code.
+"""moto's state as JSON: plain data and the names of moto's own classes, so that reading it runs no code.
 
-A document is one line of JSON and the larger pieces of bytes after it. Objects are a table, as they refer to each
-other; a class is one of moto's models, made without its constructor and given its attributes back.
+A document is one line of JSON, followed by the larger byte strings. Objects are stored as a table, because they refer
+to each other; a class is one of moto's models, created without its constructor, and its attributes restored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MODULES: Final = frozenset(
 _FACTORIES: Final[Mapping[str, Any]] = {"list": list, "dict": dict, "set": set, "int": int}
 _SMALL: Final = 4096
 _DERIVED: Final = ("aws_managed_policies", "account_summary")
-"""Of an IAM backend: made with it, and of it."""
+"""Attributes of an IAM backend that are created with it."""
 
 
 def dumped(value: Any) -> bytes:
@@ -44,7 +44,7 @@ def dumped(value: Any) -> bytes:
 
 
 def loaded(content: bytes, origin: str, known: Mapping[str, Any] | None = None) -> Any:
-    """`known` are AWS's own policies; Refused where it is no document of ours."""
+    """`known` are AWS's own policies; Refused if it is not a document that the emulator wrote."""
     head, _, blobs = content.partition(b"\n")
     try:
         found = json.loads(head)
@@ -59,7 +59,7 @@ def loaded(content: bytes, origin: str, known: Mapping[str, Any] | None = None) 
 
 
 def dumped_backend(backend: Any) -> bytes:
-    """What a service knows of one region, without what a fresh one knows, too."""
+    """The state of a service in one region, without what a new backend also contains."""
     state = {key: value for key, value in backend.__dict__.items() if key not in _DERIVED}
     if "managed_policies" in state:
         policies = state["managed_policies"].items()
@@ -68,7 +68,7 @@ def dumped_backend(backend: Any) -> bytes:
 
 
 def restore_backend(backend: Any, content: bytes, origin: str) -> None:
-    """Into a fresh backend, whose own dictionaries know what they make of a key that is not there."""
+    """Into a new backend, whose own dictionaries handle missing keys."""
     known = getattr(backend, "managed_policies", {})
     state = loaded(content, origin, known)
     if "managed_policies" in state:
@@ -107,7 +107,7 @@ class _Writer:
         if type(value) is tuple:
             return {"tuple": [self.node(item) for item in value]}
         if id(value) not in self._numbers:
-            # A state made by the way must live as long as its number.
+            # A temporary state object must exist as long as its number.
             self._alive.append(value)
             number = self._numbers[id(value)] = len(self.objects)
             self.objects.append(None)
@@ -185,7 +185,7 @@ class _Reader:
         return self._created[number]
 
     def _make(self, number: int, description: Mapping[str, Any]) -> None:
-        """Known by its number before its parts are read: they may refer to it."""
+        """Registered by its number before its parts are read: they may refer to it."""
         if "class" in description:
             self._instance(number, description)
         elif "aws" in description:
@@ -232,7 +232,7 @@ _LEAVES: Final[Mapping[str, Callable[[_Reader, Any], Any]]] = {
 
 
 def _class(name: str) -> Any:
-    """One that moto defines where it is named, and nothing else that can be called."""
+    """Only a class that moto defines under this name, and no other callable."""
     module, _, kind = name.partition(":")
     if module not in _MODULES:
         raise ValueError(f"{name} is no class of moto's")

@@ -16,7 +16,7 @@ LOCATIONS: Final = {
     "us-east-1": ("US East (N. Virginia)", "USE1"),
     "us-west-2": ("US West (Oregon)", "USW2"),
 }
-"""Of the regions that the catalog has prices of: what the list calls them, and what their usage types begin with."""
+"""The regions with prices in the catalog: their names in the list, and the first part of their usage types."""
 USES: Final = {"Hosting": "Host", "Processing": "Processing"}
 """By component, how usage types name it (`USE1-Processing:ml.m5.xlarge`). Where both are quoted they cost the same."""
 PAGE: Final = 100

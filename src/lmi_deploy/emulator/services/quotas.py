@@ -39,7 +39,7 @@ def get_quota(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any
 
 
 def require_quota(context: EmulatorContext, region: str, deployment: Row) -> None:
-    """ResourceLimitExceeded when the endpoints would hold more instances than the account may have."""
+    """ResourceLimitExceeded if the endpoints would have more instances than the account may have."""
     _require(context, region, required=instances_of(deployment), existing=in_use(context, region))
 
 
@@ -100,7 +100,7 @@ def _in_jobs(context: EmulatorContext, region: str) -> Counter[str]:
 
 
 def name_of(quota: str) -> str:
-    """A quota is known here by the instance type, if it is for endpoints, else by its name."""
+    """A quota for endpoints is identified by its instance type, any other by its name."""
     return quota if " for " in quota else f"{quota} for endpoint usage"
 
 

@@ -11,7 +11,7 @@ from lmi_deploy.emulator.wire.errors import ApiError
 
 
 def operations(table: str) -> Mapping[str, Operation]:
-    """Tags are told as they were given: a map, or a list of Key and Value."""
+    """Tags are returned in the form in which they were given: a map, or a list of Key and Value."""
 
     def listed(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
         _, row = _find_row(context, request, table)

@@ -1,4 +1,4 @@
-"""What the tagging API knows of SageMaker's resources: their tags as they were some seconds ago.
+"""The tagging API's view of SageMaker's resources: their tags as they were some seconds ago.
 
 It lags behind changes and deletions alike: AWS users find new resources missing and deleted ones listed, for more
 than 20 minutes (https://github.com/aws/aws-cli/issues/4173) and more than an hour
@@ -50,7 +50,7 @@ class TagIndex:
                 yield arn, tags
 
     def _forget(self, arns: dict[str, list[tuple[float, _Tags]]], arn: str) -> None:
-        """What is too old to be shown any more."""
+        """Remove entries that are too old to be shown."""
         changes, horizon = arns[arn], self._now() - self._lag
         while len(changes) > 1 and changes[1][0] <= horizon:
             del changes[0]

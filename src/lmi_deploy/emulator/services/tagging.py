@@ -35,7 +35,9 @@ def get_resources(context: EmulatorContext, request: ApiRequest) -> Mapping[str,
 
 
 def _tagged(context: EmulatorContext, request: ApiRequest) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """What has tags by the index, which may lag behind, of the types asked for (`sagemaker`, `sagemaker:endpoint`)."""
+    """The tagged resources by the index, which may lag behind, of the requested types (`sagemaker`,
+    `sagemaker:endpoint`).
+    """
     requested = request.params.get("ResourceTypeFilters")
     for kind in KINDS:
         if requested and not {"sagemaker", f"sagemaker:{kind.arn}"} & set(requested):

@@ -1,1 +1,1 @@
-"""AWS over HTTP: signatures, requests checked against botocore's service models, answers in their shapes."""
+"""AWS over HTTP: signatures, requests checked against botocore's service models, and formatted responses."""

@@ -19,12 +19,12 @@ _END: Final = b"\r\n"
 
 
 class BadChunks(Exception):
-    """The body is not what was signed, or no chunks at all."""
+    """The body is not the signed one, or not in chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """What the first chunk's signature is over: the request's own."""
+    """The input of the first chunk's signature: the request's own signature."""
 
     key: bytes
     moment: str
@@ -32,7 +32,7 @@ class Seed:
     signature: str
 
     def follow(self, before: str, content: bytes, *, kind: str = "PAYLOAD") -> str:
-        """The signature of a chunk, or of the trailer, that comes after the one signed so."""
+        """The signature of a chunk, or of the trailer, that follows the one with the given signature."""
         digest = hashlib.sha256(content).hexdigest()
         empty = (_EMPTY,) if kind == "PAYLOAD" else ()
         lines = (f"AWS4-HMAC-SHA256-{kind}", self.moment, self.scope, before, *empty, digest)

@@ -26,12 +26,12 @@ _SUBRESOURCES: Final = frozenset(
         *("response-content-language", "response-content-type", "response-expires"),
     )
 )
-"""The parameters of a query that are part of what Version 2 signs."""
+"""The query parameters that are part of the string to sign of Version 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignableRequest:
-    """A request's head as it came: `target` is path and query, `headers` every value in its order."""
+    """A request's head as received: `target` is path and query, `headers` every value in its order."""
 
     method: str
     target: str
@@ -74,9 +74,10 @@ def canonical_request(wire: SignableRequest, path: str, signed: Iterable[str], p
 
 
 def paths(wire: SignableRequest, service: str) -> Iterator[str]:
-    """How the path may be signed: S3's is encoded once and kept as it is, any other one encoded twice and normalized.
+    """The possible signed forms of the path: S3's is encoded once and unchanged, any other is encoded twice and
+    normalized.
 
-    Clients differ in which characters they escape; a path that means the same is the same.
+    Clients differ in which characters they escape; paths with the same meaning are equal.
     """
     once = quote(unquote(wire.path), safe="/" + _UNRESERVED) or "/"
     if service in ("s3", "s3express"):
@@ -87,7 +88,7 @@ def paths(wire: SignableRequest, service: str) -> Iterator[str]:
 
 
 def version_2(wire: SignableRequest, expires: str) -> str:
-    """What the signature of a presigned URL of Version 2 is over."""
+    """The string to sign of a presigned URL of Version 2."""
     query = wire.query
     pairs = [(name.lower(), _SPACES.sub(" ", value.strip())) for name, value in (*wire.headers, *query)]
     amazon: dict[str, list[str]] = {}

@@ -43,7 +43,7 @@ def dumps(value: Any) -> bytes:
 
 
 def as_cbor(kind: str, value: Any) -> Any:
-    """A `Leaf` of answers."""
+    """A `Leaf` of responses."""
     return CborTimestamp(value) if kind == "timestamp" else value
 
 
@@ -71,7 +71,7 @@ def _read(raw: bytes, at: int) -> tuple[Any, int]:
         return _items(raw, at, number)
     if major == 5:
         return _pairs(raw, at, number)
-    # The only tag of the protocol is a time; shapes say what it is, so its number will do.
+    # The only tag of the protocol is a time; the shape of the field gives its type, so the tag's number is ignored.
     return _read(raw, at)
 
 

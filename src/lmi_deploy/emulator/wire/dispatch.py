@@ -1,4 +1,4 @@
-"""Which service a request is for, and its way there: signature, service, operation, shape, handler, answer."""
+"""Dispatch a request to its service: signature, service, operation, shape, handler, response."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ExternalService = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation:
-    """An operation as it was asked for, in whichever protocol."""
+    """A requested operation, in any of the protocols."""
 
     service: str
     operation: str

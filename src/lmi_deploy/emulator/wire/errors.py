@@ -1,4 +1,4 @@
-"""How a service says no: the code, the words and the status that go over the wire."""
+"""The error responses of a service: code, message and HTTP status."""
 
 from __future__ import annotations
 

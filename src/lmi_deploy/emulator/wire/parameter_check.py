@@ -1,4 +1,4 @@
-"""A request against its shape: what AWS's front ends refuse before a service sees it, in their words."""
+"""A request against its shape: what AWS's front ends refuse before a service sees it, with their messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Faults = Iterator[str]
 
 
 def check(shape: Any, value: Any, *, code: str = "ValidationException") -> None:
-    """Raises what AWS answers to a value that does not fit its shape; all constraints are told at once."""
+    """Raise AWS's error for a value that does not fit its shape; it lists all violated constraints."""
     faults = list(_faults(shape, value, ""))[:MAX_REPORTED]
     if faults:
         errors = "error" if len(faults) == 1 else "errors"
@@ -146,7 +146,7 @@ def _sized(shape: Any, size: int, value: Any, path: str) -> Faults:
 
 
 def _rules(shape: Any) -> str:
-    """The constraints of a map's keys or values, which AWS tells all together."""
+    """The constraints of a map's keys or values, which AWS lists together."""
     if shape.enum:
         return f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
     limits = shape.metadata

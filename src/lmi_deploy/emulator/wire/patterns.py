@@ -13,7 +13,7 @@ _PLAIN: Final = {"ASCII": r"\x00-\x7f", "Print": r"\x20-\x7e", "Alnum": "a-zA-Z0
 
 
 def matches(pattern: str, text: str) -> bool:
-    """As Java's `String.matches`: all of the text. What cannot be compiled is let through."""
+    """Like Java's `String.matches`: the whole text must match. A pattern that cannot be compiled matches everything."""
     compiled = _compiled(pattern)
     return compiled is None or compiled.fullmatch(text) is not None
 

@@ -1,4 +1,4 @@
-"""AWS's query protocol, which clients older than CloudWatch's CBOR speak: a form in, XML out."""
+"""AWS's query protocol, used by clients older than CloudWatch's CBOR: a form in, XML out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tree = dict[str, Any]
 
 
 def action(body: bytes) -> str:
-    """The operation asked for; empty where the form names none."""
+    """The requested operation; empty if the form names none."""
     return dict(parse_qsl(body.decode("utf-8", "replace"))).get("Action", "")
 
 

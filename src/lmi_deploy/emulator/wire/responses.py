@@ -12,7 +12,7 @@ from typing import Any
 from lmi_deploy.emulator.wire.errors import ApiError
 
 Leaf = Callable[[str, Any], Any]
-"""How a protocol writes what has no parts, by the kind of its shape; times come as seconds since 1970."""
+"""How a protocol writes a simple value, by the kind of its shape; times are seconds since 1970."""
 
 
 def written(shape: Any, value: Any, leaf: Leaf) -> Any:

@@ -1,4 +1,4 @@
-"""botocore's own service models, loaded when a service is first asked for."""
+"""botocore's own service models, loaded at the first request for a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The signature that a request carries, read: whose key, for which service, over what. `wire/verify.py` checks it.
+"""Parse the signature of a request: whose key, for which service, over which parts. `wire/signature_check.py` checks
+it.
 
 Forms: AWS Signature Version 4 in the `Authorization` header or in the query (a presigned URL), and Version 2 in the
 query of a presigned URL of S3, which botocore still makes by default.
@@ -41,7 +42,7 @@ class Signature:
 
 
 def read_signature(headers: Mapping[str, str], query: Mapping[str, str]) -> Signature | None:
-    """From the header or the query; None where there is none."""
+    """From the header or the query; None if there is none."""
     header = headers.get("Authorization", "")
     if header.startswith("AWS4-"):
         return _of_header(header, headers)

@@ -1,4 +1,4 @@
-"""Is a request signed by who it says? Version 4 in header and query, Version 2 in the query of S3's presigned URLs."""
+"""Check who signed a request: Version 4 in header and query, Version 2 in the query of S3's presigned URLs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmi_deploy.emulator.wire.signature import ALGORITHM, Signature
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 DECLARED: Final = "x-amz-content-sha256"
 SKEW: Final = timedelta(minutes=5)
-"""What AWS forgives of a clock that is wrong; S3 forgives more."""
+"""The clock difference that AWS tolerates; S3 tolerates more."""
 SKEW_OF_S3: Final = timedelta(minutes=15)
 LONGEST: Final = timedelta(days=7)
 _EMPTY: Final = hashlib.sha256(b"").hexdigest()
@@ -37,7 +37,7 @@ def require_signed(
 ) -> None:
     """ApiError unless the head is signed with `secret`, at about this moment.
 
-    `body` is None where the head itself says what the body is (`is_declared`); `require_body` looks at that.
+    `body` is None where the head itself declares the body's hash (`is_declared`); `require_body` checks that.
     """
     if signature.form == "version 2":
         _require_version_2(wire, signature, secret, now)
@@ -52,7 +52,7 @@ def require_signed(
 
 
 def is_declared(wire: SignableRequest, signature: Signature) -> bool:
-    """Whether what is signed of the body stands in the head."""
+    """Whether the head contains the signed hash of the body."""
     is_of_s3 = signature.service in ("s3", "s3express")
     return signature.form == "version 2" or is_of_s3 or bool(wire.header(DECLARED))
 
@@ -78,7 +78,7 @@ def require_body(wire: SignableRequest, signature: Signature, secret: str, body:
 
 
 def _declared(wire: SignableRequest, signature: Signature) -> str:
-    """The hash of the payload, or the word in its place; only S3 takes such words."""
+    """The hash of the payload, or the keyword in its place; only S3 accepts such keywords."""
     if signature.form == "version 2":
         return UNSIGNED
     is_of_s3 = signature.service in ("s3", "s3express")
@@ -112,7 +112,7 @@ def _signing_key(signature: Signature, secret: str) -> bytes:
 
 
 def _require_covered(wire: SignableRequest, signature: Signature) -> None:
-    """The host and every `x-amz-` header must be signed: what is not could be somebody else's."""
+    """The host and every `x-amz-` header must be signed: an unsigned one could come from an attacker."""
     left_out = {name for name in wire.names() if name.startswith("x-amz-")} | {"host"}
     left_out -= set(signature.signed)
     if left_out:

@@ -1,4 +1,4 @@
-"""Cross-checks: what no field can know of itself. They run beside field errors and skip what those were about."""
+"""Cross-checks between fields. They run beside field errors and skip the fields that have one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _template(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _custom(partial: ParsedFields) -> Iterator[Problem]:
-    """A custom engine runs the user's own code, and only its author knows what proves it."""
+    """A custom engine runs the user's own code, and only its author knows a valid probe."""
     if partial.value("engine") != "custom":
         return
     named = any(f"handler.{name}" in partial.found for name in HANDLERS)
@@ -81,7 +81,7 @@ def _probe(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _probe_body(partial: ParsedFields) -> Iterator[Problem]:
-    """Sent as it is, and refused by the server only once the endpoint runs, and is billed."""
+    """Sent unchanged, and refused by the server only once the endpoint runs, and is billed."""
     body = partial.value("probe.body")
     kind = partial.value("probe.content_type", _JSON) if partial.is_valid("probe.content_type") else ""
     if body is None or str(kind).partition(";")[0].strip().lower() != _JSON:
@@ -109,7 +109,7 @@ def _own_files(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
-    """One chain: loading happens inside start-up, and a real-time answer has SageMaker's 60 seconds."""
+    """One chain: loading is part of start-up, and a real-time response has SageMaker's 60 seconds."""
     loading, startup = partial.value("timeouts.model_loading"), partial.value("timeouts.container_startup")
     if loading is not None and startup is not None and loading > startup:
         what = f"{loading} s is longer than container_startup, {startup} s, in which the model must be loaded"

@@ -42,7 +42,8 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _handlers(partial: ParsedFields) -> tuple[str, ...]:
-    """Whose options engine accelerate may be given: a template's, the built-in handler's, or anybody's (none).
+    """The handlers whose options engine accelerate may have: a template's, the built-in handler's, or any (none
+    given).
 
     Without a handler and a task the model decides, so that both are possible.
     """
@@ -61,7 +62,7 @@ def _handlers(partial: ParsedFields) -> tuple[str, ...]:
 
 
 def _of_template(partial: ParsedFields, template: str, name: str, value: str) -> Iterator[Problem]:
-    """Our own handlers read few options, and say so."""
+    """lmi's own handlers read few options, which are listed."""
     known = options.TEMPLATE_OPTIONS[template]
     names = [*known, *options.server_names()]
     if name not in names:
@@ -96,7 +97,7 @@ def _of_server(
 
 
 def _server_version(partial: ParsedFields) -> str:
-    """The server of the recipe's image as the table of options writes it; empty where nothing tells."""
+    """The server version of the recipe's image as in the table of options; empty if unknown."""
     number, image = server_version(partial.value("container.version"), partial.value("container.image"))
     return f"{number}/lmi{image}" if image else number
 
@@ -111,7 +112,7 @@ def _known(partial: ParsedFields, name: str, value: str, found: options.OptionSt
 
 
 def _together(partial: ParsedFields, pairs: dict[str, str]) -> Iterator[Problem]:
-    """What the built-in transformers handler refuses at start-up."""
+    """Combinations that the built-in transformers handler refuses at start-up."""
     quantized = pairs.get("quantize") in ("bitsandbytes4", "bitsandbytes8")
     if partial.value("engine") == "accelerate" and quantized and "device_map" not in pairs:
         yield _at(partial, "quantize", f"{pairs['quantize']} needs device_map", "add device_map: auto")

@@ -1,4 +1,4 @@
-"""What speaks against a deployment on SageMaker, each complaint at its line."""
+"""Problems of a deployment on SageMaker, each at its line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lmi_deploy.recipe.reader import ParsedFields
 
 
 def check_sagemaker(partial: ParsedFields) -> Iterator[Problem]:
-    """Nothing where only the weights are moved, and nothing that rests on a key with a mistake of its own."""
+    """Nothing if only the weights are transferred, and nothing that depends on an invalid key."""
     if not (partial.purpose.deploying and _is_valid(partial, "endpoint.target")):
         return
     if partial.value("endpoint.target") == "local":
         return
-    # Here, not above: the rules know every engine, image and instance, a quarter of the time that a recipe for this
-    # machine takes to be checked, which has no use for them.
+    # Imported here, not above: the rules load every engine, image and instance, a quarter of the time to check a
+    # recipe for this machine, which does not need them.
     from lmi_deploy.targets.sagemaker.validate import validate
 
     for issue in validate(build_partial(RECIPE, partial)):

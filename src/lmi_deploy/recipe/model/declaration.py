@@ -1,7 +1,8 @@
-"""The recipe, declared once: every key with its type, meaning and example, and whether it is built yet.
+"""The recipe, declared once: every key with its type, meaning and example, and whether it is implemented.
 
-From here come the errors (`reading`), the JSON Schema (`schema`), the reference page (`reference`) and the comments of
-`lmi init` (`choose`). Defaults are those of the dataclasses in core/recipe, which a test holds to the same fields.
+The source of the errors (`recipe/reader.py`), the JSON Schema (`recipe/schema.py`), the reference page and the
+comments of `lmi init` (`planning/recipe_template.py`). Defaults are those of the dataclasses in `domain/recipe.py`; a
+test checks that both have the same fields.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from lmi_deploy.recipe.model.ttl import TTL
 from lmi_deploy.recipe.model.weights import WEIGHTS
 
 TEMPLATES = tuple(TEMPLATE_OPTIONS)
-"""Handler templates of ours."""
+"""lmi's own handler templates."""
 
 BUILT: tuple[core.Engine, ...] = ("vllm", "accelerate", "custom")
 OTHER_ENGINES = tuple(name for name in get_args(core.Engine) if name not in BUILT)

@@ -1,4 +1,4 @@
-"""What may stand under a key: one value, a list, one or a list, free pairs, or a group of further keys."""
+"""The types of a key's value: one value, a list, one or a list, free pairs, or a group of further keys."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from lmi_deploy.recipe.yaml.tree import (
 
 MOST_ITEMS = 100
 LONGEST = 32_768
-"""Characters of one value: far beyond any that a server takes."""
+"""Maximum characters of one value: far beyond any that a server accepts."""
 
 
 class InvalidMarker:
-    """Stands for a value that was complained about."""
+    """The type of the mark for a value that was already reported."""
 
 
 INVALID = InvalidMarker()
 Report = Callable[[SourcePosition, str, str, str], None]
-"""Place, what, hint, and what to add to the key's path."""
+"""Position, problem, hint, and what to add to the key's path."""
 
 
 class FieldType(Protocol):
@@ -41,7 +41,7 @@ class FieldType(Protocol):
         """Whether nothing at all is as good as an empty list or mapping."""
 
     def read(self, node: Node, tell: Report) -> Any:
-        """The typed value, or BAD after the reason was told; each mistake once."""
+        """The typed value, or INVALID after the error was reported; each mistake once."""
 
     def schema(self) -> Schema: ...
 
@@ -125,7 +125,7 @@ class ScalarOrListField:
 
 @dataclass(frozen=True, slots=True)
 class MappingField:
-    """Keys of the user's own with one value each, kept in order and as written."""
+    """The user's own keys with one value each, in order and as written."""
 
     label: str
     key: Callable[[str], str] = lambda key: key
@@ -144,7 +144,8 @@ class MappingField:
             notify(node.place, f"{len(node.entries)} keys", f"at most {most} are allowed", "")
             return INVALID
         pairs = [self._pair(key, entry.place, entry.value, notify) for key, entry in node.entries.items()]
-        # The good ones go on to the cross-checks, so that one bad pair does not hide the mistakes of the others.
+        # Valid pairs are passed to the cross-checks, so that one invalid pair does not hide the mistakes of the
+        # others.
         return tuple(pair for pair in pairs if pair is not INVALID)
 
     def schema(self) -> Schema:
@@ -172,9 +173,10 @@ class MappingField:
 
 @dataclass(frozen=True, slots=True)
 class NotImplementedYet:
-    """Declared and checked, but not built yet: the whole key, or only some `values` of it (or what starts so).
+    """Declared and checked, but not implemented yet: the whole key, or only some `values` of it (or those with such a
+    prefix).
 
-    `always`: in every use of a recipe; else only where a deployment is made from it.
+    `always`: in every use of a recipe; else only for a deployment.
     """
 
     reason: str
@@ -189,7 +191,7 @@ class NotImplementedYet:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of the recipe: its name and shape, what it means, and how far it is built."""
+    """One key of the recipe: its name and type, its meaning, and whether it is implemented."""
 
     name: str
     shape: FieldType | Group
@@ -201,7 +203,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Keys that stand together; `dataclass_type` is the dataclass of core that they fill."""
+    """A group of keys; `dataclass_type` is the dataclass of `domain` that they fill."""
 
     dataclass_type: type[Any]
     keys: tuple[Key, ...]

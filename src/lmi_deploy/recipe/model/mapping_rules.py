@@ -71,7 +71,7 @@ def property_value(value: str) -> str:
 
 
 def environment_key(key: str) -> str:
-    """The name of an environment variable that neither is a secret nor goes around the recipe."""
+    """The name of an environment variable that is not a secret and does not bypass the recipe."""
     error = limits.text_error("environment_key", key)
     if error:
         raise InvalidValue(f"{quoted(key)} is no name of an environment variable: {error}")
@@ -87,7 +87,7 @@ def environment_key(key: str) -> str:
 
 
 def environment_value(value: str) -> str:
-    """A value that SageMaker takes."""
+    """A value that SageMaker accepts."""
     return _matching_rule("environment_value", value)
 
 

@@ -1,4 +1,6 @@
-"""How one written value becomes a typed one: a Word reads text, and says in words and JSON Schema what it takes."""
+"""Convert one written value to a typed one: a ScalarType parses text, and describes its values in words and JSON
+Schema.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", re.DOTALL)
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 Schema = dict[str, Any]
 NUMERIC_TEXT: Schema = {"type": ["string", "number", "boolean"]}
-"""Text that an editor may take for a number; here it stays text."""
+"""Text that an editor may read as a number; here it stays text."""
 
 
 class InvalidValue(Exception):
-    """A value that a Word does not take."""
+    """A value that a ScalarType does not accept."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -33,7 +35,7 @@ class InvalidValue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """Reads one scalar. `schema` is a function so that no table is loaded before somebody asks."""
+    """Reads one scalar. `schema` is a function so that no table is loaded before it is needed."""
 
     label: str
     read: Callable[[str], Any]

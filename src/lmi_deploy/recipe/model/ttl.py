@@ -1,4 +1,4 @@
-"""How long a deployment may live: the recipe's `ttl`, and what `lmi extend` takes."""
+"""The lifetime of a deployment: the recipe's `ttl`, and the argument of `lmi extend`."""
 
 from __future__ import annotations
 

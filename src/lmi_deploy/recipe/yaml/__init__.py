@@ -1,1 +1,1 @@
-"""YAML text to a tree of what was written: composed, never constructed."""
+"""YAML text to a tree of nodes: composed, never constructed."""

@@ -1,7 +1,7 @@
-"""YAML text to a tree of what was written: composed, never constructed.
+"""YAML text to a tree of nodes: composed, never constructed.
 
-The parser's events are read one at a time and nothing is recursive, so neither a bomb nor a tower of brackets costs
-more than the first of them that is refused.
+The parser's events are read one at a time and nothing is recursive, so an alias bomb or deep nesting costs no more
+than the first refused event.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOADER: type[yaml.CLoader] | type[yaml.Loader] = getattr(yaml, "CLoader", yaml.L
 
 
 class Composer:
-    """Collects the problems of one text; `tree` is None where nothing usable was found."""
+    """Collects the problems of one text; `tree` is None if it contains nothing usable."""
 
     def __init__(self, source: Source, loader: type[yaml.CLoader] | type[yaml.Loader] = LOADER) -> None:
         self._loader = loader
@@ -50,7 +50,7 @@ class Composer:
         return None if self._open else self._root
 
     def _take(self, event: yaml.Event) -> bool:
-        """Put one event into the tree; False where reading on makes no sense."""
+        """Add one event to the tree; False if reading further is pointless."""
         if isinstance(event, yaml.DocumentStartEvent):
             return self._document(event)
         if isinstance(event, yaml.NodeEvent):
@@ -139,7 +139,7 @@ class Composer:
 
 
 class _Frame:
-    """A list or mapping whose end has not come yet."""
+    """A list or mapping that is not yet complete."""
 
     def __init__(
         self, notify: Callable[[SourcePosition, str, str], None], place: SourcePosition, *, listing: bool

@@ -1,4 +1,4 @@
-"""The text of a recipe before it is YAML: decoded, bounded, and able to say where a character stands."""
+"""The text of a recipe before YAML: decoded, limited in size, with the position of each character."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmi_deploy.recipe.yaml.tree import SourcePosition
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_VALUES = 2_000
-"""Far beyond any recipe, and what keeps the worst file within 50 ms."""
+"""Far beyond any recipe; keeps the worst file within 50 ms."""
 
 _UNPRINTABLE = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
@@ -27,7 +27,7 @@ class YamlMark(Protocol):
 
 
 class Source:
-    """One text to compose. `step` is where it starts in a `--set` argument; None for a file."""
+    """One text to compose. `step` is its start in a `--set` argument; None for a file."""
 
     def __init__(self, text: str, origin: str, *, step: int | None = None) -> None:
         self.text = text
@@ -41,7 +41,7 @@ class Source:
         return SourcePosition(self.origin, line + 1, column + 1)
 
     def tab_before(self, mark: YamlMark) -> bool:
-        """Whether the indentation in front of `mark` holds a tab."""
+        """Whether the indentation before `mark` contains a tab."""
         before = self.text[mark.index - mark.column : mark.index]
         return "\t" in before and not before.strip(" \t")
 
@@ -57,7 +57,7 @@ class Source:
 
 
 def decode(text: bytes | str, origin: str, *, step: int | None = None) -> Source | Problem:
-    """The text ready to compose, or the one reason why it is not. `step`: see Source."""
+    """The text ready to compose, or the one reason why it is invalid. `step`: see Source."""
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     start = _at("", 0, origin, step)
     if size > MAX_BYTES:

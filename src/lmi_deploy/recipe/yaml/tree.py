@@ -1,4 +1,4 @@
-"""A YAML document as a tree of what was written: text with its place, nothing interpreted."""
+"""A YAML document as a tree of nodes: text with its position, not interpreted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """Where something stands: line and column from 1; line 0 in a `--set`, which has columns only."""
+    """The position of a node: line and column from 1; line 0 in a `--set`, which has columns only."""
 
     origin: str
     line: int
@@ -16,7 +16,7 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
-    """One value: the text as written, after YAML's quoting. `plain` is False where it was quoted or a block."""
+    """One value: the text as written, after YAML's unquoting. `plain` is False for a quoted value or a block."""
 
     place: SourcePosition
     text: str
@@ -53,7 +53,7 @@ class MappingNode:
 
 @dataclass(frozen=True, slots=True)
 class InvalidNode:
-    """Stands where something was refused already, so that nobody complains about it again."""
+    """In place of a value that was already refused, so that it is not reported again."""
 
     place: SourcePosition
 
@@ -79,7 +79,7 @@ def quoted(text: str) -> str:
 
 
 def merged(base: Node, over: Node) -> Node:
-    """`over` laid on `base`: mappings key by key at every depth, anything else replaced."""
+    """`over` merged into `base`: mappings key by key at every depth, anything else replaced."""
     if not (isinstance(base, MappingNode) and isinstance(over, MappingNode)):
         return over
     entries = dict(base.entries)

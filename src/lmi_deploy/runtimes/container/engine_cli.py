@@ -1,4 +1,4 @@
-"""docker, podman or finch: which is here, how each is told what it is told differently, and its answers."""
+"""docker, podman or finch: which one is installed, where their arguments differ, and their output."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ContainerEngine:
 
 
 def find_engine(environ: Mapping[str, str]) -> ContainerEngine | str:
-    """The first of docker, podman and finch, or the one that is named; why there is none, in words."""
+    """The first of docker, podman and finch, or the named one; else the reason why there is none."""
     named = environ.get(CHOICE)
     flags = tuple(shlex.split(environ.get(FLAGS, "")))
     for name in (named,) if named else DEVICES:
@@ -95,7 +95,7 @@ class ContainerCli:
         )
 
     def container(self, name: str) -> ContainerState | None:
-        """None where there is none of that name."""
+        """None if there is no container of this name."""
         response = self._inspected("container", name)
         if response is None:
             return None
@@ -114,7 +114,7 @@ class ContainerCli:
         self._run("stop", "-t", str(max(1, round(grace))), name, timeout=grace)
 
     def remove(self, name: str) -> None:
-        """The container, whatever it does. DeployFailed where it stays."""
+        """Remove the container in any state. DeployFailed if it remains."""
         text = self._run("rm", "-f", name)
         if text and self.container(name) is not None:
             raise DeployFailed(
@@ -141,7 +141,7 @@ class ContainerCli:
         return first if isinstance(first, dict) else None
 
     def _run(self, *words: str, timeout: float = 0.0) -> str:
-        """What it complained of; empty when it did as told."""
+        """Its error output; empty on success."""
         argv = [self.engine.program, *words]
         result = self.processes.run(argv, environment=self.environment, timeout=_RESPONSE_TIMEOUT + timeout)
         return "" if result.code == 0 else (result.err.strip() or f"exit code {result.code}")

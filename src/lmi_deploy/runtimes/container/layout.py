@@ -1,4 +1,4 @@
-"""What a container is started with: mounts, variables and port as on SageMaker."""
+"""How a container is started: mounts, variables and port as on SageMaker."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from lmi_deploy.runtimes.container.engine_cli import DEVICES, ContainerEngine
 
 MODEL_FOLDER = "/opt/ml/model"
 PORT = 8080
-"""Where SageMaker asks; the image listens there."""
+"""The port that SageMaker uses; the image listens on it."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 """Weights are on this machine; and no container is given a token to fetch any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCommand:
-    """`environment` is the client's: from there the container's variables come, and not from the command line,
-    which everybody on the machine can read."""
+    """`environment` is that of the CLI process: the container's variables are copied from it, not from the command
+    line, which every user of the machine can read.
+    """
 
     argv: list[str]
     environment: dict[str, str]
@@ -79,7 +80,7 @@ def _mount(source: Path, target: str) -> str:
 
 
 def weight_folders(weights: Path) -> tuple[Path, ...]:
-    """The folder of the weights and those that its links lead to: a snapshot of the Hub's cache is made of links."""
+    """The folder of the weights and the targets of its links: a snapshot of the Hub's cache consists of links."""
     # Not `resolve`: a link is followed inside by the names that it has outside.
     folders = {weights.absolute()}
     for at, _, files in os.walk(weights):

@@ -1,4 +1,4 @@
-"""Runtime `container`: the recipe's own image, laid out as SageMaker lays it out."""
+"""Runtime `container`: the recipe's own image, with SageMaker's file layout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDED = ("exited", "stopped", "dead")
 
 
 class Container:
-    """A `ModelServer`. The engine's client runs beside each server, and writes what it prints to the log."""
+    """A `ModelServer`. The CLI's process runs beside each server, and writes the container's output to the log."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Container:
         return ContainerCli(processes=self._processes, engine=engine, environment=self._environment)
 
     def _found(self, home: Path, note: Mapping[str, object]) -> ContainerState | None:
-        """The container of this home; one of that name that somebody else made is none of ours."""
+        """The container of this home; a container of this name that lmi did not create is foreign."""
         if not note:
             return None
         found = self._talk(_engine_of(note)).container(str(note["name"]))
@@ -148,7 +148,7 @@ class Container:
     def _running(self, home: Path, note: Mapping[str, object], found: ContainerState) -> ObservedServer:
         port = int(str(note["port"]))
         observed = health(str(note["host"]), port)
-        # Elsewhere containers live in a machine of their own, whose process numbers mean nothing here.
+        # Elsewhere containers run in a virtual machine, whose process numbers mean nothing here.
         process = self._processes.identify(found.pid) if sys.platform == "linux" else None
         return ObservedServer(
             server=home.name,
@@ -164,7 +164,7 @@ class Container:
         )
 
     def _failure_reason(self, home: Path, note: Mapping[str, object], found: ContainerState | None) -> str:
-        """Why it does not run, in one line; empty where it runs, or ended as it was asked to."""
+        """Why it does not run, in one line; empty if it runs, or was stopped on request."""
         text = failure_at_start(home)
         if text or not note:
             return text
@@ -178,7 +178,7 @@ class Container:
 
 
 def _engine_of(note: Mapping[str, object]) -> ContainerEngine:
-    """The engine that the container was started with, whatever is chosen today."""
+    """The container CLI that started the container, even if another one is selected now."""
     fields = note["engine"]
     assert isinstance(fields, dict)
     return ContainerEngine(kind=fields["kind"], program=fields["program"], flags=tuple(fields["flags"]))

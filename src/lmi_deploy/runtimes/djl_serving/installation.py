@@ -1,4 +1,4 @@
-"""Where an installed DJLServing lies, and the files and variables that it is started with."""
+"""Where an installed DJLServing is, and the files and variables for its start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.health import MODEL_NAME
 
 _OURS = ("inference_address", "management_address", "model_store", "load_models")
-"""Keys that say where it listens and what it loads; as SERVING_* they would override the file."""
+"""Keys for its addresses and its models; as SERVING_* they would override the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class DjlInstallation:
 
 
 def find_installation(environ: Mapping[str, str]) -> DjlInstallation | str:
-    """DJL_SERVING_HOME, else PATH; why there is none, in words."""
+    """DJL_SERVING_HOME, else PATH; else the reason why there is none."""
     named = environ.get("DJL_SERVING_HOME")
     if not named:
         found = shutil.which("djl-serving", path=environ.get("PATH", ""))
@@ -48,7 +48,7 @@ def settings_file(launch: Launch, port: int, other: Path | None) -> bytes:
     pairs["inference_address"] = address
     pairs.setdefault("management_address", address)
     pairs["model_store"] = str(launch.model_folder.resolve())
-    # The list is cut at blanks and commas, which a file URL does not hold.
+    # The list is split at blanks and commas, which a file URL does not contain.
     pairs["load_models"] = f"{MODEL_NAME}={launch.model_folder.resolve().as_uri()}"
     return write_properties(pairs.items())
 
@@ -56,8 +56,9 @@ def settings_file(launch: Launch, port: int, other: Path | None) -> bytes:
 def variables(
     launch: Launch, installation: DjlInstallation, base: Mapping[str, str], *, temporary: Path
 ) -> dict[str, str]:
-    """As the container would have them. `temporary` is of this server alone: in one that they share, two
-    servers take each other's workers for left-overs and kill them."""
+    """As the container would have them. `temporary` belongs to this server alone: if two servers share one, each
+    treats the other's workers as left-overs and kills them.
+    """
     kept = {**base, **launch.environment}
     for key in _OURS:
         kept.pop(f"SERVING_{key.upper()}", None)

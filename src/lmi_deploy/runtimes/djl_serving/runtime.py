@@ -1,4 +1,4 @@
-"""Runtime `djl-serving`: an installed DJLServing, with a configuration, a temporary folder and a log of its own."""
+"""Runtime `djl-serving`: an installed DJLServing, with a separate configuration, temporary folder and log."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
 echo "$code" > "$here/exit.partial"; mv "$here/exit.partial" "$here/exit"
 exit "$code"
 """
-"""A shell around the server: only a parent learns how a program ended, and the command that started it is gone."""
+"""A shell around the server: only a parent process gets the exit code, and the command that started it has exited."""
 _NOTES = ("process.json", "listening.json", "pid", "exit")
 
 
 class DjlServing:
-    """A `ModelServer`; `find` gives the installation, or says why there is none."""
+    """A `ModelServer`; `find` returns the installation, or the reason why there is none."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class DjlServing:
         environment: Mapping[str, str],
         find: Callable[[], DjlInstallation | str],
     ) -> None:
-        """`environment` is what every server starts with, secrets taken out of it already."""
+        """`environment` is that of every server, without secrets."""
         self._processes = processes
         self._environment = environment
         self._find = find
@@ -84,7 +84,8 @@ class DjlServing:
         place = read_note(home / "listening.json")
         observed = health(str(place.get("host")), int(place.get("port", 0)))
         if observed.folder and observed.folder != place.get("folder"):
-            # Between our look at the port and the end of loading somebody else took it: ours will end of it.
+            # Another process took the port between our check and the end of loading: our server will fail because of
+            # it.
             observed = Health(phase="starting", message=f"another server answers at port {place['port']}")
         return ObservedServer(
             server=home.name,
@@ -142,7 +143,7 @@ class DjlServing:
         return found
 
     def _prepared(self, launch: Launch, installation: DjlInstallation, port: int) -> list[str]:
-        """The command line; its file and its private folder are made."""
+        """The command line; its file and its private folder are created."""
         fresh_run_folder(launch.home)
         file = launch.home / "config.properties"
         file.write_bytes(settings_file(launch, port, launch.settings))
@@ -152,7 +153,7 @@ class DjlServing:
         return variables(launch, installation, self._environment, temporary=run_folder(launch.home))
 
     def _process(self, home: Path) -> Process | None:
-        """By the note, else by the number that the shell wrote (we were killed before the note)."""
+        """By the note, else by the process id that the shell wrote (if we were killed before writing the note)."""
         note = read_note(home / "process.json")
         if note:
             process = Process(pid=int(note["pid"]), started=str(note["started"]))
@@ -161,7 +162,7 @@ class DjlServing:
         return None if number is None else self._processes.identify(number)
 
     def _failure_reason(self, home: Path) -> str:
-        """Why it ended, in one line; empty where it runs, or ended as it was asked to."""
+        """Why it exited, in one line; empty if it runs, or was stopped on request."""
         text = failure_at_start(home)
         code = _number(home / "exit")
         if text or code is None or code in REQUESTED_STOPS:

@@ -1,4 +1,4 @@
-"""Things kept on disk, as the user sees them: listed with their sizes, and removed."""
+"""Entries on disk, as the user sees them: listed with their sizes, and deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DJL's Python engine, unpacked: whole under its name or not there."""
+"""DJL's Python engine, unpacked: it exists under its name only if it is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def unpack(jar: Path, folder: Path) -> None:
-    """The engine's script and package out of `jar`, at `folder`; who comes second finds it there."""
+    """The engine's script and package from `jar`, into `folder`; a second process finds it there."""
     with scratch_folder(folder) as scratch:
         with zipfile.ZipFile(jar) as archive:
             for member in archive.infolist():
@@ -40,7 +40,7 @@ def unpack(jar: Path, folder: Path) -> None:
 
 @contextmanager
 def scratch_folder(folder: Path) -> Iterator[Path]:
-    """A folder on the same disk, gone at the end unless it was renamed."""
+    """A folder on the same disk, deleted at the end unless it was renamed."""
     with on_disk(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder.parent))

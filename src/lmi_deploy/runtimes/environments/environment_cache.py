@@ -1,4 +1,4 @@
-"""Serving environments and DJL's Python engine in the user's cache: made once, whole or not at all."""
+"""Serving environments and DJL's Python engine in the user's cache: created once, all or nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ _GRACE = 2.0
 class LocalEnvironments:
     """`<cache>/environments/<environment>/`, `<cache>/engines/djl-python-<version>/`, `<cache>/samples/<name>/`.
 
-    Models out of a bucket lie beside them, in `<cache>/models/<label>/<commit>/`: listed and freed here, too.
+    Models downloaded from a bucket are beside them, in `<cache>/models/<label>/<commit>/`: they are listed and freed
+    here, too.
     """
 
     def __init__(self, cache: Path, environ: Mapping[str, str], wheelhouse: Path | None) -> None:
@@ -209,7 +210,7 @@ class LocalEnvironments:
 
 
 def _end_orphan(lock_file: IO[str]) -> bool:
-    """End the installer of a builder that was killed: it writes where we are about to. Whether there was one."""
+    """Kill the installer of a builder that was killed: it writes to the same folder. Returns whether there was one."""
     try:
         orphan = load(Process, json.loads(lock_file.read()))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is to be said and seen to before and while an environment is installed: builds of torch, room, progress."""
+"""Checks and messages before and during the installation of an environment: builds of torch, disk space, progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmi_deploy.host.disk import free_space, gigabytes, nearest
 from lmi_deploy.host.process_output import ProcessOutput
 from lmi_deploy.runtimes.environments.uv import Uv
 
-# Measured on Linux x86-64 with torch 2.13, transformers 4.57 and what they ask for, 2026-11.
+# Measured on Linux x86-64 with torch 2.13, transformers 4.57 and their dependencies, 2026-11.
 _CUDA_BUILD, _CPU_BUILD = 5_000_000_000, 1_000_000_000
 _LEAST = 50_000_000
 _TORCH = re.compile(r"^\s*(torch|torchvision|torchaudio|accelerate|peft)\b", re.MULTILINE | re.IGNORECASE)
@@ -28,7 +28,7 @@ _TICK = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchBuild:
-    """`expected` in bytes; `words` say where torch comes from, for the Notice before the first build."""
+    """`expected` in bytes; `words` is the origin of torch, for the Notice before the first build."""
 
     backend: str = ""
     expected: int = _LEAST
@@ -36,7 +36,7 @@ class TorchBuild:
 
 
 def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, str], uv: Uv) -> TorchBuild:
-    """Which builds of torch: CPU ones where there is no NVIDIA device and PyTorch's own index answers."""
+    """The builds of torch: CPU ones if there is no NVIDIA device and PyTorch's own index responds."""
     if not _TORCH.search("\n".join((*packages, requirements))):
         return TorchBuild()
     if environ.get("UV_TORCH_BACKEND"):
@@ -70,7 +70,7 @@ def from_wheelhouse(wheelhouse: Path) -> TorchBuild:
 
 
 def require_space(expected: int, *places: Path, linked: Callable[[], bool]) -> None:
-    """Refuse to begin what the disk cannot hold; `linked` says whether the files are on that disk already."""
+    """Refuse to start without enough disk space; `linked` says whether the files are on that disk already."""
     for place in places:
         if (free := free_space(place)) < expected and not linked():
             raise DeployFailed(
@@ -86,7 +86,7 @@ def on_one_disk(first: Path, second: Path) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class EnvironmentInstall:
-    """One run of the installer, as events; what it said stays in `lines` and in the log."""
+    """One run of the installer, as events; its output is in `lines` and in the log."""
 
     key: str
     expected: int
@@ -117,6 +117,6 @@ class EnvironmentInstall:
 
     def _heartbeat(self, written: int | None) -> Iterator[Event]:
         if written is not None:
-            # What is in uv's cache already is not written again: the total is at most this.
+            # Files in uv's cache are not written again: this is the maximum.
             total = float(self.expected) if written <= self.expected and self.expected > _LEAST else None
             yield Progress(key=self.key, done=float(written), total=total, unit="bytes", note=self._resolved)

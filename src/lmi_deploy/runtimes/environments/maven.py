@@ -16,7 +16,7 @@ SHA256 = {
 
 
 def engine_jar(version: str, *, environ: Mapping[str, str], scratch: Path) -> Path:
-    """The checked jar: the user's local Maven repository's, else fetched into `scratch`, which it may stay in."""
+    """The verified jar: from the user's local Maven repository, else downloaded into `scratch`, where it may stay."""
     jar = _resolve(version, _local_repository(environ), scratch)
     return checked(jar, version)
 
@@ -33,7 +33,7 @@ def wheelhouse_jar(version: str, wheelhouse: Path) -> Path:
 
 
 def checked(jar: Path, version: str) -> Path:
-    """`jar`, if it is the one that was pinned."""
+    """`jar`, if its hash is the pinned one."""
     if version not in SHA256:
         raise UsageRefused(
             f"DJL's Python engine {version}: no checksum of it is known here", hint=f"use {', '.join(SHA256)}"
@@ -53,7 +53,7 @@ def _resolve(version: str, local: Path, scratch: Path) -> Path:
         from jgo.maven import MavenContext
     except ImportError as exc:
         raise NotInstalled("jgo") from exc
-    # jgo writes in place: in the user's own repository a kill would leave half a jar, so it is only read.
+    # jgo writes in place: in the user's own repository a kill would leave an incomplete jar, so it is only read.
     context = MavenContext(repo_cache=scratch, local_repos=[local])
     try:
         return Path(context.project(GROUP, ARTIFACT).at_version(version).artifact().resolve())

@@ -1,4 +1,4 @@
-"""uv: makes virtual environments and installs into them."""
+"""uv: creates virtual environments and installs into them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PIP_NAMES = {
     "PIP_CERT": "SSL_CERT_FILE",
 }
 _UV_OWN_NAMES = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
-"""Older names that uv still reads: where the user set one of them, pip's setting is not put over it."""
+"""Older names that uv still reads: if the user set one of them, pip's setting does not replace it."""
 _PROBE_SECONDS = "3"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """`backend` is uv's word for the builds of torch to take; empty for whatever the registry has."""
+    """`backend` is uv's name for the builds of torch; empty for those of the registry."""
 
     requirements: Path
     backend: str = ""
@@ -36,7 +36,7 @@ class Install:
 
 
 class Uv:
-    """`folder` is where it runs: a place where no project's own settings apply, only the user's."""
+    """`folder` is its working directory: one where only the user's settings apply, not those of a project."""
 
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
         self._binary = _binary()
@@ -60,17 +60,17 @@ class Uv:
             )
 
     def install(self, venv: Path, install: Install) -> ProcessOutput:
-        """The running installation; it prints what it does, and its exit code says how it ended."""
+        """The running installation; it prints its progress, and its exit code is the result."""
         argv = [self._binary, *_install(venv, install), "--no-progress", "--color", "never"]
         return ProcessOutput(argv, environ=self._environ, cwd=self._folder)
 
     def has_all(self, venv: Path, install: Install) -> bool:
-        """Whether uv's cache holds every file of it: nothing would be fetched."""
+        """Whether uv's cache contains every file of it: nothing would be downloaded."""
         done = self._run(*_install(venv, install), "--dry-run")
         return done.returncode == 0 and "Would download" not in done.stderr
 
     def is_torch_index_reachable(self, backend: str) -> bool:
-        """Whether PyTorch's own index can be reached: asked once, of uv itself, so that its proxies count."""
+        """Whether PyTorch's own index can be reached: tested once, by uv itself, so that its proxies apply."""
         interval = {
             "UV_HTTP_TIMEOUT": _PROBE_SECONDS,
             "UV_HTTP_CONNECT_TIMEOUT": _PROBE_SECONDS,
@@ -86,9 +86,10 @@ class Uv:
             return False
 
     def sweep(self) -> None:
-        """Remove what a killed uv left half fetched in its cache, unless another uv is at work there."""
+        """Remove partial downloads of a killed uv from its cache, unless another uv is using it."""
         cache = self.cache()
-        # Every uv holds this lock, shared, while it uses the cache: alone, all temporary folders are orphans.
+        # Every uv holds this lock, shared, while it uses the cache: if we get it alone, all temporary folders are
+        # orphans.
         with suppress(OSError), (cache / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for left in cache.glob(".tmp*/"):
@@ -115,7 +116,7 @@ class Uv:
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The user's environment for uv: their own uv settings as they are, pip's where uv has none."""
+    """The user's environment for uv: their own uv settings unchanged, pip's where uv has none."""
     own = {**environ, "UV_PYTHON_DOWNLOADS": "never"}
     for other, owned in _PIP_NAMES.items():
         if environ.get(other) and not environ.get(owned) and not environ.get(_UV_OWN_NAMES.get(owned, owned)):

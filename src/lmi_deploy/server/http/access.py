@@ -1,7 +1,7 @@
-"""Who may ask a server of this machine: not a web page that found it on localhost.
+"""Access control of a server on this machine: keep out web pages that find it on localhost.
 
-A page can send requests to any port of the machine that its browser runs on. A page cannot forge two headers: `Origin`,
-and `Host`, which names the page's own host where that was made to lead here (DNS rebinding).
+A page can send requests to any port of the machine that its browser runs on. A page cannot forge two headers:
+`Origin`, and `Host`, which names the page's own host if that was made to point here (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WEB_PORTS = {"http": 80, "https": 443}
 
 
 class Access:
-    """What one listening address lets through. `host`: where it listens; `origins`: pages that may manage models."""
+    """The access rules of one listening address. `host`: the address; `origins`: pages that may manage models."""
 
     def __init__(self, host: str, origins: str) -> None:
         self._local = is_loopback(host)
@@ -26,7 +26,7 @@ class Access:
         self._accepted: set[str] = set()
 
     def check_host(self, request: Request) -> None:
-        """`ErrorReply` for a request that came over loopback and names a host that is elsewhere."""
+        """`ErrorReply` for a request that arrived over loopback and names another host."""
         host = request.header("host")
         if host is None or not self._local or host in self._accepted:
             return
@@ -39,9 +39,10 @@ class Access:
             self._accepted.add(host)
 
     def check_origin(self, request: Request) -> None:
-        """`ErrorReply` for a request to manage models that another page's browser sent.
+        """`ErrorReply` for a model management request that a browser sent from another site's page.
 
-        Not even `cors_allowed_origin=*` lets it through: that is said of inference. A page that is named there may.
+        Even `cors_allowed_origin=*` does not allow it: that setting is for inference. An origin named in it is
+        allowed.
         """
         origin = request.header("origin")
         if origin is None or origin in self._origins or _same_site(origin, request.header("host") or ""):
@@ -52,7 +53,7 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether who listens at `host` can be reached from this machine alone."""
+    """Whether a server at `host` can be reached only from this machine."""
     address = _address(host)
     return address.is_loopback if address is not None else host.lower() == "localhost"
 

@@ -1,4 +1,4 @@
-"""One client connection: requests in, answers out, in order, with back-pressure."""
+"""One client connection: requests in, responses out, in order, with back-pressure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.settings import ServerSettings
 from lmi_deploy.server.workers.protocol import Pair
 
-# The real server keeps what a slow client has not read in memory, without a limit; here up to this much a connection.
+# The real server buffers the unread data of a slow client in memory, without a limit; here up to this much per
+# connection.
 WRITE_AHEAD = 64 * 1024 * 1024
 
 Application = Callable[["Exchange"], Awaitable[None]]
 
 
 class ConnectionClosed(Exception):
-    """The connection is reset: the answer cannot be finished, and the client must notice."""
+    """Reset the connection: the response cannot be finished, and the client must notice."""
 
 
 class Exchange:
-    """One request and the means to answer it."""
+    """One request and the means to respond."""
 
     def __init__(self, connection: Connection, request: Request) -> None:
         self.request = request
@@ -42,7 +43,7 @@ class Exchange:
         return self._connection.is_disconnected()
 
     async def reply(self, reply: Response) -> None:
-        """The whole answer at once."""
+        """The whole response at once."""
         keep = reply.status < 400 and not self._connection.draining
         chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
         size = [("content-length", str(len(reply.body)))] if responses.has_length(reply.status) else []
@@ -54,7 +55,7 @@ class Exchange:
         )
 
     async def start_stream(self, status: int, reason: str, headers: Sequence[Pair]) -> None:
-        """The head of an answer whose length is not known."""
+        """Send the head of a response of unknown length."""
         coding = [("transfer-encoding", "chunked")]
         await self._send(
             status, reason, headers=headers, framing=coding, keep=not self._connection.draining, body=b""
@@ -110,7 +111,7 @@ class Connection(Stream):
         self.keep = True
         self.draining = False
         self._between = True
-        # As in the real server: of requests that came together, the first answer carries the last one's id.
+        # As in the real server: if several requests arrive together, the first response has the last one's id.
         self.client_request_id: str | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._application = application
@@ -125,7 +126,7 @@ class Connection(Stream):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing was asked that is not answered."""
+        """Whether every request has its response."""
         return self._between and not self._background
 
     def is_disconnected(self) -> bool:
@@ -134,11 +135,11 @@ class Connection(Stream):
 
     @property
     def left(self) -> bool:
-        """Whether the client left before its request was answered."""
+        """Whether the client left before the response."""
         return self.at_end and not self.have and not self.idle
 
     async def run(self) -> None:
-        """Requests one after the other; never raises for what a client does."""
+        """Handle requests one after the other; never raises for a client's error."""
         try:
             while self.keep and not self.draining:
                 await self._one()
@@ -149,7 +150,7 @@ class Connection(Stream):
         except asyncio.CancelledError:
             self.abort()
             raise
-        except Exception as exc:  # noqa: BLE001 (whatever it is, the socket is not left open)
+        except Exception as exc:  # noqa: BLE001 (after any error the socket must be closed)
             self._failed(exc)
         finally:
             for task in self._background:
@@ -157,7 +158,7 @@ class Connection(Stream):
         await self._leave()
 
     async def _leave(self) -> None:
-        """Close once the client has read what was written, or does not read it."""
+        """Close once the client has read the pending data, or stops reading it."""
         limits = self.settings.time_limits
         self.close()
         try:
@@ -168,7 +169,7 @@ class Connection(Stream):
             await self.closed()
 
     async def send(self, raw: bytes) -> None:
-        """Hand bytes to the socket; waits when the client is far behind, and gives up when it stands still."""
+        """Write bytes to the socket; wait when the client is far behind, and give up when it stops reading."""
         if self.closing:
             raise ConnectionClosed
         self.write(raw)
@@ -190,7 +191,7 @@ class Connection(Stream):
             self._between = False
             request = await self._requests.body(request)
         except Idle:
-            self.keep = bool(self._background)  # what waits for its answer is no idle client
+            self.keep = bool(self._background)  # a client that waits for its response is not idle
         except TooSlow:
             await self._bare(408, "Request Timeout", keep=False)
         except MalformedRequest as exc:
@@ -203,14 +204,14 @@ class Connection(Stream):
             await self._respond(Exchange(self, request))
 
     async def _respond(self, exchange: Exchange) -> None:
-        """As the real server: requests that came in one piece are answered when they are done, in any order."""
+        """As in the real server: requests that arrived in one piece are answered when they are done, in any order."""
         if not self.have and not self._background:
             await self._application(exchange)
             return
         task = asyncio.create_task(self._run_in_background(exchange))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-        await asyncio.sleep(0)  # it is begun before the next one is read
+        await asyncio.sleep(0)  # start it before the next request is read
 
     async def _run_in_background(self, exchange: Exchange) -> None:
         try:
@@ -232,7 +233,7 @@ class Connection(Stream):
         await Exchange(self, request).reply(responses.error_response(refusal, 400))
 
     async def _too_large(self, refused: TooLarge) -> None:
-        """Answered before the body came: a client may wait for that."""
+        """Answered before the body arrives: a client may wait for that."""
         closing = [("connection", "close")] if refused.closing else []
         keep = refused.skip is not None
         await self._bare(413, "Request Entity Too Large", keep=keep, headers=closing)

@@ -1,6 +1,6 @@
-"""Query strings and form bodies, as Netty's QueryStringDecoder and HttpPostStandardRequestDecoder have them.
+"""Query strings and form bodies, parsed like Netty's QueryStringDecoder and HttpPostStandardRequestDecoder.
 
-The real server hands them to these. What they make of many inputs stands in tests/unit/server/netty.json.
+The real server uses these two classes. tests/unit/server/netty.json has their results for many inputs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lmi_deploy.server.http.part_headers import field_name, undecodable
 from lmi_deploy.server.workers.protocol import Entry
 
 URLENCODED = "application/x-www-form-urlencoded"
-MOST_PARAMETERS = 1024  # what comes after them in a query is dropped
+MOST_PARAMETERS = 1024  # later parameters in a query are dropped
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _BAD_ESCAPE_BYTE = re.compile(rb"%(?![0-9a-fA-F]{2})")
@@ -28,9 +28,9 @@ _VALUE_END = re.compile(rb"[&\r\n]")
 
 
 def split_target(target: str) -> tuple[str, list[Entry]]:
-    """Path (not decoded) and query entries of a request target; entries of one name stand together.
+    """Path (not decoded) and query entries of a request target; entries with the same name are grouped.
 
-    `ErrorReply` 409 for an escape that is none, in the path or in the query.
+    `ErrorReply` 409 for an invalid escape in the path or in the query.
     """
     ended = _PATH_END.search(target)
     end = ended.start() if ended else len(target)
@@ -95,7 +95,7 @@ def _wrong_escape(text: str, start: int, end: int) -> str:
 
 
 def form_entries(content_type: str | None, body: bytes) -> list[Entry] | None:
-    """The entries of a form body; None when the body is no form. `ErrorReply` 500 for a form that is none."""
+    """The entries of a form body; None when the body is not a form. `ErrorReply` 500 for an invalid form."""
     if not content_type:
         return None
     if content_type.startswith(multipart_form.KIND) and (
@@ -135,7 +135,7 @@ def _behind_ampersands(body: bytes, start: int) -> int:
 
 
 def _value(body: bytes, start: int) -> tuple[bytes, int, bool]:
-    """The value that begins there, where it is over, and whether another field may follow: none does behind a line."""
+    """The value that begins at `start`, its end, and whether another field may follow: after a line break none does."""
     ended = _VALUE_END.search(body, start)
     if ended is None:
         return _field_value(body[start:]), len(body), False

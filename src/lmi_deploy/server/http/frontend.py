@@ -1,4 +1,4 @@
-"""Which path is answered by what, and how a refusal looks to the client."""
+"""Routes of the server, and the form of refusals."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _METRICS = re.compile(r"/server/metrics(\?.*)?", re.DOTALL)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FrontEnd:
-    """Inference and management on one port, on one each, or inference alone.
+    """Inference and management on one port, on two ports, or inference alone.
 
-    `access` rules over the first port, `second` over that of management, where it has one of its own.
+    `access` is the policy of the first port, `second` that of the separate management port.
     """
 
     inference: Inference
@@ -57,7 +57,9 @@ class FrontEnd:
         await self._guarded(exchange, self._inferred if inferred else _nothing, self.access)
 
     async def inference_and_metrics(self, exchange: Exchange) -> None:
-        """For a server that is managed over its control socket: what only reads stays where it is scraped."""
+        """For a server that is managed over its control socket: the read-only routes stay on the port that is
+        scraped.
+        """
         response = self._managed if _METRICS.fullmatch(exchange.request.target) else _nothing
         inferred = _INFERENCE.fullmatch(exchange.request.target)
         await self._guarded(exchange, self._inferred if inferred else response, self.access)
@@ -73,7 +75,7 @@ class FrontEnd:
         except ErrorReply as refusal:
             await self._refuse(exchange, refusal)
         except (OSError, EOFError, ConnectionClosed):
-            raise  # the client left, or must notice that its answer ends here
+            raise  # the client left, or must see that the response is cut off here
         except Exception as exc:
             self.log.defect(f"{exchange.request.method} {exchange.request.target[:200]} failed", exc)
             if exchange.status:
@@ -105,7 +107,7 @@ class FrontEnd:
         if exchange.request.target.startswith("/ping"):
             for _ in range(
                 2
-            ):  # a refusal of what came in one piece with it overtakes it, as in the real server
+            ):  # the refusal of a request that arrived in the same piece overtakes it, as in the real server
                 await asyncio.sleep(0)
             await exchange.reply(self._ping())
         else:

@@ -16,7 +16,7 @@ ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 @dataclass(slots=True)
 class ModelInput:
-    """What goes to the worker, and the path that was asked for."""
+    """The input of the worker, and the requested path."""
 
     path: str
     content: list[Entry] = field(repr=False)
@@ -47,7 +47,7 @@ class ModelInput:
 
 
 def read_input(request: Request, request_id: str, *, named: bool = False) -> ModelInput:
-    """`ErrorReply` where the real server refuses the request before any worker sees it."""
+    """`ErrorReply` if the real server refuses the request before any worker sees it."""
     path, entries = form_parsing.split_target(request.target)
     requested = ModelInput(path, list(entries), {}, entries)
     for name, value in request.headers:

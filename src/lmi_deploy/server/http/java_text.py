@@ -1,4 +1,4 @@
-"""Text as Java reads it: where Python's own functions give something else for bytes that a client may send."""
+"""Text as Java decodes it, for bytes where Python's own functions give another result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import re
 
 BLANKS = " \t\n\x0b\f\r"  # `\s` of java.util.regex
-_TRIMMED = "".join(map(chr, range(0x21)))  # what String.trim takes away
+_TRIMMED = "".join(map(chr, range(0x21)))  # the characters that String.trim removes
 
 # Java replaces an encoded surrogate as a whole, Python each of its bytes.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")

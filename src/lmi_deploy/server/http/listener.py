@@ -1,4 +1,4 @@
-"""The listening socket and the connections that came through it."""
+"""The listening socket and its connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmi_deploy.server.settings import ServerSettings
 
 BACKLOG = 1024
 LEFT_CHECK = 0.2  # seconds between two looks for clients that left
-LINGER = 1.0  # seconds in which a kept connection may still ask, after its port went to another server
+LINGER = 1.0  # seconds for another request on a kept connection after its port moved
 
 
 class Listener:
@@ -23,7 +23,7 @@ class Listener:
         self._settings = settings
         self._application = application
         self._log = log
-        self.port = 0  # told even after the socket went to another server
+        self.port = 0  # reported even after another server took the socket over
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, asyncio.Task[None]] = {}
@@ -39,7 +39,7 @@ class Listener:
         return len(self._connections)
 
     def reserve(self, host: str, port: int) -> None:
-        """Bind, but do not listen: the port is ours, and clients are still refused. OSError when it is taken."""
+        """Bind, but do not listen: the port is ours, and clients are still refused. OSError if it is taken."""
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         own = socket.socket(family, kind, proto)
         try:
@@ -54,12 +54,12 @@ class Listener:
         """Accept clients on the reserved socket."""
         assert self._socket is not None, "reserved before it is opened"
         loop = asyncio.get_running_loop()
-        # The connections have it from here on: what is left of them does not keep the next server from the port.
+        # The connections inherit it: their remains do not block the port for the next server.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._server = await loop.create_server(self._connection, sock=self._socket, backlog=BACKLOG)
 
     async def replace(self, other: socket.socket) -> None:
-        """Accept on another server's socket, and drop our own."""
+        """Accept on another server's socket, and close our own."""
         before, self._socket = self._server, other
         self.port = other.getsockname()[1]
         await self.open()
@@ -67,14 +67,14 @@ class Listener:
             before.close()
 
     def close(self) -> None:
-        """Accept nothing more; a copy of the socket in another process goes on accepting."""
+        """Accept no more connections; a copy of the socket in another process still accepts."""
         if self._server is not None:
             self._server.close()
         elif self._socket is not None:
             self._socket.close()
 
     async def drain(self, *, linger: float) -> None:
-        """Let every request in flight be answered; kept connections without one are closed after `linger` seconds."""
+        """Wait for every request in progress; kept connections without one are closed after `linger` seconds."""
         self._draining = True
         for connection in self._connections:
             connection.draining = True
@@ -86,7 +86,7 @@ class Listener:
         while self._connections:
             for connection, task in self._connections.items():
                 if connection.left:
-                    task.cancel()  # nobody waits for this answer
+                    task.cancel()  # no client waits for this response
             await asyncio.wait(set(self._connections.values()), timeout=LEFT_CHECK)
 
     def abort(self) -> None:
@@ -103,9 +103,9 @@ class Listener:
 
 
 def _bind(own: socket.socket, address: Any) -> None:
-    """First without SO_REUSEADDR: on Linux, two sockets that have it can be bound to one port while neither listens.
+    """First without SO_REUSEADDR: on Linux, two sockets with it can be bound to one port while neither listens.
 
-    With it where that fails: connections that were closed a moment ago hold a port for one that has it not.
+    With it if that fails: recently closed connections block a port for a socket without it.
     """
     try:
         own.bind(address)

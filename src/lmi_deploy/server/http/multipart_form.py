@@ -1,6 +1,6 @@
-"""multipart/form-data as Netty's HttpPostMultipartRequestDecoder has it, which the real server hands a form to.
+"""multipart/form-data as parsed by Netty's HttpPostMultipartRequestDecoder, which the real server uses.
 
-What clients get wrong (a part without a name, an end that does not come, bare line feeds) has the same consequence.
+Clients' errors (a part without a name, a missing end, bare line feeds) have the same result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_FIELDS = 128
 MOST_LEFT_OVER = 1024  # bytes of a form that belong to no field
 MOST_HEADER_BYTES = (
     64 * 1024
-)  # of a part; Netty has no limit, and a server that reads 64 MiB of them does nothing else
+)  # of a part; Netty has no limit, and a server that parses 64 MiB of them is blocked
 
 _NO_CONTROL = re.compile(rb"[^\x00-\x20\x7f-\x9f]")
 _LINE_END = re.compile(rb"\r?\n")
@@ -93,7 +93,7 @@ def check_form(entries: list[Entry], *, left_over: int = 0) -> list[Entry]:
 
 
 class _Incomplete(Exception):
-    """More bytes would have to come."""
+    """More bytes are needed."""
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class Form:
     found: list[Entry] = field(default_factory=list)
 
     def entries(self) -> list[Entry]:
-        """`ErrorReply` 500 where Netty throws. A part that does not end is none, nor is what follows it."""
+        """`ErrorReply` 500 where Netty throws. A part without an end is dropped, and so is everything after it."""
         try:
             while self._delimiter(self.boundary.delimiter):
                 self._part({}, inside=None)
@@ -115,7 +115,7 @@ class Form:
         return check_form(self.found, left_over=len(self.body) - self.at)
 
     def _delimiter(self, delimiter: str) -> bool:
-        """Go behind the next one, whatever stands before it; False when it is the closing one."""
+        """Move behind the next delimiter; False when it is the closing one."""
         raw = delimiter.encode(self.boundary.charset, "replace")
         started = self.body.find(raw, self.at)
         if started < 0:
@@ -162,7 +162,7 @@ class Form:
         check_form(self.found)
 
     def _content(self, delimiter: str, charset: str) -> bytes:
-        """Up to the delimiter, which begins a line."""
+        """The bytes up to the delimiter, which starts a line."""
         raw = delimiter.encode(charset, "replace")
         started = self.at
         if self.body.startswith(raw, started):

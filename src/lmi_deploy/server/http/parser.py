@@ -1,7 +1,8 @@
-"""HTTP/1.1 out of bytes, lenient and strict where the real server's parser (Netty) is.
+"""Parse HTTP/1.1, as lenient and as strict as the real server's parser (Netty).
 
-Written out rather than taken from a library: what a client can see of DJLServing includes bare line feeds, `HTTP/9.9`,
-folded headers, an ignored `Connection: close`, header order and letter case, and no library lets all of that through.
+Written here instead of using a library: the behaviour of DJLServing that clients can see includes bare line feeds,
+`HTTP/9.9`, folded headers, an ignored `Connection: close`, header order and letter case, and no library accepts all
+of that.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LONGEST_CHUNK = 2**31 - 1
 
 
 class MalformedRequest(Exception):
-    """Not HTTP: answered with 400 and the connection closed. `request`: as far as it was understood."""
+    """Not HTTP: answered with 400 and the connection closed. `request`: the part that could be parsed."""
 
     def __init__(self, message: str, request: Request | None = None) -> None:
         super().__init__(message)
@@ -37,7 +38,7 @@ class MalformedRequest(Exception):
 
 @dataclass(slots=True)
 class Request:
-    """One request as it came: target undecoded, headers in order with the sender's letter case."""
+    """One request as received: target undecoded, headers in order with the sender's letter case."""
 
     method: str
     target: str
@@ -56,12 +57,12 @@ class Request:
 
     @property
     def repeats(self) -> bool:
-        """Whether a header stands there more than once."""
+        """Whether a header occurs more than once."""
         return len(self._first) < len(self.headers)
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the client means to go on with its connection; what it says of that is mostly ignored."""
+        """Whether the client asks to keep the connection open; the server mostly ignores this."""
         stated = {word.strip() for word in (self.header("connection") or "").lower().split(",")}
         return "close" not in stated and (self.version != "HTTP/1.0" or "keep-alive" in stated)
 
@@ -94,7 +95,7 @@ def _lines(head: bytes) -> list[str]:
 
 
 def check_request_start(have: bytes) -> None:
-    """`MalformedRequest` as soon as a head that is not all there yet can be none: nothing more needs to come."""
+    """`MalformedRequest` as soon as an incomplete head can no longer become valid."""
     started, newline, rest = have.rpartition(b"\n")
     if newline:
         parse_head(started)
@@ -131,7 +132,7 @@ def _folded(name: str, value: str, line: str) -> tuple[str, str]:
 
 
 def check_trailer(line: str) -> None:
-    """`MalformedRequest` for what is no header; a folded one is refused, too."""
+    """`MalformedRequest` for an invalid header; a folded one is refused, too."""
     _header(line)
 
 
@@ -147,7 +148,9 @@ def is_chunked(request: Request) -> bool:
 
 
 def body_length(request: Request) -> int:
-    """`MalformedRequest` for a length that stands twice, even if it is the same: two readers may differ about it."""
+    """`MalformedRequest` for two Content-Length headers, even equal ones: two readers may interpret
+    them differently.
+    """
     if (stated := request.header("content-length")) is None:
         return 0
     twice = request.repeats and sum(name.lower() == "content-length" for name, _ in request.headers) > 1
@@ -164,7 +167,7 @@ def chunk_size(line: bytes) -> int:
 
 
 def _bounded(digits: str, base: int, most: int) -> int:
-    """Digits are counted before they are read: a number takes time that grows with the square of them."""
+    """The digits are counted before the number is parsed: parsing time grows with the square of their count."""
     digits = digits.lstrip("0") or "0"
     if len(digits) > len(str(most)) or int(digits, base) > most:
         raise MalformedRequest(f"a number of {len(digits)} digits, at most {most}")

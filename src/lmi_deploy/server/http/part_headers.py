@@ -36,7 +36,7 @@ def field_name(text: str) -> str:
 
 
 def read_header(line: str, attributes: dict[str, str], *, inside: bool) -> None:
-    """Add what the line says to the attributes of its part, by names in small letters."""
+    """Add the attributes in the line to those of its part, with lower-case names."""
     name, *values = _split(line)
     match name.lower():
         case "content-disposition":
@@ -75,7 +75,7 @@ def charset_of(attributes: dict[str, str]) -> str:
 
 
 def file_charset_of(attributes: dict[str, str]) -> str:
-    """The same of a file, whose content is not decoded: it is the one that its end is looked for in."""
+    """The charset of a file part. Its content is not decoded: the charset is used only to search for its end."""
     encoding = attributes.get("content-transfer-encoding", "binary").lower()
     if encoding not in _ENCODINGS:
         raise undecodable(f"TransferEncoding Unknown: {encoding}")
@@ -145,7 +145,7 @@ def _parameter(text: str) -> tuple[str, str]:
 
 
 def _check_encoded(value: str) -> None:
-    """A file's name is of no use to a handler, but one that is none refuses the request."""
+    """A handler does not get the file name, but an invalid encoding refuses the request."""
     charset, *rest = value.split("'", 2)
     if len(rest) < 2:
         bounds = _out_of_bounds(2, len(rest) + 1)

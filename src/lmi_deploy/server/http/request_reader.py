@@ -28,7 +28,8 @@ _END_OF_HEAD = re.compile(rb"\n\r?\n")
 class TooLarge(Exception):
     """The body is over the limit.
 
-    `skip`: bytes of it to pass over before the connection can go on; None where it cannot. `closing`: it is told so.
+    `skip`: bytes to read past before the connection can be reused; None where it cannot be. `closing`: whether the
+    response contains `Connection: close`.
     """
 
     def __init__(self, *, skip: int | None = None, closing: bool = False) -> None:
@@ -42,18 +43,19 @@ class BadExpectation(Exception):
 
 
 class Idle(Exception):
-    """No request began within the time limit of a kept connection."""
+    """No request started within the time limit of a kept connection."""
 
 
 class TooSlow(Exception):
-    """A request began and did not come whole within its time limit."""
+    """A request started and was not complete within its time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """Seconds that a client has to send a request. The real server has no such limit: a silent client holds a socket.
+    """Seconds that a client has to send a request. The real server has no such limit: a silent client occupies a
+    socket.
 
-    `slowest`, in bytes a second, adds time for large bodies, as Apache's mod_reqtimeout does by its MinRate.
+    `slowest`, in bytes a second, adds time for large bodies, like MinRate of Apache's mod_reqtimeout.
     """
 
     idle: float = 300.0
@@ -75,7 +77,9 @@ class RequestReader:
         self._now = asyncio.get_running_loop().time
 
     async def head(self) -> Request | None:
-        """The next request without its body, or None when the client has gone; `Idle` when none begins in time."""
+        """The next request without its body, or None when the client has disconnected; `Idle` when no request begins
+        in time.
+        """
         have = self._stream.have
         late: type[Exception] = Idle
         until = self._now() + self._limits.idle
@@ -96,7 +100,7 @@ class RequestReader:
                 raise late from exc
 
     async def body(self, request: Request) -> Request:
-        """The request with its body; `TooSlow` when it does not come in time."""
+        """The request with its body; `TooSlow` if it does not arrive in time."""
         try:
             return await self._with_body(request)
         except TimeoutError as exc:
@@ -123,7 +127,7 @@ class RequestReader:
                 request, stated = (
                     request.without("content-length"),
                     None,
-                )  # the handler is told it without the zeros
+                )  # the handler gets the value without the zeros
             request.sized = stated is not None
             request.body = await self._sized(length) if length else b""
         return request
@@ -180,7 +184,7 @@ class RequestReader:
         return line
 
     async def skip(self, length: int) -> None:
-        """Pass over a body that was refused; `TooSlow` when it does not come in time."""
+        """Skip a body that was refused; `TooSlow` if it does not arrive in time."""
         try:
             await self._skip(length)
         except TimeoutError as exc:
@@ -198,5 +202,5 @@ class RequestReader:
             length -= offset
 
     def _deadline(self, started: float, size: int) -> float:
-        """When a body of `size` bytes must have come."""
+        """The latest time for the end of a body of `size` bytes."""
         return started + self._limits.body + size / self._limits.slowest

@@ -1,4 +1,4 @@
-"""Heads and bodies of HTTP answers, byte for byte as the real server writes them."""
+"""Heads and bodies of HTTP responses, byte for byte as the real server writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEVER_CACHED: tuple[Pair, ...] = (
     ("Expires", "Thu, 01 Jan 1970 00:00:00 UTC"),
 )
 _OURS = {"content-length", "connection", "x-request-id", "pragma", "cache-control", "expires"}
-# Gson writes these as escapes so that JSON may stand inside HTML.
+# Gson writes these as escapes so that JSON can be embedded in HTML.
 _HTML_SAFE = {char: f"\\u{ord(char):04x}" for char in "'<>&=\u2028\u2029"}
 _NO_TOKEN = re.compile(r"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
 _NO_VALUE = re.compile(r"^[\x00-\x20\x7f]|[\x00-\x08\x0a-\x1f\x7f]")
@@ -29,7 +29,7 @@ _REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One whole answer."""
+    """One whole response."""
 
     status: int
     headers: Sequence[Pair] = ()
@@ -54,9 +54,10 @@ def error_response(refusal: ErrorReply, status: int) -> Response:
 
 
 def handler_headers(properties: Iterable[Pair]) -> list[Pair]:
-    """What a handler set, sorted: the first letter case and the last value of each; never what is the server's to say.
+    """The headers that a handler set, sorted: the first spelling and the last value of each; headers that belong to
+    the server are left out.
 
-    Raises `ErrorReply` for a name or value that cannot stand in an HTTP head.
+    Raises `ErrorReply` for a name or value that is not allowed in an HTTP head.
     """
     kept: dict[str, Pair] = {}
     for name, value in properties:
@@ -111,7 +112,7 @@ def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
 
 
 def check_status(status: int, reason: str) -> None:
-    """`ErrorReply` for what is no HTTP status by the real server's library."""
+    """`ErrorReply` for a status that the real server's library does not accept."""
     if status < 0:
         raise _illegal(f"code : {status} (expected: >= 0)")
     if _LINE_END.search(reason):
@@ -119,12 +120,12 @@ def check_status(status: int, reason: str) -> None:
 
 
 def has_length(status: int) -> bool:
-    """Whether an answer of this status tells the length of its body."""
+    """Whether a response of this status has a Content-Length."""
     return status in (101, 304) or (status != 204 and not 100 <= status < 200)
 
 
 def has_body(status: int) -> bool:
-    """Whether it has one on the wire; the real server's 304 tells a length and sends nothing."""
+    """Whether it has a body on the wire; the real server's 304 has a length and no body."""
     return has_length(status) and status != 304
 
 

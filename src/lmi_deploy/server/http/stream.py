@@ -11,12 +11,14 @@ import math
 
 READ_AHEAD = 256 * 1024
 
-# Every socket receives into this one; what came is copied out before the loop turns to the next.
+# Every socket receives into this buffer; the data is copied out before the loop handles the next event.
 _LANDING = memoryview(bytearray(READ_AHEAD))
 
 
 class Stream(asyncio.BufferedProtocol):
-    """`have` holds what was received and not yet used: who parses looks into it, and uses up what it understood."""
+    """`have` holds the bytes that were received and not yet used: the parser reads them there and removes what it
+    parsed.
+    """
 
     def __init__(self) -> None:
         self.have = bytearray()
@@ -48,13 +50,13 @@ class Stream(asyncio.BufferedProtocol):
             self._go_on()
 
     def take(self, size: int) -> bytes:
-        """The first `size` bytes, which must be there."""
+        """The first `size` bytes, which must have arrived."""
         used = bytes(memoryview(self.have)[:size])
         self.used(size)
         return used
 
     async def more(self, need: int = 1, until: float = math.inf) -> None:
-        """Until `need` bytes are there; EOFError when they cannot come, TimeoutError at `until` (the loop's clock)."""
+        """Wait until `need` bytes have arrived; EOFError if they cannot, TimeoutError at `until` (the loop's clock)."""
         if len(self.have) >= need:
             return
         if self.at_end:
@@ -75,7 +77,9 @@ class Stream(asyncio.BufferedProtocol):
         return self.take(size)
 
     def write(self, raw: bytes) -> None:
-        """Sent at once as far as the socket takes it, the rest as soon as it does; nothing when it is closed."""
+        """Sent immediately as far as the socket accepts it, the rest as soon as possible; does nothing when it is
+        closed.
+        """
         if not self.closing:
             self.transport.write(raw)
 
@@ -97,7 +101,7 @@ class Stream(asyncio.BufferedProtocol):
             raise ConnectionResetError("the other side left")
 
     def close(self) -> None:
-        """What is written still goes out."""
+        """Pending data is still sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -111,7 +115,7 @@ class Stream(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls.
+    # The methods that asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -130,7 +134,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         self._ended()
-        return True  # the writing side stays open: an answer may still be on its way out
+        return True  # the writing side stays open: a response may still be in progress
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
@@ -162,7 +166,7 @@ class Stream(asyncio.BufferedProtocol):
             self._waiter.set_result(None)
 
     def _rest(self) -> None:
-        """Receive nothing more until somebody uses what is there."""
+        """Stop receiving until the parser uses the bytes in `have`."""
         self._resting = True
         if not self.closing:
             self.transport.pause_reading()

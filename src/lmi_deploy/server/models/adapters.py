@@ -1,4 +1,4 @@
-"""LoRA adapters of one model: which are registered, and what a worker's handler is asked about them.
+"""LoRA adapters of one model: which are registered, and the requests about them to a worker's handler.
 
 After `Adapter`, `PyAdapter` and `ModelInfo` of DJLServing (deepjavalibrary/djl-serving, folder wlm) and the functions
 `register_adapter`, `update_adapter` and `unregister_adapter` of its Python side (djl_python/huggingface.py and
@@ -73,16 +73,18 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the handler answered; 300 and more is a failure."""
+    """The handler's response; a code of 300 or more is a failure."""
 
     code: int
     message: str
 
 
 async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
-    """The handler's answer; `ErrorReply` when there is none within predict_timeout, which a synchronous worker sees to.
+    """The handler's response; `ErrorReply` when there is none within predict_timeout, which a synchronous worker
+    enforces.
 
-    A synchronous handler tells it by code and message of its Output, an asynchronous one by the first piece.
+    A synchronous handler reports the outcome by code and message of its Output, an asynchronous one by the first
+    piece.
     """
     try:
         async with asyncio.timeout(settings.limits.predict_timeout if settings.async_mode else None):
@@ -102,12 +104,12 @@ async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
 
 
 class Adapters:
-    """Those of one model, by name; every worker that starts is told of all of them."""
+    """The adapters of one model, by name; every worker that starts receives all of them."""
 
     def __init__(self, settings: ModelSettings, failed: Callable[[str, str], None]) -> None:
-        """What lies in the model's folder `adapters` is registered from the start.
+        """The adapters in the model's folder `adapters` are registered from the start.
 
-        `failed` is told name and reason of each that a worker does not take at its start.
+        `failed` gets name and reason of each adapter that a starting worker refuses.
         """
         folder = settings.folder / FOLDER
         found = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -139,7 +141,7 @@ class Adapters:
         self._kept.pop(name, None)
 
     def refused(self, name: str | None) -> str:
-        """Why a request whose query or form names this adapter is not run; empty where it is."""
+        """Why a request that names this adapter in its query or form is not run; empty if it is."""
         return f"The adapter {name} has not been registered" if name not in (None, *self._kept) else ""
 
     async def introduce_to(self, session: WorkerSession) -> None:

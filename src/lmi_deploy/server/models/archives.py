@@ -1,7 +1,6 @@
-"""Models that are registered from an archive: extracted into a folder of the server's own, removed with the model.
+"""Models that are registered from an archive: extracted into a folder of the server, removed with the model.
 
-What an archive holds is data of somebody else: nothing of it is written outside of its folder, and no more than fits
-on the disk.
+An archive is untrusted input: it can write neither outside its folder nor more than fits on the disk.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class BadArchive(Exception):
 
 
 def is_archive(path: Path) -> bool:
-    """By its name, as DJL's FilenameUtils tells one."""
+    """By its name, with the rules of DJL's FilenameUtils."""
     return _ARCHIVE.search(path.name) is not None and path.is_file()
 
 
@@ -62,7 +61,7 @@ class ModelArchives:
         return _nested(folder)
 
     def remove(self, folder: Path) -> None:
-        """All that was extracted with this model's folder; nothing where it came from no archive."""
+        """Delete everything that was extracted with this model's folder; does nothing without an archive."""
         if folder.is_relative_to(self._root) and folder != self._root:
             shutil.rmtree(self._root / folder.relative_to(self._root).parts[0], ignore_errors=True)
 
@@ -71,7 +70,7 @@ class ModelArchives:
 
 
 class _Room:
-    """Refuses what does not fit on the disk before it is written."""
+    """Refuse content that does not fit on the disk before it is written."""
 
     def __init__(self, folder: Path, free: int) -> None:
         self._folder = folder
@@ -88,9 +87,9 @@ class _Room:
 
 
 def _untar(archive: Path, folder: Path, room: _Room) -> None:
-    """Python's filter `data` refuses devices, and paths and links that lead out.
+    """Python's filter `data` refuses devices, and paths and links that lead outside.
 
-    Links come last: nothing is written through one.
+    Links are created last: nothing is written through one.
     """
     links: list[tarfile.TarInfo] = []
     with tarfile.open(archive, "r:*") as tar:

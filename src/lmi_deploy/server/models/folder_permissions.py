@@ -1,9 +1,9 @@
-"""Whether a folder can be changed by other users of the machine: what lies in it is run as the server's user.
+"""Whether other users of the machine can change a folder: its content is run as the server's user.
 
 The rule is that of sshd's StrictModes (OpenSSH, `safe_path`): path and parents belong to the user or to root, and
-others may not write them. There are two exceptions. A parent with the sticky bit, such as /tmp, may be writable by all:
-other users can neither rename nor remove what is ours in it. And a group that has no member but the user may write, as
-in Debian's sshd: many distributions give each user such a group, and an umask of 002.
+others may not write them. There are two exceptions. A parent with the sticky bit, such as /tmp, may be writable by
+all: other users can neither rename nor remove our files in it. And a group whose only member is the user may write,
+as in Debian's sshd: many distributions give each user such a group, and an umask of 002.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROOT = 0
 
 
 def group_members(gid: int) -> frozenset[int]:
-    """The users of a group, whichever side of the database says so."""
+    """The users of a group, by either side of the database."""
     try:
         named = set(grp.getgrgid(gid).gr_mem)
     except KeyError:
@@ -29,12 +29,14 @@ def group_members(gid: int) -> frozenset[int]:
 
 
 def unsafe_reason(folder: Path, *, uid: int, members: Callable[[int], frozenset[int]] = group_members) -> str:
-    """Why others may change what lies in the resolved `folder`; empty where they cannot. OSError where it is gone."""
+    """Why other users may change the content of the resolved `folder`; empty if they cannot. OSError if it does not
+    exist.
+    """
     return _Check(uid, cache(members)).folder(folder)
 
 
 class _Check:
-    """One look at one folder; who is in a group is asked once in it."""
+    """The check of one folder; the members of a group are looked up once."""
 
     def __init__(self, uid: int, members: Callable[[int], frozenset[int]]) -> None:
         self._trusted = {uid, _ROOT}
@@ -51,7 +53,7 @@ class _Check:
         return ""
 
     def _link(self, link: Path) -> str:
-        """A link's own permissions mean nothing; what it leads to, and the way there, do."""
+        """A link's own permissions have no effect; those of its target and of the path to it do."""
         target = link.resolve()
         return self._check_path(target) if target.exists() else ""
 

@@ -1,4 +1,4 @@
-"""What the LMI image changes by itself: a text-generation model on an image with vLLM is served in async mode."""
+"""Defaults that the LMI image changes: a text-generation model on an image with vLLM is served in async mode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVICES = {
 
 
 def recommended(folder: Path, merged: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Keys that the image adds where the model says nothing; it looks at the model's config.json for it."""
+    """Keys that the image adds if the model does not set them; it reads the model's config.json for it."""
     architectures = _architectures(folder, merged)
     if architectures is None:
         return {}

@@ -1,4 +1,4 @@
-"""The name that a model gets from where it lies."""
+"""The name of a model, derived from its location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models are loaded at the start: `load_models` of config.properties, else what the model folder holds."""
+"""Which models are loaded at the start: `load_models` of config.properties, else the content of the model folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StartupModel:
 
 
 def startup_models(folder: Path, name: str, keys: Mapping[str, str]) -> list[StartupModel]:
-    """`InvalidSettings` where `load_models` names a folder that is not there."""
+    """`InvalidSettings` if `load_models` names a missing folder."""
     stated = keys.get("load_models", "") or "ALL"
     match stated.upper():
         case "NONE":
@@ -39,7 +39,7 @@ def startup_models(folder: Path, name: str, keys: Mapping[str, str]) -> list[Sta
 
 
 def _found(folder: Path, name: str) -> Iterator[StartupModel]:
-    """A folder with files of its own is one model; one that holds folders alone is a store of them."""
+    """A folder that contains files is one model; a folder of folders is a model store."""
     found = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     # Archives do not make it a model; the real server finds no model in them at the start.
     if any(path.is_file() and not _ARCHIVE.search(path.name) for path in found):

@@ -1,7 +1,7 @@
-"""What `serving.properties` and the environment together say about one model.
+"""The settings of one model from `serving.properties` and the environment.
 
-The precedence is the real server's: SageMaker's own variables beat the file, the file beats `OPTION_*`, `SERVING_*` and
-`ARGS_*`; a default that nobody wrote is applied here but not told to the handler.
+The precedence is the real server's: SageMaker's own variables override the file, the file overrides `OPTION_*`,
+`SERVING_*` and `ARGS_*`. An implicit default is applied here but not passed to the handler.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OV
 
 
 class UnknownEngine(InvalidSettings):
-    """Nothing in the folder says by what it is to be served."""
+    """Nothing in the folder says which engine serves it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +65,12 @@ class ModelSettings:
     limits: ServerLimits
     places: tuple[DevicePlacement, ...]
     one_engine: bool = False
-    """Its worker is a whole inference engine, and nothing says how many workers there are."""
+    """Its worker is a whole inference engine, and no setting gives the number of workers."""
     parallel_loading: bool = False
     mpi: bool = False
     enable_lora: bool = False
     url: str = ""
-    """Where it was registered from, as it was written; empty for a model of the start."""
+    """The URL of its registration, as written; empty for a model of the start."""
     pipeline_parallel_degree: int = 1
     python: str | None = None
     """The model's own interpreter."""
@@ -79,9 +79,10 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDefaults:
-    """What a model is resolved against, besides its own files.
+    """The settings outside the model's own files.
 
-    `defaults` are the server's own (config.properties, SERVING_*); `over` is said by a registration and beats the file.
+    `defaults` are the server's own (config.properties, SERVING_*); `over` comes from a registration and overrides the
+    file.
     """
 
     defaults: Mapping[str, str]
@@ -91,7 +92,7 @@ class ServerDefaults:
 
 
 def merged_properties(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The file's keys with the environment's laid under and over them."""
+    """The file's keys, merged with those of the environment that have lower and higher precedence."""
     path = folder / PROPERTIES_FILE
     found = parse_properties(path.read_bytes()) if path.is_file() else {}
     for key, value in _from_environment(environ).items():
@@ -130,7 +131,7 @@ def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ModelSettings
     merged = merged_properties(folder, environ)
     _check_engine(folder, {**merged, **around.over})
     merged = recommended(folder, merged, environ) | merged
-    # What a registration says counts, but is not told to the handler.
+    # Registration settings are applied, but not passed to the handler.
     response = {**merged, **around.over}
     limits = _limits(response, defaults, environ)
     entry, fallback = _entry_points(folder, name, merged, environ)
@@ -203,7 +204,7 @@ def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
 
 
 def hash_order(keys: Collection[str]) -> list[str]:
-    """The order in which a Java HashMap tells its keys, put in as given: handlers and clients see it."""
+    """The order in which a Java HashMap iterates its keys, inserted as given: handlers and clients see it."""
     size = 16
     while len(keys) > size * 0.75:
         size *= 2
@@ -250,7 +251,7 @@ def _retry_threshold(merged: Mapping[str, str], defaults: Mapping[str, str], fal
 
 
 def _seconds(text: str | None, usual: int) -> int:
-    """Unlike any other number, a time limit that is none is passed over in silence."""
+    """Unlike any other number, an invalid time limit is silently ignored."""
     try:
         return int(text) if text is not None else usual
     except ValueError:

@@ -1,4 +1,4 @@
-"""What properties state, read as what their keys take."""
+"""Property values, parsed by the type of their key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _JAVA_OPTIONS = ("JAVA_OPTS", "SAGEMAKER_MODEL_SERVER_VMARGS")
 
 
 class InvalidSettings(Exception):
-    """The model folder, or the server's own file, cannot be served as it is written."""
+    """The model folder, or the server's own file, has settings that cannot be served."""
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -39,7 +39,9 @@ def number(sources: Sequence[Mapping[str, str]], key: str, fallback: int, *alias
 
 
 def java_properties(environ: Mapping[str, str]) -> dict[str, str]:
-    """The `-Dname=value` of a Java that is not here: some of them change what a worker or a client sees."""
+    """The `-Dname=value` arguments of Java, which is not used here: some of them change what a worker or a client
+    sees.
+    """
     words = [word for name in _JAVA_OPTIONS for word in shlex.split(environ.get(name, ""))]
     pairs = (word.removeprefix("-D").partition("=") for word in words if word.startswith("-D"))
     return {name: value for name, _, value in pairs}

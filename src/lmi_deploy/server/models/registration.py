@@ -1,4 +1,4 @@
-"""POST /models, read: which folder, under which name, and what is said over its own settings."""
+"""Parse POST /models: the folder, the name, and the settings that override the model's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NULL_URL = 'Cannot invoke "String.startsWith(String)" because "<parameter1>" is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What a registration says over the model's own file; the handler is not told of it."""
+    """What a registration overrides in the model's own file; not passed to the handler."""
 
     version: str | None = None
     url: str = ""

@@ -1,4 +1,4 @@
-"""The models of this server, by name; which of them was there at the start."""
+"""The models of this server, by name; including which one was loaded at the start."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Models:
         return itertools.chain(self._pools.values())
 
     def versions(self, name: str, version: str | None = None) -> list[Pool]:
-        """All of them, or the one that is asked for; `Refusal` 404 where there is none."""
+        """All versions, or the requested one; `ErrorReply` 404 if there is none."""
         found = [pool for pool in self if pool.settings.name == name]
         found = [pool for pool in found if not version or pool.settings.version == version]
         if not found:
@@ -55,11 +55,11 @@ class Models:
         return found
 
     def named(self, name: str, version: str | None = None) -> Pool:
-        """The first that was registered where no version is asked for; `Refusal` 404 for a model that is not here."""
+        """The first registered version unless one is requested; `ErrorReply` 404 for an unknown model."""
         return self.versions(name, version)[0]
 
     def next_of(self, name: str, version: str | None = None) -> Pool:
-        """Each version in turn where none is asked for, as `Endpoint.next` of the real server."""
+        """The versions in rotation unless one is requested, as `Endpoint.next` of the real server."""
         found = self.versions(name, version)
         if len(found) == 1:
             return found[0]
@@ -72,7 +72,7 @@ class Models:
         return any(name == one and version in (None, other) for one, other in self._pools)
 
     def startup_name(self) -> str | None:
-        """The name of the one model of the start; None when there is not exactly one."""
+        """The name of the only model of the start; None if there is not exactly one."""
         return self.startup[0] if len(set(self.startup)) == 1 else None
 
     def add(
@@ -156,7 +156,7 @@ def health(pool: Pool) -> str:
 
 
 def _word(pool: Pool) -> str:
-    # A model whose workers are being started counts as ready in a list already.
+    # A list shows a model as ready while its workers are still starting.
     return "READY" if pool.has_started and not pool.failed else str(pool.status)
 
 

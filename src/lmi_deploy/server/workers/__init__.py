@@ -1,1 +1,1 @@
-"""The worker processes of the embedded server, and the protocol they speak."""
+"""The worker processes of the embedded server, and their protocol."""

@@ -1,4 +1,4 @@
-"""A worker of the asynchronous engine: many requests at once, answers in any order, each a piece of some answer."""
+"""A worker of the asynchronous engine: many requests at once, response pieces in any order."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from lmi_deploy.server.workers.sync_worker import Following, WorkerFailed
 from lmi_deploy.server.workers.worker import Worker
 
 TRACKING = "request_tracking_id"
-MAX_FRAMES = 65_536  # for a client that reads slower than its answer comes; one more and it is cut off
+MAX_FRAMES = 65_536  # for a client that reads slower than its response arrives; one more and it is cut off
 MAX_PENDING = 4096
 
 
 @dataclass(slots=True)
 class _Request:
-    """A job at the worker. `data` and `last`: as its pieces said them last; a piece may leave them out."""
+    """A job at the worker. `data` and `last`: the latest values in its pieces; a piece may leave them out."""
 
     job: Job
     data: str | None = None
@@ -32,11 +32,11 @@ class _Request:
 
 
 class AsyncWorkerSession:
-    """Sends at once and returns; one reader hands every piece to the job it belongs to."""
+    """Sends immediately and returns; one reader passes every piece to its job."""
 
     def __init__(self, worker: Worker, log: Log) -> None:
         self.worker_lost: asyncio.Future[WorkerFailed] = asyncio.get_running_loop().create_future()
-        self.fetched: Sequence[Job] = ()  # everything is sent at once, and nothing waited for
+        self.fetched: Sequence[Job] = ()  # everything is sent at once, without waiting
         self._worker = worker
         self._log = log
         self._pending: dict[str, _Request] = {}
@@ -66,7 +66,7 @@ class AsyncWorkerSession:
             await self._send(job)
 
     async def _send(self, job: Job) -> None:
-        job.frames = asyncio.Queue()  # unbounded: one slow reader must not hold up the others
+        job.frames = asyncio.Queue()  # unbounded: one slow reader must not block the others
         tracking = str(uuid.uuid4())
         self._forget_abandoned(MAX_PENDING)
         self._pending[tracking] = _Request(job)
@@ -79,7 +79,7 @@ class AsyncWorkerSession:
             job.settle(error_responses.untranslatable(str(exc)))
 
     def _forget_abandoned(self, over: int) -> None:
-        # A generator that raised never says that it ended: its entry would stay for ever.
+        # A generator that raised never reports its end: its entry would stay for ever.
         if len(self._pending) > over:
             self._pending = {
                 key: request for key, request in self._pending.items() if not request.job.abandoned
@@ -112,13 +112,15 @@ class AsyncWorkerSession:
             raise
 
     def _chunk(self, tracking: str, request: _Request, response: WorkerResponse) -> None:
-        """As `Request.addResponse` of the real server: what a piece leaves out stays as the one before said it."""
+        """As `Request.addResponse` of the real server: a field that a piece leaves out keeps the value of the piece
+        before.
+        """
         chunk = unpack_map(response.content[0][1] if response.content else b"")
         job = request.job
         request.data = chunk.get("data", request.data)
         request.last = chunk["last"].lower() == "true" if "last" in chunk else request.last
         if not request.data and not request.last:
-            return  # an error, too: its client waits until chunked_read_timeout, as there
+            return  # an error, too: its client waits until chunked_read_timeout, as in DJLServing
         if "code" in chunk:
             code, error = _code(chunk["code"]), chunk.get("error")
             fields = {"error": error, "code": code} if error is not None else {"code": code}

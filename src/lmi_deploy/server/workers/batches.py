@@ -1,4 +1,4 @@
-"""Several requests as one message, and the one answer taken apart again."""
+"""Several requests as one message, and the split of its response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OUTPUT = re.compile(r"batch_(\d+)\.(.*)", re.DOTALL)
 
 
 def alphabetical(properties: Sequence[Pair]) -> list[Pair]:
-    """The order of properties on the wire and of headers in an answer: letter case ignored."""
+    """The order of properties on the wire and of headers in a response: letter case ignored."""
     return sorted(properties, key=lambda pair: pair[0].lower())
 
 
@@ -31,7 +31,7 @@ def request_of(jobs: Sequence[Job], handler: str) -> tuple[list[Pair], list[Entr
 
 
 def split(response: WorkerResponse, size: int) -> list[WorkerResponse]:
-    """One answer per job; code, message and properties are shared. Raises `Refusal` when they do not match."""
+    """One response per job; code, message and properties are shared. Raises `ErrorReply` when they do not match."""
     if response.code >= 300:
         return [response] * size
     if len(response.content) != size:

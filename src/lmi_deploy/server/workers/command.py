@@ -1,4 +1,4 @@
-"""What a worker's process is started with: command line, environment, and the sockets that it will listen on."""
+"""How a worker's process is started: command line, environment, and its listening sockets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MPI_EXPORTS = (
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where workers come from, and where their sockets lie. `tcp`: they listen on ports, open to the network."""
+    """How workers are started, and the folder of their sockets. `tcp`: they listen on ports, open to the network."""
 
     folder: Path
     python: Path
@@ -43,7 +43,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One worker's start. `ranks`: its processes, each on a socket of its own; 1 without MPI."""
+    """The start of one worker. `ranks`: its processes, each on its own socket; 1 without MPI."""
 
     engine: Engine
     settings: ModelSettings
@@ -61,7 +61,7 @@ class Command:
 
     @property
     def addresses(self) -> Sequence[Path | int]:
-        """Where its processes are reached: sockets, or a port of this machine."""
+        """The addresses of its processes: sockets, or a port of this machine."""
         return [self.number] if self._on_port else self.sockets
 
     def argv(self) -> list[str]:
@@ -76,12 +76,12 @@ class Command:
         ]  # fmt: skip
 
     def environment(self) -> dict[str, str]:
-        """The server's own without what is ours to withhold, and with the engine on PYTHONPATH."""
+        """The server's own without the variables that lmi withholds, and with the engine on PYTHONPATH."""
         settings = self.settings
         passed = {key: value for key, value in self.engine.environ.items() if not SECRET_NAMES.match(key)}
         before = [passed["PYTHONPATH"]] if passed.get("PYTHONPATH") else []
         passed["PYTHONPATH"] = os.pathsep.join([*before, str(self.engine.folder), str(settings.folder)])
-        # Without this a handler's print() would lie in a pipe's buffer until it is full.
+        # Without this a handler's print() would stay in a pipe's buffer until it is full.
         passed.setdefault("PYTHONUNBUFFERED", "1")
         return passed | dict(settings.extra_environment) | self._devices()
 

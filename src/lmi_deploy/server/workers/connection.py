@@ -1,4 +1,4 @@
-"""The one connection to a worker's process: a request out, its answer in."""
+"""The one connection to a worker's process: sends requests, reads responses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LOCALHOST = "127.0.0.1"
 
 
 class WorkerLost(Exception):
-    """The worker's process or connection is gone."""
+    """The worker's process or connection no longer exists."""
 
 
 class WorkerConnection:
-    """Asked one thing at a time; `WorkerLost` when nobody answers there any more."""
+    """One request at a time; `WorkerLost` when the process no longer responds."""
 
     def __init__(self, stream: Stream, *, largest: int) -> None:
         self._stream = stream
@@ -29,7 +29,7 @@ class WorkerConnection:
         return self._stream.at_end and not self._stream.have
 
     async def send(self, request: bytes, until: float = math.inf) -> None:
-        """TimeoutError when it is not read by `until`, by the loop's clock."""
+        """TimeoutError if it is not read by `until`, by the loop's clock."""
         if self._stream.closing:
             raise WorkerLost("Backend Python process is stopped.")
         self._stream.write(request)
@@ -41,7 +41,7 @@ class WorkerConnection:
                 raise WorkerLost("Python worker disconnected.") from exc
 
     async def read_response(self, until: float = math.inf) -> WorkerResponse:
-        """TimeoutError when there is none by `until`, by the loop's clock."""
+        """TimeoutError without a response by `until`, by the loop's clock."""
         try:
             return await self._reader.read_response(until)
         except (EOFError, WireError) as exc:
@@ -59,7 +59,7 @@ class WorkerConnection:
 
 
 async def connected(place: Path | int, *, largest: int) -> WorkerConnection:
-    """A line to a Unix socket or to a port of this machine; OSError when nobody listens there."""
+    """A connection to a Unix socket or to a port of this machine; OSError when no process listens there."""
     loop = asyncio.get_running_loop()
     stream = Stream()
     if isinstance(place, Path):

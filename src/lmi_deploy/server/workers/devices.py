@@ -17,7 +17,7 @@ _NAMED = re.compile(r"(gpu|nc)?(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """As a handler and GET /models/NAME are told of it."""
+    """A device as a handler and GET /models/NAME see it."""
 
     kind: str = "cpu"
     number: int = -1
@@ -38,7 +38,7 @@ class DevicePlacement:
 
 
 def detect_gpus(environ: Mapping[str, str]) -> int:
-    """NVIDIA devices that a process started with this environment can see. Asks the driver's tool; blocking."""
+    """NVIDIA devices that a process with this environment can see. Runs nvidia-smi; blocking."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if tool is None:
         return 0
@@ -69,7 +69,7 @@ def placed(
     *,
     one_engine: bool = False,
 ) -> tuple[DevicePlacement, ...]:
-    """`InvalidSettings` where there are not enough devices, as the real server does not start then.
+    """`InvalidSettings` if there are not enough devices, because the real server then does not start.
 
     `one_engine`: a worker is a whole inference engine, so a processor has no more of them than a GPU unless stated.
     """
@@ -115,7 +115,7 @@ def _named(name: str) -> Device:
 
 
 def _place(device: Device, merged: Mapping[str, str], usual: int, degree: int) -> DevicePlacement:
-    """`usual`: how many workers a processor has where nothing is stated."""
+    """`usual`: how many workers a processor has by default."""
     # The real server ignores minWorkers and maxWorkers of config.properties: only the model's own count.
     sources = (merged,)
     usual = usual if device.kind == "cpu" else 1

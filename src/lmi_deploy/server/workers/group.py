@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from lmi_deploy.server.workers.devices import DevicePlacement
 from lmi_deploy.server.workers.sync_worker import WorkerSession
 
-RESTARTED_AFTER = 60.0  # seconds for which a dead worker keeps its place
+RESTARTED_AFTER = 60.0  # seconds before a dead worker is replaced
 
 
 class GroupStatus(enum.StrEnum):
-    """What /models tells of a model."""
+    """The status of a model in /models."""
 
     PENDING = "PENDING"
     READY = "READY"
@@ -23,7 +23,7 @@ class GroupStatus(enum.StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One place for a worker, and what became of it."""
+    """One place for a worker, and its state."""
 
     number: int
     temporary: bool
@@ -35,7 +35,7 @@ class Slot:
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def leave(self) -> None:
-        """It takes no further jobs."""
+        """It accepts no further jobs."""
         self.alive = False
         self.died = asyncio.get_running_loop().time()
 

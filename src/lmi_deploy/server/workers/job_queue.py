@@ -1,4 +1,4 @@
-"""Requests on their way to a worker: one job each, and the line they wait in, first come first served."""
+"""Requests waiting for a worker: one job each, in a queue, first in, first out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FRAMES_AHEAD = 16
 
 
 class ClientDisconnected(Exception):
-    """Nobody waits for this job's answer any more."""
+    """No client waits for this job's response any more."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """One piece of a streamed answer. `lost`: the worker went away instead of sending the rest."""
+    """One piece of a streamed response. `lost`: the worker stopped instead of sending the rest."""
 
     blob: bytes = field(default=b"", repr=False)
     last: bool = False
@@ -27,7 +27,7 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """What a client asked, and where its answer is put."""
+    """The request of a client, and the destination of its response."""
 
     properties: list[Pair]
     content: list[Entry]
@@ -38,10 +38,10 @@ class Job:
     start: float = 0.0
     """When it began to wait, by the loop's clock."""
     alone: bool = False
-    """Whether it shares no batch with others: it calls another function of the handler."""
+    """Whether it must not be batched with others: it calls another function of the handler."""
 
     def settle(self, outcome: WorkerResponse | BaseException) -> None:
-        """The head of the answer, or why there is none; nothing when it is settled already."""
+        """Set the head of the response, or the reason why there is none; does nothing when it is already set."""
         if self.response.done():
             return
         if isinstance(outcome, BaseException):
@@ -57,14 +57,14 @@ class Job:
             await self.frames.put(frame)
 
     def abandon(self) -> None:
-        """The client has gone: what still comes is dropped, and nobody waits for it to be read."""
+        """The client has disconnected: further pieces are dropped, and the worker does not wait for a reader."""
         self.abandoned = True
         while not self.frames.empty():
             self.frames.get_nowait()
 
 
 class JobQueue:
-    """First in, first out; several takers; a job whose client has gone is skipped."""
+    """First in, first out; several consumers; a job whose client has disconnected is skipped."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -83,14 +83,14 @@ class JobQueue:
         self._wake()
 
     def put_back(self, jobs: Sequence[Job]) -> None:
-        """Jobs that were taken and not begun, before all others."""
+        """Put jobs that were taken and not started before all others."""
         self._jobs.extendleft(reversed(jobs))
         self._wake()
 
     async def take(self, *, most: int, delay: float, idle: float | None) -> list[Job]:
         """Up to `most` jobs: the first as soon as there is one, the others within `delay` seconds after it.
 
-        Empty when `idle` seconds pass without a job.
+        Empty if `idle` seconds pass without a job.
         """
         while (first := await self._one(idle)) is not None:
             batch = [first]
@@ -117,7 +117,7 @@ class JobQueue:
             batch.append(job)
 
     def drain(self) -> list[Job]:
-        """Everything that waits, taken out at once."""
+        """All waiting jobs, removed from the queue."""
         waiting = list(self._jobs)
         self._jobs.clear()
         return waiting
@@ -149,7 +149,7 @@ class JobQueue:
                 return job
 
     def next(self) -> Job | None:
-        """The first whose client is still there, without waiting for one."""
+        """The first job whose client is still connected, without waiting for one."""
         while self._jobs:
             job = self._jobs.popleft()
             if self._awaited(job):

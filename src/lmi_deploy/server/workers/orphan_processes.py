@@ -1,4 +1,4 @@
-"""What a worker left running: found, and ended."""
+"""Find and kill the processes that a worker left running."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def end_leftovers(mark: str, leaders: Sequence[Leader]) -> None:
 
 
 def leftovers(mark: str, leaders: Sequence[Leader]) -> list[int]:
-    """Processes of these sessions, leaders included, and those that say in their environment that they are."""
+    """Processes of these sessions, leaders included, and those whose environment contains the mark."""
     import psutil
 
     sessions = {leader.pid for leader in leaders if not _is_another(leader)}

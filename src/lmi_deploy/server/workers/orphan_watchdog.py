@@ -1,7 +1,7 @@
-"""`python -m lmi_deploy.server.workers.orphan_watchdog MARK`: ends the workers of a server that was killed.
+"""`python -m lmi_deploy.server.workers.orphan_watchdog MARK`: kills the workers of a server that was killed.
 
-A server that is killed tells nobody, but then the pipe that is our standard input ends. Until then it writes a line for
-each worker that starts (`+PID STARTED`) and for each that has left nothing behind (`-PID STARTED`).
+A server that is killed cannot clean up, but its end of the pipe that is our standard input is closed. Until then it
+writes a line for each worker that starts (`+PID STARTED`) and for each that has left nothing behind (`-PID STARTED`).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Pool:
         return self.status is GroupStatus.FAILED
 
     async def load(self) -> None:
-        """Start the least number of workers, one after the other; `LoadFailure` ends it."""
+        """Start the minimum number of workers, one after the other; `LoadFailure` stops it."""
         start = asyncio.get_running_loop().time()
         try:
             self.has_started = True
@@ -98,7 +98,7 @@ class Pool:
             raise error_responses.shut_down(name)
         if self._reviving.locked():
             async with self._reviving:
-                pass  # an asynchronous worker that died is being replaced: nobody is refused for that
+                pass  # a dead asynchronous worker is being replaced: no request is refused for that
             if self.failed:
                 raise error_responses.not_ready(name)
         running = self.running
@@ -111,7 +111,7 @@ class Pool:
             self._later(self._grow_now())
 
     async def scale(self, low: int, high: int) -> None:
-        """New bounds for each device, -1 for as it is; `low` counts even where it is over `high`, as there."""
+        """New limits for each device, -1 for unchanged; `low` counts even if it is over `high`, as in DJLServing."""
         for group in self.groups:
             group.low = low if low >= 0 else group.low
             group.high = high if high >= 0 else group.high
@@ -120,7 +120,7 @@ class Pool:
             await self._fill(group, group.low)
 
     async def stop(self) -> None:
-        """End every worker now; what waits is refused."""
+        """Stop every worker immediately; waiting jobs are refused."""
         for group in self.groups:
             group.high = 0
         if self._extra_load is not None:
@@ -160,7 +160,7 @@ class Pool:
     async def _one_more(self) -> None:
         group = self.groups[0]
         self._log.early_request()
-        with contextlib.suppress(LoadFailure):  # then the first one fails as well, and is told of
+        with contextlib.suppress(LoadFailure):  # then the first one fails too, and its failure is reported
             await self._add(group, temporary=True)
 
     def _full(self, running: Sequence[Slot]) -> bool:
@@ -176,7 +176,7 @@ class Pool:
         task.add_done_callback(self._background.discard)
 
     async def _grow_now(self) -> None:
-        """One worker more where there is most room for one; as in the real server, one for each request that asks."""
+        """Start one worker on the device with most room; as in the real server, one for each waiting request."""
         async with self._growing:
             now = asyncio.get_running_loop().time()
             group = max(self.groups, key=lambda one: one.capacity_left(now))
@@ -216,18 +216,18 @@ class Pool:
             self._later(self._replace(slot, lost.result()))
 
     async def _replace(self, slot: Slot, failure: WorkerFailed) -> None:
-        """A worker of the asynchronous engine died: unlike a synchronous one it is started again at once."""
+        """A worker of the asynchronous engine died: unlike a synchronous one it is restarted immediately."""
         if slot.task is not None:
             slot.task.cancel()
         async with self._reviving:
             self._lose(slot, (), failure)
-            await slot.shift.stop()  # all that it started is gone before another one needs its memory
+            await slot.shift.stop()  # its child processes must free their memory first
             for group in self.groups:
                 group.slots = [one for one in group.slots if one is not slot]
             await self._grow_now()
 
     async def _work(self, slot: Slot) -> None:
-        """A worker's life: take jobs, answer them, until it is lost or idle for too long."""
+        """The loop of a worker: take jobs, answer them, until it is lost or idle for too long."""
         limits = self.settings.limits
         delay = limits.max_batch_delay if limits.batch_size > 1 else 0.0
         while slot.alive or slot.shift.fetched:

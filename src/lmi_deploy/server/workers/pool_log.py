@@ -1,4 +1,4 @@
-"""What is logged of the workers of one model: in our words, and in the lines that DJLServing 0.36 was seen to write."""
+"""The log of a model's workers: in lmi's words, and in the observed lines of DJLServing 0.36."""
 
 from __future__ import annotations
 

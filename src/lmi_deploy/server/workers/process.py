@@ -1,8 +1,8 @@
-"""A worker's process and all that it starts: when the worker ends, whatever is left of them ends, too.
+"""A worker's process and all its child processes: when the worker exits, the rest are killed, too.
 
-A handler may start processes of its own (vLLM's EngineCore holds gigabytes), which live on when the worker is killed or
-crashes. They are found by their session, which the worker leads, and, where they began one of their own, by a variable
-in their environment.
+A handler may start child processes (vLLM's EngineCore holds gigabytes), which survive when the worker is killed or
+crashes. They are found by their session, which the worker leads, and, if they started a session themselves, by a
+variable in their environment.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class WorkerProcess:
         return self._process.returncode
 
     async def wait(self) -> None:
-        """Until the process has ended, whoever else holds its pipes: asyncio's own `wait` waits for those, too."""
+        """Wait until the process has exited, even if other processes hold its pipes: asyncio's own `wait` waits for
+        those, too.
+        """
         await self._exited.wait()
 
     async def end(self) -> None:
@@ -57,7 +59,9 @@ class WorkerProcess:
 
 
 class WorkerProcesses:
-    """Starts the workers of one server. Should the server be killed, a watchdog ends what they leave behind."""
+    """Starts the workers of one server. If the server is killed, a watchdog kills the processes that its workers
+    leave behind.
+    """
 
     def __init__(self) -> None:
         self._mark = str(uuid.uuid4())
@@ -65,7 +69,7 @@ class WorkerProcesses:
         self._watchdog: subprocess.Popen[bytes] | None = None
 
     async def start(self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> WorkerProcess:
-        """OSError where it cannot be run."""
+        """OSError if it cannot be run."""
         mark = f"{self._mark}/{next(self._numbers)}"
         exited = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -93,7 +97,7 @@ class WorkerProcesses:
             self._watchdog.wait()
 
     async def _clean(self, exited: asyncio.Event, mark: str, leader: Leader) -> None:
-        """However the worker ends, and whether or not anybody asks it anything again."""
+        """Runs however the worker exits, even if it never gets another request."""
         await exited.wait()
         await asyncio.to_thread(end_leftovers, mark, [leader])
         self._tell(f"-{leader}\n")
@@ -102,13 +106,13 @@ class WorkerProcesses:
         if self._watchdog is None:
             self._watchdog = _watchdog(self._mark)
         assert self._watchdog.stdin is not None
-        with suppress(OSError):  # somebody ended it: workers are still ended by us
+        with suppress(OSError):  # already stopped: the workers are still stopped here
             self._watchdog.stdin.write(line.encode())
             self._watchdog.stdin.flush()
 
 
 class _Protocol(SubprocessStreamProtocol):
-    """Tells of the end of the process itself."""
+    """Reports the exit of the process itself."""
 
     def __init__(self, exited: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=_READ_AHEAD, loop=loop)
@@ -120,7 +124,7 @@ class _Protocol(SubprocessStreamProtocol):
 
 
 def _watchdog(mark: str) -> subprocess.Popen[bytes]:
-    # In a session of its own: what is sent to our group, from a terminal or to kill it, must not hit it.
+    # In a separate session: a signal to our process group, from a terminal or to kill it, must not reach it.
     return subprocess.Popen(
         [sys.executable, "-m", "lmi_deploy.server.workers.orphan_watchdog", mark],
         stdin=subprocess.PIPE,

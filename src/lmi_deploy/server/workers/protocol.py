@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 Entry = tuple[str | None, bytes]
 
 STREAM = -1
-LARGEST_BLOB = 20_971_520  # what the real server accepts in one blob; one byte more costs it the worker
+LARGEST_BLOB = 20_971_520  # the maximum of one blob in the real server; one byte more kills its worker
 MOST_PAIRS = 32_767
 
 _I16 = struct.Struct(">h")
@@ -29,7 +29,7 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerResponse:
-    """One answer of a worker; `streamed` answers are followed by frames and have no content of their own."""
+    """One response of a worker; `streamed` ones are followed by frames and have no content of their own."""
 
     code: int
     message: str
@@ -38,7 +38,7 @@ class WorkerResponse:
     streamed: bool = False
 
     def body(self) -> bytes:
-        """What an HTTP client gets: the entry called `data`, else the first one, else nothing."""
+        """The body for an HTTP client: the entry `data`, else the first one, else empty."""
         named = next((value for key, value in self.content if key == "data"), None)
         if named is not None:
             return named
@@ -73,7 +73,7 @@ def _count(items: Sequence[object]) -> bytes:
 
 
 class _Short(Exception):
-    """The message is not all there; it takes `need` bytes at the least."""
+    """The message is incomplete; it needs at least `need` bytes."""
 
     def __init__(self, need: int) -> None:
         super().__init__(need)
@@ -81,14 +81,14 @@ class _Short(Exception):
 
 
 class WireReader:
-    """Reads answers and frames off a worker's socket."""
+    """Reads responses and frames from a worker's socket."""
 
     def __init__(self, stream: Stream, *, largest: int = LARGEST_BLOB) -> None:
         self._stream = stream
         self._largest = largest
 
     async def read_response(self, until: float = math.inf) -> WorkerResponse:
-        """The next answer; EOFError when the worker has gone, TimeoutError at `until` by the loop's clock."""
+        """The next response; EOFError when the worker is gone, TimeoutError at `until` by the loop's clock."""
         while True:
             try:
                 response, size = _read_response(_Cursor(self._stream.have, self._largest))
@@ -99,7 +99,7 @@ class WireReader:
                 return response
 
     async def frame(self) -> tuple[bool, bytes]:
-        """The next frame of a streamed answer, and whether more follow."""
+        """The next frame of a streamed response, and whether more follow."""
         while True:
             cursor = _Cursor(self._stream.have, self._largest)
             try:
@@ -155,7 +155,7 @@ class _Cursor:
 
 
 def _read_response(at: _Cursor) -> tuple[WorkerResponse, int]:
-    """One answer, and how many bytes it took."""
+    """One response, and its size in bytes."""
     code = at.i16()
     message = at.text() or ""
     properties = tuple([(at.text() or "", at.text() or "") for _ in _turns(at.i16())])
@@ -173,7 +173,7 @@ def _turns(count: int) -> range:
 
 
 def unpack_map(raw: bytes) -> dict[str, str]:
-    """The nested text map that an answer of the asynchronous engine carries as its content."""
+    """The nested text map in the content of an asynchronous engine's response."""
     pairs: dict[str, str] = {}
     try:
         (count,) = _I16.unpack_from(raw, 0)

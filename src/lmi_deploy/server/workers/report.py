@@ -1,4 +1,4 @@
-"""What the control socket tells of the workers."""
+"""The report about the workers on the control socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmi_deploy.server.workers.pool import Pool
 
 
 def workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
-    """Process id, resident bytes and phase of every worker that lives or is being started."""
+    """Process id, resident bytes and phase of every worker that runs or is starting."""
     found: list[dict[str, object]] = []
     for pool in pools:
         for session in pool.starting:
@@ -23,9 +23,10 @@ def workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
 
 
 def is_dead(pools: Iterable[Pool]) -> bool:
-    """Whether a model has lost its last worker since it was last asked anything.
+    """Whether a model has lost its last worker since the last request to it.
 
-    HTTP clients are not told before they ask, as with the real server; whoever looks after the deployment is.
+    HTTP clients see it only with their next request, as with the real server; the supervisor of the deployment sees
+    it at once.
     """
     return any(
         pool.running and not any(_is_own_worker(slot.shift.pid) for slot in pool.running) for pool in pools
@@ -33,7 +34,7 @@ def is_dead(pools: Iterable[Pool]) -> bool:
 
 
 def _is_own_worker(pid: int | None) -> bool:
-    """A child of this process that runs: the number alone may be another's by now."""
+    """Whether it is a running child of this process: the number alone may now belong to another process."""
     try:
         process = psutil.Process(pid) if pid else None
         return process is not None and process.ppid() == os.getpid()

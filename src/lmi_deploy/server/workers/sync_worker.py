@@ -1,4 +1,4 @@
-"""A worker at work: a batch goes in, answers come out, time-outs and death are told apart."""
+"""A synchronous worker: takes a batch, returns responses, and distinguishes time-outs from crashes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lmi_deploy.server.workers.protocol import WireError, WorkerResponse
 from lmi_deploy.server.workers.worker import Worker
 
 FAST_RESPONSE = 0.002  # seconds of a quick call
-FAST_RESPONSES = 16  # that many more quick ones than others, and the next ones are taken to be quick, too
-FAST_CHUNKS = 16  # a stream of fewer pieces has not been seen to wedge the real server
-FAST_GAP = 0.005  # seconds between two pieces, on average; 10 ms apart none of 873 streams was lost there
-SLOW_CALL = 0.05  # seconds; a longer call is a slow one, whatever else the machine does
+FAST_RESPONSES = 16  # if there are that many more quick ones than others, the next ones count as quick, too
+FAST_CHUNKS = 16  # a stream of fewer pieces was never observed to block the real server
+FAST_GAP = 0.005  # seconds between two pieces, on average; at 10 ms none of 873 streams was lost
+SLOW_CALL = 0.05  # seconds; a longer call counts as slow, whatever the load of the machine
 
 
 class WorkerFailed(Exception):
-    """The worker cannot go on; `refusal` is for the clients it held, `text` for the log.
+    """The worker cannot go on; `refusal` is for the clients of its jobs, `text` for the log.
 
     `counted`: whether it counts against retry_threshold.
     """
@@ -40,7 +40,7 @@ Following = Callable[[], Job | None]
 
 
 class WorkerSession(Protocol):
-    """What a pool needs of a worker, whichever engine it runs. `lost` is set when it dies outside of `serve`."""
+    """What a pool needs of a worker of any engine. `lost` is set when it dies outside of `serve`."""
 
     worker_lost: asyncio.Future[WorkerFailed]
     fetched: Sequence[Job]
@@ -51,14 +51,15 @@ class WorkerSession(Protocol):
     async def start(self) -> None: ...
 
     async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
-        """Answer the jobs; `WorkerFailed` when the worker was lost over them.
+        """Answer the jobs; `WorkerFailed` when the worker was lost during them.
 
-        The worker may be sent what `following` gives before it has answered: that is `fetched` then, to be served next,
-        and not begun when the worker is lost meanwhile: it reads a request only after it answered the one before.
+        The worker may receive the job of `following` before it has answered: `fetched` is then that job, to be served
+        next. If the worker is lost first, that job counts as not started: a worker reads a request only after it
+        answered the one before.
         """
 
     async def finished(self) -> None:
-        """Until nothing is being answered any more."""
+        """Until no request is in progress any more."""
 
     async def stop(self) -> None: ...
 
@@ -67,7 +68,7 @@ class SyncWorkerSession:
     """The synchronous engine: one message at a time, the next one after the last frame."""
 
     def __init__(self, worker: Worker, settings: ModelSettings, log: Log) -> None:
-        # Never set: the real server notices a worker's death only when it asks it something.
+        # Never set: the real server notices a worker's death only with the next request to it.
         self.worker_lost: asyncio.Future[WorkerFailed] = asyncio.get_running_loop().create_future()
         self._worker = worker
         self._settings = settings
@@ -153,9 +154,9 @@ class SyncWorkerSession:
             )
 
     async def _send_ahead(self, job: Job | None, until: float) -> None:
-        """Between quick calls the way to the worker and back costs more than the call: the next is there already.
+        """Between quick calls the way to the worker and back costs more than the call, so the next job is sent ahead.
 
-        Never between slow ones: what a client that leaves asked must not be run, and another worker may come free.
+        Never between slow ones: the request of a client that leaves must not run, and another worker may become free.
         """
         if job is None:
             return
@@ -207,7 +208,7 @@ class SyncWorkerSession:
         _hand_out(jobs, response)
 
     async def _silence(self, consequence: str) -> None:
-        # A death outside of a call goes unnoticed in the real server: it stays Healthy and answers 400 from then on.
+        # The real server does not notice a death outside of a call: it stays Healthy and answers 400 from then on.
         self._timed_out = True
         why = await self._worker.exit_reason()
         self._log.error(consequence, model=self._settings.name, pid=self.pid, why=why)

@@ -21,15 +21,15 @@ from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse, pack
 STARTED = "Python engine started."
 START_LIMIT = 120.0
 MAX_LINES = 40
-LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, the terminating zero among them
+LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, including the terminating zero
 
 _LEVEL = re.compile(r"^(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)::")
 
 
 class LoadFailure(Exception):
-    """The worker did not come to serve; `last_lines` are its own last words.
+    """The worker did not start to serve; `last_lines` are the last lines of its output.
 
-    `text` is for clients: the real server's few words.
+    `text` is for clients: the real server's short message.
     """
 
     text = "Failed to loaded model."
@@ -77,7 +77,7 @@ class Worker:
 
     @property
     def disconnected(self) -> bool:
-        """Whether it closed its connection while it was asked nothing."""
+        """Whether the worker closed its connection while it was idle."""
         return bool(self._lines) and self._lines[0].at_end
 
     @property
@@ -93,11 +93,13 @@ class Worker:
         self._log.djl("PyProcess", f"Model [{self._settings.name}] initialized.")
 
     async def send(self, properties: list[Pair], content: list[Entry], until: float = math.inf) -> None:
-        """Write one request; `WorkerLost` when nobody reads it, TimeoutError when it is not read by `until`."""
+        """Write one request; `WorkerLost` when the worker is gone, TimeoutError when the worker has not read it by
+        `until`.
+        """
         await self._line().send(pack_request(properties, content), until)
 
     async def read_response(self, until: float = math.inf) -> WorkerResponse:
-        """The next answer; `WorkerLost` when there will be none, TimeoutError at `until` by the loop's clock."""
+        """The next response; `WorkerLost` if there will be none, TimeoutError at `until` by the loop's clock."""
         return await self._line().read_response(until)
 
     async def frame(self) -> tuple[bool, bytes]:
@@ -128,7 +130,7 @@ class Worker:
         )
 
     def _line(self) -> WorkerConnection:
-        """Under MPI the first process's: the others are given their part by it."""
+        """Under MPI that of the first process: it distributes the work to the others."""
         if not self._lines:
             raise WorkerLost("Backend Python process is stopped.")
         return self._lines[0]
@@ -206,7 +208,7 @@ class Worker:
         return self._process
 
     async def _wait_for_output(self) -> None:
-        """Let a dying worker finish its sentences: its last lines are what the user needs."""
+        """Wait for the output of a dying worker: the user needs its last lines."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._running().wait(), 0.5)
         await asyncio.wait(self._pumps, timeout=0.2) if self._pumps else None

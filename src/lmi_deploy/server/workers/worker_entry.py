@@ -1,11 +1,11 @@
-"""Starts DJL's Python engine 0.34 so that it loads a handler as 0.36 does. Runs in the worker's own Python: standard
+"""Start DJL's Python engine 0.34 so that it loads a handler as 0.36 does. Runs in the worker's own Python: standard
 library only, never imported by lmi.
 
     python worker_entry.py ENGINE_DIR/djl_python_engine.py [the engine's arguments]
 
-Seen in a real 0.36 (recordings s67, s83) and read in its `service_loader.py`: a handler file is executed once per
-look-up (as entry point, then twice for formatters), under the name `model_` and 8 digits of the MD5 of its path, which
-then stands in `sys.modules`. So pickling its classes fails, and module-level weights load three times.
+Observed in a real 0.36 (recordings s67, s83) and in its `service_loader.py`: a handler file is executed once per
+look-up (as entry point, then twice for formatters), under the name `model_` and 8 digits of the MD5 of its path,
+which is then in `sys.modules`. So pickling its classes fails, and module-level weights load three times.
 """
 
 from __future__ import annotations

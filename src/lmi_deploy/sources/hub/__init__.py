@@ -1,4 +1,4 @@
-"""The Hugging Face Hub behind the port `Hub`: listing, small reads, and files brought into the user's own cache."""
+"""The Hugging Face Hub behind the port `Hub`: listing, small reads, and downloads into the user's own cache."""
 
 from lmi_deploy.sources.hub.client import HuggingFaceHub
 from lmi_deploy.sources.hub.settings import HubSettings

@@ -26,7 +26,7 @@ class RepoCache:
         self._name = "--".join(["models", *model_id.split("/")])
         self._symlinks = symlinks
         self.quarantined: list[tuple[FileEntry, Path]] = []
-        """Files that were put out of the way, and where they are now."""
+        """Files that were moved away, and their new paths."""
         self.folder = root / self._name
 
     def snapshot(self, commit: str) -> Path:
@@ -42,7 +42,7 @@ class RepoCache:
         return self.folder / "blobs" / f"{entry.oid}.incomplete"
 
     def complete_file(self, commit: str, entry: FileEntry) -> Path | None:
-        """Where the file lies with its right size, in this snapshot or as a blob of another."""
+        """The path of a file of the right size, in this snapshot or as a blob of another."""
         for path in (self.pointer(commit, entry), self.blob(entry)):
             if _size(path) == entry.size:
                 return path
@@ -81,13 +81,13 @@ class RepoCache:
                 pointer.symlink_to(os.path.relpath(blob, pointer.parent))
                 return
         if not pointer.exists():
-            # A file system without links: the file itself goes there, as huggingface_hub does it.
+            # A file system without links: the file itself is moved there, as huggingface_hub does it.
             shutil.move(blob, pointer)
 
     def quarantine(self, path: Path, entry: FileEntry) -> None:
-        """Free the name of a file that is not what it says. The cache is others' too: the bytes are kept.
+        """Move a wrong file out of the way of its name. Other programs use the cache too: the bytes are kept.
 
-        Of a link it is the blob of this folder that goes; what lies elsewhere stays there, and loses the link.
+        For a link the blob of this folder is moved; a blob in another place stays there, and loses the link.
         """
         blob = self.blob(entry)
         if path.is_symlink():
@@ -101,7 +101,7 @@ class RepoCache:
             self.quarantined.append((entry, quarantined))
 
     def write_ref(self, revision: str, commit: str) -> None:
-        """What the branch or tag stood for; skipped quietly where the cache is for reading only."""
+        """The commit of the branch or tag; skipped without a message if the cache is read-only."""
         if (
             revision == commit
             or check_relative_path(revision) is not None
@@ -139,7 +139,7 @@ def hash_file(path: Path, entry: FileEntry, report: Callable[[int], None]) -> st
 
 
 class Ledger:
-    """Files that were hashed and found right, so that they are hashed once; a changed file is another."""
+    """Files that were hashed and found correct, so that they are hashed once; a changed file counts as another."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -170,7 +170,7 @@ def _mark(path: Path, entry: FileEntry) -> str:
 
 
 def free_bytes(folder: Path) -> int:
-    """Free space where `folder` lies or will lie."""
+    """Free space at the (possibly future) location of `folder`."""
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free

@@ -40,14 +40,14 @@ from lmi_deploy.sources.hub.socket_reader import SocketReader
 
 Got = TypeVar("Got")
 LOOK_UPS = 4
-"""Attempts of a small request: somebody waits for it."""
+"""Attempts of a small request: the user waits for it."""
 
 
 class HuggingFaceHub:
-    """Reads go to the Hub (offline: to the cache); files come into the user's own cache.
+    """Reads go to the Hub (offline: to the cache); files are stored in the user's own cache.
 
-    `ledger` is a file of ours that remembers which cached files were hashed and found right; without it they are
-    hashed by every `fetch`.
+    `ledger` is a file of lmi with the cached files that were hashed and found correct; without it every `fetch`
+    hashes them.
     """
 
     def __init__(

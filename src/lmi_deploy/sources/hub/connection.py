@@ -1,7 +1,7 @@
-"""Requests to the Hub through its own library's client, and every failure of them in our words.
+"""Requests to the Hub through its own library's client, with every failure as an error of lmi.
 
-Redirects are followed by each request anew: a signed address is never kept, shown or logged, so it cannot be
-used after its time either.
+Each request follows redirects again: a signed address is never stored, shown or logged, so it cannot be used after
+its expiry either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_OF_AN_ERROR = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class HubResponse:
-    """A good answer: `first` are the headers of the Hub itself, where a redirect led on from there."""
+    """A successful response: `first` are the headers of the Hub itself, if it sent a redirect."""
 
     status: int
     headers: Mapping[str, str]
@@ -44,7 +44,7 @@ class Connection:
 
     @contextmanager
     def get(self, address: str, subject: HubResource, headers: Mapping[str, str]) -> Generator[HubResponse]:
-        """One GET below the endpoint. Raises Broken where another attempt may help, else an LmiError."""
+        """One GET below the endpoint. Raises RetryableError if another attempt may help, else an LmiError."""
         timeout = (
             self.settings.response_seconds,
             self.settings.stall_seconds,
@@ -91,8 +91,8 @@ class Connection:
 
     @property
     def headers(self) -> dict[str, str]:
-        # Not the vendor's build_hf_headers: it asks the Hub for a list first, with 3 s of patience, to name the
-        # program that it runs under.
+        # Not the vendor's build_hf_headers: it first requests a list from the Hub, with a time-out of 3 s, to name
+        # the program that it runs under.
         headers = {"User-Agent": f"lmi-deploy/{__version__}; python/{platform.python_version()}"}
         if self.settings.token is not None:
             headers["Authorization"] = f"Bearer {self.settings.token.value}"
@@ -140,6 +140,6 @@ def _refusal(got: Any) -> HubErrorResponse:
 
 
 def _silence_vendor_logs() -> None:
-    """The vendor logs every address at INFO, signatures and all; nobody may turn that on by accident."""
+    """The vendor logs every address at INFO, including signatures; this must not be enabled by accident."""
     for name in ("httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -29,11 +29,11 @@ Report = Callable[[int], None]
 GO_ON = "run the same command again: it goes on from what is kept"
 BAD_BYTES = "something between here and the Hub changes bytes (a proxy?), or the Hub's own copy is bad"
 SEGMENT = 8 << 30
-"""Bytes asked for at once: the stores behind the Hub refuse answers of more than 50 GB."""
+"""Bytes per request: the stores behind the Hub refuse responses of more than 50 GB."""
 
 
 class PartialFile:
-    """The file on its way, under a name that says so. What is written to it survives a kill."""
+    """An incomplete download, under a name that says so. Its bytes survive a kill."""
 
     def __init__(self, path: Path, entry: FileEntry) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class PartialFile:
         self._file = None
 
     def resume(self, report: Report) -> None:
-        """Take over what an earlier run left, hashing it on the way."""
+        """Resume an earlier run's file, and hash it on the way."""
         size = self.path.stat().st_size
         if size > self._entry.size:
             self.restart()
@@ -88,7 +88,7 @@ class PartialFile:
 
 @dataclass(frozen=True, slots=True)
 class HubDownloader:
-    """What all files of one `fetch` have in common."""
+    """The shared state of all files of one `fetch`."""
 
     streamer: RangeReader
     listing: ModelListing
@@ -101,7 +101,7 @@ class HubDownloader:
         return self.streamer.connection.settings
 
     def download(self, entry: FileEntry, report: Report) -> None:
-        """Make the blob be there, whole and right. Raises TransferFailed, IntegrityError or AccessError."""
+        """Make the blob exist, complete and correct. Raises TransferFailed, IntegrityError or AccessError."""
         try:
             with self.cache.locked(entry):
                 if not self._completed_meanwhile(entry, report):
@@ -111,9 +111,9 @@ class HubDownloader:
             raise self.disk_error(exc, entry) from exc
 
     def _completed_meanwhile(self, entry: FileEntry, report: Report) -> bool:
-        """Whether another program made the blob while this one waited for its lock, and the bytes are right.
+        """Whether another program completed the blob while this one waited for its lock, and the bytes are correct.
 
-        huggingface_hub hashes none of what it completes. What is wrong is put aside.
+        huggingface_hub does not hash what it completes. A wrong file is moved away.
         """
         while (path := self.cache.complete_file(self.listing.commit, entry)) is not None:
             if self.recheck(entry, path, report) == entry.oid:
@@ -139,7 +139,7 @@ class HubDownloader:
         try:
             self._complete(partial, entry, report)
         except HashMismatch:
-            # Whatever lies there may be what is wrong: once more, from nothing.
+            # The existing bytes may be wrong: try once more, from the start.
             partial.restart()
             self._again(partial, entry, report)
 
@@ -186,7 +186,7 @@ class HubDownloader:
             raise RetryableError(f"the answer ended {stop - partial.position} bytes early")
 
     def recheck(self, entry: FileEntry, path: Path, report: Report) -> str:
-        """The hash of a file that was there already."""
+        """The hash of a file that already existed."""
 
         def watched(done: int) -> None:
             self.rate_limiter.check()
@@ -195,7 +195,7 @@ class HubDownloader:
         return hash_file(path, entry, watched)
 
     def quarantine(self, path: Path, entry: FileEntry, got: str) -> None:
-        """A file of the cache that has another hash; IntegrityError where it must stay."""
+        """Move away a file of the cache that has another hash; IntegrityError if it must stay."""
         if self.settings.offline:
             raise damaged_offline(self.listing, entry, path, got)
         try:

@@ -1,4 +1,4 @@
-"""The Hub's refusals as errors of ours: what, why, and the address to act on."""
+"""The Hub's refusals as errors of lmi: what, why, and the address where to act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class HubResource:
-    """What was asked for, in the user's words."""
+    """The requested resource, in the user's terms."""
 
     model_id: str
     revision: str
@@ -24,7 +24,7 @@ class HubResource:
 
 @dataclass(frozen=True, slots=True)
 class HubErrorResponse:
-    """An answer of 400 or more; `is_other_host` when a redirect led away from the Hub itself."""
+    """A response of 400 or more; `is_other_host` if a redirect led away from the Hub itself."""
 
     status: int
     headers: Mapping[str, str]
@@ -53,7 +53,7 @@ def _error_in(body: bytes) -> str:
 def translate(
     refusal: HubErrorResponse, subject: HubResource, settings: HubSettings
 ) -> LmiError | RetryableError:
-    """The error to raise; Broken where asking again may help."""
+    """The error to raise; RetryableError if another attempt may help."""
     if refusal.is_other_host and refusal.status in (401, 403, 404):
         # A signed address that has expired, or that a store does not know yet: the Hub gives a new one.
         return RetryableError(f"the signed address answered {refusal.status}")

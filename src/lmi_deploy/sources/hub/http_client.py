@@ -1,7 +1,7 @@
-"""Connections of our own to where large files lie: bytes go from TLS straight into the caller's buffer.
+"""Our own connections to the stores of large files: bytes go from TLS directly into the caller's buffer.
 
-The vendor's client takes each byte through several layers of Python and copies it in each; for what a transfer moves
-that costs more than everything else. Behind a proxy the vendor's client is used all the same: it knows how.
+The vendor's client passes each byte through several layers of Python and copies it in each; in a transfer that costs
+more than everything else. Behind a proxy the vendor's client is still used: it supports proxies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAILURES = (OSError, http.client.HTTPException)
 
 @dataclass(slots=True)
 class OpenResponse:
-    """An answer whose body is still to come."""
+    """A response whose body is not yet read."""
 
     line: http.client.HTTPConnection
     origin: str
@@ -41,7 +41,7 @@ class OpenResponse:
 
 
 class HttpClient:
-    """Keeps connections that ended well, for whichever thread asks the same place next."""
+    """Keeps reusable connections, for the next thread that requests the same host."""
 
     def __init__(self, settings: HubSettings) -> None:
         self._settings = settings
@@ -51,14 +51,14 @@ class HttpClient:
 
     @staticmethod
     def serves(url: str) -> bool:
-        """Whether no proxy is asked for on the way there."""
+        """Whether no proxy is configured for this address."""
         parts = urlsplit(url)
         proxies = getproxies()
         required = proxies.get(parts.scheme) or proxies.get("all")
         return not required or bool(proxy_bypass(parts.hostname or ""))
 
     def get(self, url: str, headers: Mapping[str, str]) -> OpenResponse:
-        """One GET, no redirect followed. Raises Broken."""
+        """One GET, no redirect followed. Raises RetryableError."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
@@ -75,7 +75,7 @@ class HttpClient:
             raise self.failure(exc) from exc
 
     def end(self, opened: OpenResponse) -> None:
-        """Keep the connection where its answer was read to the end."""
+        """Keep the connection if its response was read to the end."""
         if opened.response.isclosed() and opened.line.sock is not None:
             with self._lock:
                 self._idle[opened.origin].append(opened.line)

@@ -1,4 +1,4 @@
-"""What a model consists of: read from the Hub's answer, or offline from the user's cache."""
+"""The files of a model: read from the Hub's response, or offline from the user's cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 def parse_listing(model_id: str, found: Any, endpoint: str, *, revision: str) -> ModelListing:
     """The model as the Hub's API describes it at a revision.
 
-    Refused: an answer that is none, another commit than a pinned one, and names that could do harm.
+    Refused: an invalid response, another commit than a pinned one, and dangerous file names.
     """
     try:
         files = tuple(sorted((_entry(item) for item in found["siblings"]), key=lambda entry: entry.path))
@@ -45,7 +45,7 @@ def parse_listing(model_id: str, found: Any, endpoint: str, *, revision: str) ->
 
 
 def _require_pinned(model_id: str, revision: str, commit: str, endpoint: str) -> None:
-    """A commit is its content: a Hub, a mirror or a proxy that answers with another one answers with another model."""
+    """A commit is its content: a Hub, a mirror or a proxy that returns another one returns another model."""
     pinned = revision.lower()
     if COMMIT.fullmatch(pinned) and pinned != commit:
         raise IntegrityError(
@@ -84,7 +84,7 @@ def reject_unsafe_paths(model_id: str, paths: list[str]) -> None:
 
 
 def cached_listing(cache: RepoCache, model_id: str, revision: str) -> ModelListing:
-    """The model as far as it lies in the cache, for when the Hub must not be asked."""
+    """The model as far as it is in the cache, for offline use."""
     commit = revision if COMMIT.fullmatch(revision) else cache.read_ref(revision)
     if commit is None or not COMMIT.fullmatch(commit) or not cache.snapshot(commit).is_dir():
         raise NotFound(
@@ -102,7 +102,7 @@ def _cached(snapshot: Path) -> Iterator[FileEntry]:
 
 
 def _cached_entry(path: Path, relative: str) -> FileEntry:
-    """A link names the blob, which bears its oid; a file without one is hashed as it is."""
+    """A link names the blob, whose name is its oid; a file that is not a link is hashed."""
     size, name = path.stat().st_size, path.readlink().name if path.is_symlink() else ""
     if COMMIT.fullmatch(name):
         return FileEntry(path=relative, size=size, oid=name, kind="git-sha1")

@@ -1,4 +1,4 @@
-"""Part of one file, from the Hub into a buffer: resumed inside of it, every header checked, never more than asked."""
+"""Part of one file, from the Hub into a buffer: resumed inside it, every header checked, never more than requested."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from lmi_deploy.sources.hub.retry import Attempts, RateLimiter, RetryableError
 from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
 
 SKIPPED = 64 << 20
-"""Bytes that are read and thrown away at most, where a server ignores the range."""
+"""Maximum bytes that are read and discarded if a server ignores the range."""
 FRESH = 1500.0
-"""Seconds for which a signed address is used again: it is good for an hour. It is kept in memory alone."""
+"""Seconds for which a signed address is used again: it is valid for an hour. It is stored only in memory."""
 HOPS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(slots=True)
 class RangeReader:
-    """What all streamed reads have in common: connections, signed addresses, and the waiting of rate limits."""
+    """The shared state of all streamed reads: connections, signed addresses, and rate limits."""
 
     connection: Connection
     wire: HttpClient
@@ -39,7 +39,7 @@ class RangeReader:
     def read_into(
         self, listing: ModelListing, entry: FileEntry, buffer: memoryview, *, start: int
     ) -> Iterator[BytesRead]:
-        """Raises GaveUp once attempts in a row have brought nothing."""
+        """Raises RetriesExhausted after too many attempts in a row without a new byte."""
         attempts = Attempts(self.rate_limiter)
         done = 0
         while done < len(buffer):
@@ -57,7 +57,9 @@ class RangeReader:
     def span(
         self, listing: ModelListing, entry: FileEntry, span: ByteSpan
     ) -> Generator[tuple[int, Iterator[memoryview]]]:
-        """Where the bytes begin (0 where the range was ignored), and the bytes: each piece is good until the next."""
+        """The position of the first byte (0 if the range was ignored), and the bytes: each piece is valid until the
+        next.
+        """
         if not self.wire.serves(self.connection.settings.endpoint):
             with open_span(self.connection, listing, entry, span) as (start, chunks):
                 yield start, map(memoryview, chunks)
@@ -69,7 +71,7 @@ class RangeReader:
             self.wire.end(opened)
 
     def _chunks(self, opened: OpenResponse) -> Iterator[memoryview]:
-        # Here and not around the yield: what the caller does with a piece may fail, too, and that is no network's.
+        # Here and not around the yield: the caller's own code may fail, too, and that is no network error.
         try:
             yield from self.receiver.chunks(opened.line, opened.response)
         except FAILURES as exc:
@@ -115,7 +117,7 @@ class RangeReader:
     def _open(
         self, listing: ModelListing, entry: FileEntry, span: ByteSpan, *, refresh: bool = False
     ) -> tuple[OpenResponse, HubResponse]:
-        """The answer that has the bytes; a signed address that is fresh is asked first, but for `refresh`."""
+        """The response with the bytes; a valid signed address is used first, unless `refresh`."""
         own = f"{self.connection.settings.endpoint}/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"
         known = None if refresh else self._known(own)
         url, opened, first = self._followed(known or own, span)
@@ -133,7 +135,7 @@ class RangeReader:
         return opened, HubResponse(response.status, opened.headers, first, iter(()))
 
     def _followed(self, url: str, span: ByteSpan) -> tuple[str, OpenResponse, Mapping[str, str]]:
-        """Through redirects: the last address, its answer, and the headers of the first."""
+        """Follows redirects: the last address, its response, and the headers of the first."""
         first: Mapping[str, str] | None = None
         for _ in range(HOPS):
             opened = self.wire.get(url, self._headers(url, span))

@@ -1,4 +1,4 @@
-"""Part of one file at a commit, as it comes from the Hub: every header checked before a byte is believed."""
+"""Part of one file at a commit, from the Hub: every header is checked before a byte is used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Bytes from `start` up to `stop`; `is_full` when that is the file and no range need be asked for."""
+    """Bytes from `start` up to `stop`; `is_full` if that is the whole file and no range header is needed."""
 
     start: int
     stop: int
@@ -30,7 +30,7 @@ class ByteSpan:
 def open_span(
     connection: Connection, listing: ModelListing, entry: FileEntry, span: ByteSpan
 ) -> Generator[tuple[int, Iterator[bytes]]]:
-    """The place where the bytes begin (0 where the range was ignored), and the bytes."""
+    """The position of the first byte (0 if the range was ignored), and the bytes."""
     address = f"/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"
     subject = HubResource(listing.model_id, listing.commit, entry.path)
     headers = {} if span.is_full else {"Range": f"bytes={span.start}-{span.stop - 1}"}
@@ -39,7 +39,7 @@ def open_span(
 
 
 def begin(reply: HubResponse, entry: FileEntry, span: ByteSpan) -> int:
-    """Where the bytes of an answer begin, once its headers say that they are of this file and this range."""
+    """The offset of a response's bytes, after a check that its headers are for this file and this range."""
     _check_name(reply, entry)
     return _start(reply, entry, span)
 

@@ -1,4 +1,4 @@
-"""Trying again: what may be tried again, how often, and how long to wait before."""
+"""Retries: which errors are retried, how often, and after what delay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RATE_LIMIT = re.compile(r";\s*r\s*=\s*(\d+)\s*;\s*t\s*=\s*(\d+)")
 
 
 class RetryableError(Exception):
-    """An attempt that did not succeed and may be made again; `wait` is what the server asks for."""
+    """A failed attempt that may be repeated; `wait` is the delay that the server requests."""
 
     def __init__(self, why: str, *, wait: float | None = None) -> None:
         super().__init__(why)
@@ -25,7 +25,7 @@ class RetryableError(Exception):
 
 
 class Unreachable(RetryableError):
-    """No connection came about. `hopeless` where another attempt cannot help."""
+    """No connection could be made. `hopeless` if another attempt cannot help."""
 
     def __init__(self, why: str, *, hint: str, hopeless: bool = False) -> None:
         super().__init__(why)
@@ -34,7 +34,7 @@ class Unreachable(RetryableError):
 
 
 class HashMismatch(RetryableError):
-    """Bytes came, and they are not what the Hub says: `got` is the hash that they have."""
+    """The received bytes differ from the Hub's hash: `got` is their hash."""
 
     def __init__(self, why: str, *, got: str = "") -> None:
         super().__init__(why)
@@ -51,12 +51,12 @@ class RetriesExhausted(Exception):
 
 
 class DownloadStopped(Exception):
-    """The user ended the command, or another file's failure made going on pointless."""
+    """The user stopped the command, or another file's failure made it pointless to continue."""
 
 
 @dataclass(slots=True)
 class RateLimiter:
-    """Waiting, shared by all workers: one that is rate limited holds the others back, too."""
+    """Waiting, shared by all workers: if one is rate limited, the others wait, too."""
 
     clock: Clock
     random: Random = field(default_factory=Random)
@@ -69,7 +69,7 @@ class RateLimiter:
         self.note = note
 
     def wait(self, seconds: float = 0.0) -> None:
-        """Until `seconds` are over and nobody holds; in short naps, so that `stop` is seen."""
+        """Until `seconds` have passed and no worker is rate limited; in short steps, so that `stop` is noticed."""
         own = self.clock.monotonic() + seconds
         while (left := max(own, self._until) - self.clock.monotonic()) > 0:
             self.check()
@@ -83,7 +83,7 @@ class RateLimiter:
 
 
 class Attempts:
-    """At most `limit` failures in a row; bytes that came, `enough` of them, begin a new row."""
+    """At most `limit` failures in a row; after `enough` received bytes the count starts again."""
 
     def __init__(self, rate_limiter: RateLimiter, *, limit: int = 6, enough: int = 8 << 20) -> None:
         self._rate_limiter = rate_limiter
@@ -93,7 +93,7 @@ class Attempts:
         self._gained = 0
 
     def failed(self, error: RetryableError, *, gained: int = 0) -> None:
-        """Count a failure and wait as long as is due, or raise GaveUp."""
+        """Count a failure and wait as long as is due, or raise RetriesExhausted."""
         self._gained += gained
         if self._gained >= self._enough:
             self._failures, self._gained = 0, 0
@@ -120,7 +120,7 @@ def _is_permanent(error: RetryableError) -> bool:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the server wants to be asked again: `RateLimit` when spent, else `Retry-After`."""
+    """Seconds until the server accepts the next request: `RateLimit` when it is used up, else `Retry-After`."""
     limit = _RATE_LIMIT.search(headers.get("RateLimit", ""))
     if limit is not None and int(limit[1]) == 0:
         return float(limit[2])

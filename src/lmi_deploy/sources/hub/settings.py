@@ -1,4 +1,4 @@
-"""What the environment says about the Hub, in the names that its users know."""
+"""The Hub's settings in the environment, by the names that its users know."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lmi_deploy.errors.url_credentials import is_http_address
 
 PUBLIC_HUB = "https://huggingface.co"
 STALL_TIMEOUT = 10.0
-"""Seconds without an answer or a byte, where HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT say nothing."""
+"""Seconds without a response or a byte, unless HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT are set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSettings:
-    """`token_from` says where the token was found, so that an error can name the place."""
+    """`token_from` is the origin of the token, for error messages."""
 
     endpoint: str
     cache: Path
@@ -68,7 +68,7 @@ def _path(text: str | None, environ: Mapping[str, str], home: Path) -> Path | No
 def _endpoint(environ: Mapping[str, str]) -> str:
     endpoint = (environ.get("HF_ENDPOINT") or PUBLIC_HUB).rstrip("/")
     if not is_http_address(endpoint):
-        # Not shown: it may hold a password.
+        # Not shown: it may contain a password.
         raise UsageRefused(
             "HF_ENDPOINT: is no address: http:// or https://, then a host",
             hint=f"set it to an address such as {PUBLIC_HUB}; or unset it",
@@ -93,7 +93,7 @@ def _clean(token: str) -> str:
 
 
 def _ca_bundle(environ: Mapping[str, str]) -> Path | None:
-    """Only where the Hub's own client would not look: it reads SSL_CERT_FILE and SSL_CERT_DIR by itself."""
+    """Only for what the Hub's own client does not read: it reads SSL_CERT_FILE and SSL_CERT_DIR itself."""
     if environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR"):
         return None
     bundle = environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE")

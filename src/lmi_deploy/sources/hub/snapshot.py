@@ -1,4 +1,6 @@
-"""Many files into the cache: what is there is checked, the rest is brought, failures are summed up at the end."""
+"""Download many files into the cache: existing files are checked, the others downloaded, failures reported at the
+end.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ class SnapshotDownload:
     def check(
         self, existing: Sequence[FileEntry], *, refresh: bool = False
     ) -> Generator[Event, None, list[FileEntry]]:
-        """Hash what is there and was never hashed, or with `refresh` all of it.
+        """Hash the existing files that were never hashed, or with `refresh` all of them.
 
-        What is not as its name says is put aside and returned; left, and an IntegrityError, where it must stay.
+        A wrong file is moved away and returned; if it must stay, it is left and an IntegrityError raised.
         """
         new = [entry for entry in existing if refresh or not self._is_known(entry)]
         wrong: list[FileEntry] = []
@@ -71,7 +73,7 @@ class SnapshotDownload:
             )
 
     def download(self, absent: Sequence[FileEntry]) -> Generator[Event]:
-        """Download what is not there, the largest first."""
+        """Download the missing files, the largest first."""
         self.require_space(absent)
         try:
             self.downloader.cache.prepare()

@@ -1,8 +1,8 @@
-"""The body of an answer, from the connection into a buffer: many connections, a few threads at a time.
+"""Read the body of a response into a buffer: many connections, a few threads at a time.
 
-TLS gives 16 KiB at most for each call, and every call lets go of Python's lock and takes it again. Sixteen threads
-that do this at once spend more of their time on handing the lock to each other than on the bytes. So a thread waits
-until its connection has something, and then takes all that is there in one turn; turns are few.
+TLS returns 16 KiB at most for each call, and every call releases Python's lock and acquires it again. Sixteen threads
+that do this at once spend more time on passing the lock to each other than on the bytes. So a thread waits until its
+connection has data, and then reads all of it in one turn; few threads have a turn at once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, Final
 from lmi_deploy.sources.hub.retry import RetryableError
 
 STEP: Final = 1 << 20
-"""Bytes of one turn at most: whoever sums what came still finds it in the processor's cache."""
+"""Maximum bytes per step: small, so that the hasher reads data still in the CPU cache."""
 _BUFFER_SIZE: Final = 4 * STEP
 _TURNS: Final = 2
-"""More threads than these bring no more bytes (measured: `python -m benchmarks transfer`)."""
+"""More threads than these are not faster (measured: `python -m benchmarks transfer`)."""
 
 Line = http.client.HTTPConnection
 Response = http.client.HTTPResponse
@@ -37,9 +37,9 @@ class SocketReader:
     def received(
         self, line: Line, response: Response, buffer: memoryview, *, beyond: int = 0
     ) -> Iterator[int]:
-        """Fill the buffer; yields how far it is filled. `beyond`: bytes that are to come after it.
+        """Fill the buffer; yields how far it is filled. `beyond`: bytes that will follow.
 
-        Raises Broken, OSError (TimeoutError: nothing came for so long), HTTPException.
+        Raises RetryableError, OSError (TimeoutError: no data for so long), HTTPException.
         """
         stop, total, done = len(buffer), response.length, 0
         try:
@@ -51,7 +51,7 @@ class SocketReader:
                     done += received
                     response.length = total - done
                     yield done
-            # The rest by the answer itself: read to its end, it gives its connection back.
+            # The rest through the response itself: at its end it returns its connection.
             while done < stop:
                 done += _receive_some(response.readinto(buffer[done : done + STEP]))
                 yield done
@@ -59,7 +59,7 @@ class SocketReader:
             raise RetryableError(f"the answer ended {stop + beyond - done} bytes early") from None
 
     def _direct(self, sock: socket.socket, buffer: memoryview) -> Iterator[int]:
-        """How many bytes each turn brought."""
+        """The number of bytes of each turn."""
         before, waiting, done = sock.gettimeout(), select.poll(), 0
         waiting.register(sock, select.POLLIN)
         sock.settimeout(0)
@@ -70,10 +70,10 @@ class SocketReader:
                 received = _receive(sock, buffer[done : done + STEP])
             done += received
             yield received
-        sock.settimeout(before)  # else nobody uses the connection again
+        sock.settimeout(before)  # else the connection is not reused
 
     def chunks(self, line: Line, response: Response) -> Iterator[memoryview]:
-        """The whole body; each piece is good until the next is asked for. Where chunks end it, it may end early."""
+        """The whole body; each piece is valid until the next is requested. With chunked encoding it may end early."""
         buffer = memoryview(bytearray(min(_BUFFER_SIZE, response.length or 0)))
         while (left := response.length) is not None and left > 0:
             part, done = buffer[:left], 0
@@ -91,7 +91,7 @@ def _receive_some(count: int) -> int:
 
 
 def _buffered_bytes(response: Response, buffer: memoryview) -> int:
-    """What was read with the headers lies in the answer."""
+    """The bytes that were read together with the headers are buffered in the response."""
     return response.readinto(buffer[: min(len(response.peek(1)), len(buffer) - 1)])
 
 
@@ -100,8 +100,8 @@ def _decrypted(sock: socket.socket) -> int:
 
 
 def _receive(sock: socket.socket, buffer: memoryview) -> int:
-    """All that is there, without waiting for more."""
-    # `read` and not `recv_into`, which takes twice the time to come to it.
+    """All available bytes, without waiting for more."""
+    # `read` and not `recv_into`, which takes twice the time per call.
     read: Any = sock.read if isinstance(sock, ssl.SSLSocket) else _plain(sock)
     done, stop = 0, len(buffer)
     try:

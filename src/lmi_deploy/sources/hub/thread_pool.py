@@ -1,4 +1,4 @@
-"""Several workers at once, seen by one generator: it ticks while they work, and ends them when it is ended."""
+"""Several workers, driven by one generator: it yields regularly while they work, and stops them when it is closed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lmi_deploy.sources.hub.retry import DownloadStopped
 
 TICK = 0.2
 SHUTDOWN_TIMEOUT = 2.0
-"""Seconds that workers get to end by themselves; they are daemons, so that no stalled one keeps the command."""
+"""Seconds for workers to exit by themselves; they are daemons, so that a stalled one does not block the exit."""
 
 Task = Callable[[], None]
 
 
 class ThreadOutcome:
-    """What became of one task: nothing, or what it raised."""
+    """The result of one task: nothing, or the exception that it raised."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,7 +35,9 @@ class ThreadOutcome:
         return True
 
     def error(self) -> LmiError | None:
-        """What failed, to be told at the end. Raises what would meet the other tasks, too: a refusal, or a bug."""
+        """The failure to report at the end. Raises at once what would also stop the other tasks: a
+        refusal, or a bug.
+        """
         match self.raised:
             case None | DownloadStopped():
                 return None

@@ -1,4 +1,4 @@
-"""One request to a model server on this machine, the answer as it comes. Standard library only."""
+"""One request to a model server on this machine, with a streamed response. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _CHUNK = 65536
 def exchange(
     host: str, port: int, request: HttpRequest, *, name: str, timeout: float
 ) -> Iterator[ResponseHead | bytes]:
-    """The head, then the body in the pieces in which it arrives. `timeout` bounds every silence, in seconds; `name` is
-    the deployment's, for what is said when it fails."""
+    """The head, then the body in the pieces in which it arrives. `timeout` limits each wait for data, in seconds;
+    `name` is the deployment's, for error messages.
+    """
     link = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         response = _send(link, request)

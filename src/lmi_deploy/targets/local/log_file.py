@@ -1,4 +1,4 @@
-"""A log file, line by line, and what is added to it."""
+"""A log file, line by line, including new lines."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _EXCEPTION = re.compile(r"([A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b(: .
 
 
 def exception_line(lines: Sequence[str]) -> str:
-    """The last line that names an exception, as a traceback ends; empty where there is none."""
+    """The last line that names an exception, as at the end of a traceback; empty if there is none."""
     named = (match[1] for line in reversed(lines) if (match := _EXCEPTION.match(line.strip())))
     return next(named, "")
 
 
 def tail(log: Path, *, follow: bool, clock: Clock) -> Iterator[str]:
-    """Whole lines, oldest first; with `follow` until the file is gone, else to its end."""
+    """Whole lines, oldest first; with `follow` until the file is deleted, else to its end."""
     if not log.exists():
         return
     with log.open(errors="replace") as lines:

@@ -1,4 +1,4 @@
-"""Target local: one server process serves; a changed spec is a second one that takes its address."""
+"""Target local: one server process serves; for a changed spec a second one is started and takes over its address."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from lmi_deploy.targets.local.runtime_selection import NEEDS, supports_handover
 
 ALIVE = frozenset({"starting", "loading", "ready"})
 WAIT_TIMEOUTS = "container_startup"
-"""In a summary: the seconds that its server may take to load the model."""
+"""In a summary: the server's limit to load the model, in seconds."""
 _WAIT_TIMEOUT = 600
-"""Where an older record does not say."""
+"""If an older record has none."""
 
 
 def server_name(spec: Spec, artifact: Artifact) -> str:
-    """One generation, named by all that makes its answers and its address what they are."""
+    """The name of one generation, derived from everything that affects its responses and its address."""
     place = spec.machine
     chosen = [artifact.digest, spec.model.commit, spec.weights.selection, spec.environment]
     image = [place.image] if place.image else []
@@ -45,7 +45,7 @@ def server_name(spec: Spec, artifact: Artifact) -> str:
 
 
 def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: LocalInventory) -> Plan:
-    """Refuses nothing: whatever lies in a deployment's own folder is ours."""
+    """Refuses nothing: everything in a deployment's own folder belongs to lmi."""
     desired = server_name(spec, artifact)
     actions: tuple[Action, ...] = ()
     if observed.serving != desired:
@@ -64,7 +64,7 @@ def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: Loc
 
 
 def teardown(observed: LocalObserved) -> Plan:
-    """Everything of the deployment, the serving process first; empty when nothing of it is there."""
+    """Everything of the deployment, the current server first; empty if nothing of it exists."""
     if not (observed.exists or observed.servers):
         return Plan(deployment=observed.ref.name, actions=())
     actions = tuple(_sweep(observed, keep_server=None, keep_artifact=None))
@@ -72,7 +72,7 @@ def teardown(observed: LocalObserved) -> Plan:
 
 
 def wait_plan(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
-    """The end of an `up` whose server is on its way: the wait, the proof, the address, and the old generation's end."""
+    """The last part of an `up` whose server is starting: wait, probe, switch the address, stop the old generation."""
     pending = observed.record.coming if observed.record else None
     probe = probe_of(pending.summary) if pending else None
     owner = _server(observed, observed.serving)
@@ -89,7 +89,7 @@ def wait_plan(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Ge
     if owner is not None and shared and owner.server != pending.server:
         if not supports_handover(
             pending.runtime, owner.runtime
-        ):  # to load it again takes the recipe: `lmi up`
+        ):  # loading it again needs the recipe: `lmi up`
             return Plan(deployment=observed.ref.name, actions=()), None
         take = TakeAddress(server=pending.server, host=pending.host, port=pending.port, previous=owner.server)
         actions.append(take)
@@ -125,7 +125,8 @@ def _start_server(spec: Spec, artifact: Artifact, observed: LocalObserved, desir
     owner = _server(observed, observed.serving)
     shared = owner is not None and owner.port == place.port
     reused = _usable(observed, desired, None if shared else place.port)
-    # What an earlier `up` left goes first: it may hold the address, and the memory that the new one needs.
+    # Left-overs of an earlier `up` are removed first: they may occupy the address, and the memory that the new one
+    # needs.
     kept = {observed.serving, desired if reused else None}
     yield from (StopServer(server=server.server) for server in observed.servers if server.server not in kept)
     if not reused:
@@ -151,7 +152,9 @@ def _start_server(spec: Spec, artifact: Artifact, observed: LocalObserved, desir
 
 
 def _usable(observed: LocalObserved, desired: str, port: int | None) -> bool:
-    """Whether the server is there and need only be waited for: alive, at `port` where it matters, not found silent."""
+    """Whether the server exists and only needs to be waited for: alive, at `port` where it matters, not known to be
+    silent.
+    """
     present = _server(observed, desired)
     if present is None or present.phase not in ALIVE:
         return False
@@ -162,7 +165,7 @@ def _usable(observed: LocalObserved, desired: str, port: int | None) -> bool:
 def _sweep(
     observed: LocalObserved, *, keep_server: str | None, keep_artifact: str | None
 ) -> Iterator[Action]:
-    """What is there and no longer wanted. A server that is gone leaves a folder, which goes the same way."""
+    """What exists and is no longer desired. The folder that a stopped server leaves is removed the same way."""
     for server in observed.servers:
         if server.server != keep_server:
             yield StopServer(server=server.server)
@@ -176,12 +179,12 @@ def _server(observed: LocalObserved, name: str | None) -> ObservedServer | None:
 
 
 def _current(observed: LocalObserved) -> Generation | None:
-    """The generation that serves, as its record tells of it."""
+    """The current generation, from its record."""
     return observed.record.current if observed.record and observed.serving else None
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
+    """The recipe's fields of a generation: what `status` shows and `invoke` needs."""
     return {
         **model_summary(spec),
         "artifact": artifact.digest[:10],
@@ -197,7 +200,7 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
 
 
 def generation(spec: Spec, artifact: Artifact, *, since: str) -> Generation:
-    """What the record keeps of it."""
+    """The generation for the record."""
     place = spec.machine
     return Generation(
         server=server_name(spec, artifact),

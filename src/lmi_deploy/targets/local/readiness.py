@@ -1,4 +1,4 @@
-"""A server of this machine that was started: waited for, asked for one real answer, put at its address."""
+"""Wait for a started server on this machine, probe it, and give it the address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLL = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadinessCheck:
-    """It needs no spec: what an `up` left on its way can be brought to its end by another command."""
+    """It needs no spec: another command can complete what an `up` left unfinished."""
 
     name: str
     home: Callable[[str], Path]

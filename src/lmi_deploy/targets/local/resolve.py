@@ -32,7 +32,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> LocalPlace:
 
 
 def device_of(machine: Machine) -> tuple[str, int]:
-    """What a model runs on, and the bytes that it can live in there."""
+    """The device that a model runs on, and the bytes available to it there."""
     accelerators = machine.accelerators
     if not accelerators:
         return "CPU", machine.memory

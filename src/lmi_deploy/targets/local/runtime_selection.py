@@ -1,4 +1,4 @@
-"""Target local: which runtime serves, and what each of them needs and can do."""
+"""Target local: the runtimes, and what each of them needs and can do."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ NEEDS: Final[Mapping[str, frozenset[str]]] = {
     "djl-serving": frozenset({"environment"}),
     "container": frozenset(),
 }
-"""What is made on this machine for a server: DJL's Python engine, a serving environment for its workers."""
+"""What is prepared on this machine for a server: DJL's Python engine, a serving environment for its workers."""
 _OF_OUR_ENVIRONMENTS: Final[tuple[Engine, ...]] = ("accelerate", "custom")
 RUNS: Final[Mapping[str, tuple[Engine, ...]]] = {
     "embedded": _OF_OUR_ENVIRONMENTS,
     "djl-serving": _OF_OUR_ENVIRONMENTS,
     "container": get_args(Engine),
 }
-"""The engines of a runtime: an image brings its own, elsewhere the serving environment must hold it."""
+"""The engines of a runtime: an image contains its own, otherwise the serving environment must contain it."""
 
 
 def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
-    """The one that the recipe names, else the best at hand that runs its engine. Raises Unresolvable."""
+    """The runtime that the recipe names, else the best available one that runs its engine. Raises Unresolvable."""
     requested = recipe.endpoint.runtime
     if requested == "auto":
         return _best(recipe.engine, available)
@@ -41,7 +41,7 @@ def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
 
 
 def supports_handover(runtime: str, previous: str) -> bool:
-    """Whether a server can take the other's listening socket, so that no request is refused."""
+    """Whether a server can take over the other's listening socket, so that no request is refused."""
     return runtime == previous == "embedded"
 
 

@@ -7,7 +7,7 @@ from lmi_deploy.domain.record import DeploymentStatus
 
 
 def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
-    """The standing, and the reason when it is not in step."""
+    """The state, and the reason if it is not in sync."""
     current = observed.record.current if observed.record else None
     phases = {server.phase: server for server in observed.servers}
     if not observed.exists:
@@ -33,7 +33,7 @@ def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
 
 
 def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
-    """Of a first `up` that was detached or broken off."""
+    """Of a first `up` that was detached or interrupted."""
     record = observed.record
     pending = record.coming.server if record and record.coming else None
     ready = any(server.phase == "ready" and server.server == pending for server in observed.servers)
@@ -43,10 +43,10 @@ def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
 
 
 def why_failed(server: ObservedServer) -> str:
-    """What it said last, and what it means that it still runs."""
+    """The last lines of its log, and what it means that it still runs."""
     if server.pid is None:
         return server.message or "the model server failed; `lmi logs` says why"
-    # It runs, but its model is FAILED for good, which people should see here before they see it in the cloud.
+    # It runs, but its model has permanently FAILED; users should see this here before they see it on SageMaker.
     return (
         f"{server.message or 'its worker was lost'}; as in the cloud the model is now FAILED: /ping is 500 and every "
         "request 503 until it is started again, by `lmi up` (properties.retry_threshold allows more failures)"

@@ -1,4 +1,4 @@
-"""The end of a model server: its last requests are waited for, one that answers nobody is not."""
+"""Stop a model server: wait for its last requests, but not for a server that does not respond."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import ModelServer
 
 DRAIN = 90.0
-"""Seconds a server may take for its last requests; above the server's own limit of 60."""
+"""Seconds for a server's last requests; above the server's own limit of 60."""
 NO_RESPONSE = 3.0
-"""Seconds after SIGTERM for one that answers nobody (it hangs, is stopped, or has only just started)."""
+"""Seconds after SIGTERM for a server that does not respond (it hangs, is suspended, or has only just started)."""
 
 
 def stop(server: ModelServer, home: Path, *, key: str) -> Generator[Event, None, None]:
-    """End it and remove its home. DeployFailed where it is there all the same."""
+    """Stop it and remove its home. DeployFailed if it still runs."""
     observed = server.status(home)
     silent = observed.phase == "starting"
     if observed.in_flight:

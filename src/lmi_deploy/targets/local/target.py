@@ -83,7 +83,7 @@ class LocalTarget:
         )
 
     def remember(self, ref: DeploymentRef) -> None:
-        """Its lock and its record come first, and lie on the same disk."""
+        """Its lock and its record are created first, on the same disk."""
 
     def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref = DeploymentRef(name=spec.name, target="local")
@@ -111,7 +111,7 @@ class LocalTarget:
         )
 
     def _pending_readiness(self, ref: DeploymentRef) -> ReadinessCheck:
-        """What an `up` left on its way, by the record."""
+        """The unfinished part of an earlier `up`, from the record."""
         record = self.state.read(ref.name)
         if record is None or record.coming is None:
             raise NotFound(f"{ref.name}: no record says what is coming", hint="`lmi up` writes one")
@@ -129,7 +129,7 @@ class LocalTarget:
         return f"http://{host}:{port}{INVOCATIONS}"
 
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
-        """Where it serves, or will when what is coming has come."""
+        """Its address: of the pending generation, else of the current one."""
         record = self.state.read(ref.name)
         generation = (record.current or record.coming) if record else None
         if generation is None:
@@ -167,7 +167,7 @@ class LocalTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LocalDeployer:
-    """The writes that bring one spec up."""
+    """The actions that deploy one spec."""
 
     target: LocalTarget
     ref: DeploymentRef
@@ -206,7 +206,8 @@ class _LocalDeployer:
 
     def _artifact(self, action: plan.PutArtifact) -> Steps:
         listing = self.spec.model.listing(self.spec.weights.files)
-        # Nothing is fetched that is there; but the cache notes the revision, so that HF_HUB_OFFLINE finds it again.
+        # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
+        # again.
         yield from self.hub.fetch(listing, self.spec.weights.files, key=plan.key(action))
         files = self.artifact.filled(str(self.hub.folder(listing)))
         self.target.state.put_artifact(self.ref.name, action.artifact, files)
@@ -220,7 +221,7 @@ class _LocalDeployer:
     def _run(self, server: str, *, host: str, port: int) -> ObservedServer:
         home, place = self._home(server), self.spec.machine
         home.mkdir(parents=True, exist_ok=True)
-        # Noted before anything runs: whoever finds the home knows whom to ask.
+        # Written before anything runs: a process that finds the home must know which runtime it belongs to.
         (home / _RUNTIME).write_text(place.runtime)
         environments = self.target.environments
         launch = Launch(
@@ -271,11 +272,12 @@ def runtime_of(home: Path) -> str:
 
 
 def _serving(servers: tuple[ObservedServer, ...], state: State, name: str) -> str | None:
-    """The server that is ready at the deployment's address, whichever generation it is."""
+    """The ready server at the deployment's address, of any generation."""
     record = state.read(name)
     ready = [server for server in servers if server.phase == "ready"]
     if record is None:
-        # Before anything is started there is a record: it was lost, and whoever is ready alone serves.
+        # A record exists before anything is started. So the record was lost, and the only ready server is the current
+        # one.
         return ready[0].server if len(ready) == 1 else None
     port = record.current.port if record.current else None
     return next((server.server for server in ready if server.port == port), None)

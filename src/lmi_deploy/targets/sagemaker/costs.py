@@ -1,4 +1,4 @@
-"""What a deployment on SageMaker costs while it is there."""
+"""The cost of a deployment on SageMaker while it exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of an hour: from `low` to `high`, which differ where the number of instances is scaled."""
+    """Per hour: from `low` to `high`, which differ if the number of instances is scaled."""
 
     instance: str
     least: int
@@ -45,7 +45,7 @@ class Cost:
 
 
 def job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Cost | None:
-    """Of the transfer job; None where nobody could tell, or there is none."""
+    """Cost of the transfer job; None if the price is unknown, or there is no job."""
     if place.job is None or inventory.job_price is None:
         return None
     count = place.job.count
@@ -62,7 +62,7 @@ def generation_cost(generation: Generation, price: Price | None) -> Cost | None:
 
 
 def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Price]) -> Cost | None:
-    """None where nobody could tell the price."""
+    """None if the price is unknown."""
     price = prices.get(placement.instance)
     if price is None:
         return None

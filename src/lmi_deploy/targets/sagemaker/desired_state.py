@@ -1,4 +1,4 @@
-"""The resources that a spec stands for on SageMaker: their settings, and the names that follow from them."""
+"""The SageMaker resources that a spec requires: their settings, and the names derived from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import Placement
 
 PROVISION = 1800
-"""Seconds for AWS to provide the instance and pull the image, beside what the recipe allows the container."""
+"""Seconds for AWS to provide the instance and pull the image, in addition to the recipe's limit for the container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class DesiredEndpointConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredState:
-    """One model, and an endpoint config for each placement; any of them live is in step."""
+    """One model, and an endpoint config for each placement; the endpoint is in sync with any of them."""
 
     model: str
     settings: ModelSettings
@@ -33,7 +33,7 @@ class DesiredState:
         return next((config for config in self.configs if config.name == name), None)
 
     def chosen(self, avoid: tuple[str, ...]) -> DesiredEndpointConfig:
-        """The first that can be had, as far as is known; the first of all where none is left."""
+        """The first one that is available, as far as is known; the first of all if none is left."""
         free = (config for config in self.configs if config.placement.instance not in avoid)
         return next(free, self.configs[0])
 

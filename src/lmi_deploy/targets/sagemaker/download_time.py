@@ -14,15 +14,15 @@ from lmi_deploy.planning.timeouts import MOST, STARTUP_TIMEOUT, startup_timeout,
 
 GIB = 1 << 30
 DEFAULT_VOLUME_GB = 30
-"""What SageMaker attaches where nothing is asked for and the instance has no disk of its own."""
+"""What SageMaker attaches if no volume size is given and the instance has no local disk."""
 _HEADROOM = 1.1
 _EXTRA_GB = 10
-"""What a chosen volume has beside the weights: temporary files, caches of compiled kernels, logs."""
+"""GB of a chosen volume beside the weights: temporary files, caches of compiled kernels, logs."""
 _CAREFUL = 0.5
 """Share of the network's baseline that a time-out is reckoned with."""
 _DISK = 1_000_000_000
 _VOLUME = 250_000_000
-"""Bytes a second that a disk of the instance, and an EBS volume (gp2), take at most."""
+"""Maximum bytes a second of a local disk, and of an EBS volume (gp2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ResolvedTimeouts:
 
 
 def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
-    """0 where the instance has disks or the default is large enough; else the recipe's, else chosen."""
+    """0 if the instance has local disks or the default is large enough; else the recipe's, else a computed size."""
     if machine.refuses_volume:
         _refuse_small_disk(machine, size)
         return 0
@@ -58,7 +58,7 @@ def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
 def resolve_timeouts(
     recipe: Recipe, delivery: Delivery, machines: tuple[Instance, ...], size: int
 ) -> ResolvedTimeouts:
-    """The recipe's time-outs where the weights can arrive within them, else what the slowest instance needs."""
+    """The recipe's time-outs if the weights can be downloaded within them, else what the slowest instance needs."""
     slowest = min(machines, key=lambda machine: machine.network_gbps or math.inf)
     careful = _seconds(slowest, size)
     timeouts = recipe.timeouts
@@ -77,14 +77,14 @@ def _download(timeouts: Timeouts, careful: int) -> int:
 
 
 def _seconds(machine: Instance, size: int) -> int:
-    """Carefully: half of the network's baseline, and no more than the disk takes."""
+    """A conservative estimate: half of the network's baseline, and no more than the disk's rate."""
     disk = _DISK if machine.refuses_volume else _VOLUME
     network = machine.network_gbps * 1e9 / 8 * _CAREFUL if machine.network_gbps else disk
     return math.ceil(size / min(disk, network))
 
 
 def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> None:
-    """Refused is only what cannot be: bytes that do not arrive even at the network's whole baseline."""
+    """Refused only if it is impossible: the bytes do not arrive even at the network's whole baseline."""
     limit = given or MOST
     if not machine.network_gbps or size * 8 <= limit * machine.network_gbps * 1e9:
         return

@@ -1,4 +1,4 @@
-"""What the recipe's KMS key does not encrypt."""
+"""The data that the recipe's KMS key does not encrypt."""
 
 from __future__ import annotations
 

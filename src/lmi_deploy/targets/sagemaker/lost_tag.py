@@ -1,4 +1,4 @@
-"""An endpoint that is the deployment's, by its record or its parts, and lost the tag that says so."""
+"""An endpoint that belongs to the deployment by its record or its parts, and has lost its ownership tag."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from lmi_deploy.errors import Refused
 
 
 def missing_tag_text(observed: CloudObserved) -> str:
-    """What happened to it; empty where the endpoint of this name is ours, or has nothing to do with us."""
+    """What happened to the tag; empty if the endpoint of this name is ours, or unrelated to lmi."""
     return f"{observed.not_owned_reason}, but {observed.ownership}" if observed.ownership else ""
 
 
 def require_ownership_tag(observed: CloudObserved, *, cost: str = "") -> None:
-    """Refused: whoever changes or deletes the parts of such an endpoint loses sight of it, and it costs on."""
+    """Refuse: a command that changes or deletes parts of such an endpoint would no longer find it, and it keeps
+    costing.
+    """
     if words := missing_tag_text(observed):
         raise Refused(
             words + (f"; it costs {cost}" if cost else ""),

@@ -1,4 +1,4 @@
-"""A deployment on SageMaker as it is: found by its tags, judged ours or not, with what its bucket holds."""
+"""The observed state of a deployment on SageMaker: found by tags, ownership checked, with the content of its bucket."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
 def observe(
     ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf, *, own_tags: bool = False
 ) -> CloudObserved:
-    """As few requests as tell it: a deployment in step is told by six.
+    """As few requests as possible: six for a deployment that is in sync.
 
-    With `own_tags` the endpoint's tags are read from SageMaker itself, and not from the tag search, which lags.
+    With `own_tags` the endpoint's tags are read from SageMaker itself, not from the tag search, which lags.
     """
     endpoint = cloud.hosting.endpoint(ref.name)
     searched = cloud.tagged.of(ref.name)
@@ -104,7 +104,7 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
 
 
 def confirm(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
-    """With what is there in truth. The tag search lags behind: each thing is asked for where it lies."""
+    """The actual state. The tag search lags: each resource is looked up directly."""
     resources, foreign, tags = _owned_resources(
         observed.ref.name, observed.endpoint, observed.resources, cloud, own_tags=True
     )
@@ -114,7 +114,7 @@ def confirm(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
 
 
 def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
-    """Whether the tag search shows other tags of the endpoint than were last put there, as far as is recorded."""
+    """Whether the tag search shows other tags of the endpoint than were last set, as far as is recorded."""
     endpoint = next((resource for resource in resources if resource.kind == "endpoint"), None)
     if endpoint is None or record is None or record.current is None:
         return False
@@ -123,7 +123,7 @@ def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
 
 
 def check_expiry(observed: CloudObserved, now: datetime) -> CloudObserved:
-    """With what the endpoint's tag says of its end."""
+    """With the expiry time from the endpoint's tag."""
     expires = next((r.tag(TAG_EXPIRES) for r in observed.resources if r.kind == "endpoint"), "")
     return replace(observed, expires=expires, expired=is_expired(expires, now))
 
@@ -131,9 +131,9 @@ def check_expiry(observed: CloudObserved, now: datetime) -> CloudObserved:
 def _owned_resources(
     name: str, endpoint: ObservedEndpoint | None, found: tuple[Resource, ...], cloud: Cloud, *, own_tags: bool
 ) -> tuple[tuple[Resource, ...], str, Pairs]:
-    """What carries our tag; why the endpoint of this name is not ours where it is not, and its tags then."""
+    """The resources with our tag; if the endpoint of this name is not ours, the reason and its tags."""
     if endpoint is None:
-        # What the tag search still remembers of an endpoint that is gone.
+        # What the tag search still returns for a deleted endpoint.
         return tuple(resource for resource in found if resource.kind != "endpoint"), "", ()
     if not own_tags and any(resource.kind == "endpoint" for resource in found):
         return found, "", ()
@@ -169,7 +169,7 @@ def _stored(name: str, bucket_services: BucketServices | None) -> dict[str, dict
 
 
 def _confirmed(observed: CloudObserved, cloud: Cloud) -> Iterator[Resource]:
-    """What is there in truth: of what the tags tell, and of what the record says was begun."""
+    """What actually exists: of the resources found by tags, and of those that the record says were started."""
     yield from (r for r in observed.resources if r.kind == "endpoint")
     for kind, name in sorted(
         {(r.kind, r.name) for r in observed.resources} | recorded_names(observed.record)
@@ -190,7 +190,7 @@ def _existing_resource(
         return listed
     if found is None and (kind, name) not in unfinished_names(observed.record):
         return None
-    # One that an `up` made a moment before it ended may not be shown yet; its tags are.
+    # A job that an `up` created just before it stopped may not be listed yet; its tags are.
     arn = found.arn if found else resource_arn(cloud.caller, kind, name)
     try:
         resource = Resource(kind=kind, name=name, arn=arn, tags=hosting.tags(arn))

@@ -1,7 +1,7 @@
-"""Whose an endpoint is whose tag `lmi:deployment` was removed or changed, and what a live endpoint is made of.
+"""Who owns an endpoint whose tag `lmi:deployment` was removed or changed, and the parts of a live endpoint.
 
-Tags are anybody's to change who may call AddTags or DeleteTags; names of configs and models hold digests, and the
-record says what `lmi` made. Where either says that the endpoint is the deployment's, its parts are not deleted.
+Every principal with AddTags or DeleteTags can change tags. But names of configs and models contain digests, and the
+record lists what `lmi` created. If either says that the endpoint is the deployment's, its parts are not deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Names = set[tuple[ResourceKind, str]]
 def ownership(
     endpoint: ObservedEndpoint | None, tags: Pairs, resources: tuple[Resource, ...], record: Record | None
 ) -> str:
-    """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
+    """Why an endpoint without our tag belongs to this deployment nevertheless; empty if nothing says so."""
     if endpoint is None:
         return ""
     configs = {endpoint.config, endpoint.pending} - {""}
@@ -43,7 +43,7 @@ def ownership(
 
 
 def shared_model(endpoint: ObservedEndpoint, resources: tuple[Resource, ...], cloud: Cloud) -> str:
-    """The same by the models of its configs, which are looked up; empty where none of them is ours."""
+    """The same by the models of its configs, which are described; empty if none of them is ours."""
     own = {resource.name for resource in resources if resource.kind == "model"}
     if not own:
         return ""
@@ -57,10 +57,10 @@ def shared_model(endpoint: ObservedEndpoint, resources: tuple[Resource, ...], cl
 def parts_of(
     endpoint: ObservedEndpoint | None, deployment: str, record: Record | None, cloud: Cloud
 ) -> tuple[ObservedEndpointConfig | None, Names]:
-    """The config of an endpoint that serves and does not change, and which of config and models are gone.
+    """The config of an endpoint that serves and is not changing, and which of config and models are deleted.
 
-    SageMaker deletes both under a live endpoint, which serves on (DeleteEndpointConfig, API reference: "you must not";
-    nothing refuses it). Models that do not have a name of the deployment's are not ours to look at.
+    SageMaker deletes both under a live endpoint, which still serves (DeleteEndpointConfig, API reference: "you must
+    not"; nothing refuses it). Models without a name of this deployment are not looked up.
     """
     if endpoint is None or endpoint.status not in _SETTLED:
         return None, set()
@@ -95,7 +95,7 @@ def unfinished_names(record: Record | None) -> Names:
 
 
 def _recorded_models(config: str, record: Record | None) -> Iterator[str]:
-    """The model that a config of ours names, where the config itself is gone."""
+    """The model that one of our configs names, if the config itself is deleted."""
     for generation in record.generations if record else ():
         if generation.server == config and generation.summary.get("sagemaker_model"):
             yield str(generation.summary["sagemaker_model"])

@@ -1,8 +1,8 @@
-"""What AWS has accepted is not known everywhere at once: what was made a moment ago is waited for, within a bound.
+"""AWS is eventually consistent: wait, within a limit, for what was created a moment ago.
 
-"If the dependent entities are not yet in DynamoDB, this causes a validation error. [...] So retry logic is recommended"
-(SageMaker's API reference, CreateEndpoint). A new role: IAM user guide, "Changes that I make are not always immediately
-visible". docs/reference/emulator.md has more of what AWS says; `lmi emulator --lag` plays it.
+"If the dependent entities are not yet in DynamoDB, this causes a validation error. [...] So retry logic is
+recommended" (SageMaker's API reference, CreateEndpoint). A new role: IAM user guide, "Changes that I make are not
+always immediately visible". docs/reference/emulator.md quotes more of AWS on it; `lmi emulator --lag` emulates it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 TIMEOUT: Final = 60.0
 """Seconds. AWS says "a short time"; IAM's roles take some seconds."""
 _QUIET: Final = 2.0
-"""Seconds before anything is told."""
+"""Seconds before the first message."""
 _STEADY: Final = 5.0
 _KINDS: Final[dict[ResourceKind, str]] = {"model": "model", "endpoint-config": "endpoint config"}
 
@@ -35,7 +35,7 @@ def resource_arn(caller: Caller, kind: ResourceKind, name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Propagation:
-    """`created`: names of models and endpoint configs that this run made, or was told exist already."""
+    """`created`: names of models and endpoint configs that this run created, or that AWS reported as existing."""
 
     cloud: Cloud
     clock: Clock
@@ -44,7 +44,7 @@ class Propagation:
     def until_found(
         self, kind: ResourceKind, name: str, request: Callable[[], None], *, key: str
     ) -> Generator[Event, None, None]:
-        """`request` names this resource, again until AWS finds it. NotFound at once where it was never made."""
+        """Repeat `request`, which names this resource, until AWS finds it. NotFound at once if it was never created."""
 
         def is_late(error: LmiError) -> bool:
             named = isinstance(error, NotFound) and error.arn.endswith(f":{kind}/{name.lower()}")
@@ -55,7 +55,9 @@ class Propagation:
     def until_assumable(
         self, role: str, request: Callable[[], None], *, key: str
     ) -> Generator[Event, None, None]:
-        """`request` needs this role, again until SageMaker can assume it. At once where IAM says that it never will."""
+        """Repeat `request`, which needs this role, until SageMaker can assume it. Fail at once if IAM says that it
+        never will.
+        """
 
         def is_late(error: LmiError) -> bool:
             return isinstance(error, RoleNotAssumable) and self._may_be_assumed(role)
@@ -65,7 +67,7 @@ class Propagation:
     def until_visible(
         self, observe: Callable[[], T | None], *, what: str, key: str
     ) -> Generator[Event, None, T | None]:
-        """What is there, as AWS said; None where it was not seen all the same."""
+        """The resource that AWS reported as existing; None if it did not become visible."""
         found: list[T] = []
 
         def request() -> None:
@@ -118,4 +120,4 @@ class Propagation:
         except NotFound:
             return False
         except AccessError:
-            return True  # IAM may not be asked, so nothing speaks against it
+            return True  # IAM may not be queried, so nothing contradicts it

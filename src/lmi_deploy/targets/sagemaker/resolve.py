@@ -21,8 +21,9 @@ from lmi_deploy.targets.sagemaker.validate.counts import OUR_ENVIRONMENT
 from lmi_deploy.targets.sagemaker.validate.images import host_of, image_of
 
 ARTIFACT_LIMIT = 5_000_000_000
-"""Bytes of weights that may lie in the artifact: each changed artifact copies them again inside S3, and one such copy
-takes no object beyond 5 GB."""
+"""Maximum bytes of weights in the artifact: each changed artifact copies them again inside S3, and one such copy is
+limited to objects of 5 GB.
+"""
 
 
 def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPlace:

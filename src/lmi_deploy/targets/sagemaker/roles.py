@@ -1,4 +1,4 @@
-"""The roles that a recipe names, or leaves to us; `lmi iam` says how they are made."""
+"""The roles that a recipe names, or leaves to lmi; `lmi iam` shows how to create them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from lmi_deploy.domain.facts import CloudFacts
 from lmi_deploy.errors import Unresolvable
 
 ENDPOINT_ROLE: Final = "lmi-endpoint"
-"""The execution role of endpoints, where the recipe names none."""
+"""The execution role of endpoints, if the recipe names none."""
 JOB_ROLE: Final = "lmi-transfer-job"
-"""The role of transfer jobs, where the recipe names none."""
+"""The role of transfer jobs, if the recipe names none."""
 
 
 def role_arn(role: str | None, cloud: CloudFacts, *, default: str, key: str) -> str:

@@ -25,9 +25,9 @@ from lmi_deploy.targets.sagemaker.plan.tags import tagging
 
 
 def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generation]:
-    """One update to the config of an earlier generation, as `chosen_generation` has it.
+    """One update to the config of an earlier generation, chosen by `chosen_generation`.
 
-    NotFound where there is none; Refused where the endpoint cannot be updated now.
+    NotFound if there is none; Refused if the endpoint cannot be updated now.
     """
     if observed.not_owned_reason:
         raise Refused(observed.not_owned_reason, hint="nothing was changed")

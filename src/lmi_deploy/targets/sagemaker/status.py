@@ -9,7 +9,7 @@ from lmi_deploy.targets.sagemaker.lost_tag import missing_tag_text
 
 
 def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
-    """The standing, and the reason when it is not in step."""
+    """The state, and the reason if it is not in sync."""
     if words := missing_tag_text(observed):
         return "drifted", words
     if observed.not_owned_reason:
@@ -38,7 +38,9 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
 
 
 def other_location_text(observed: CloudObserved) -> str:
-    """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
+    """Other locations in which this machine deployed the same name, as the end of a sentence; empty if there are
+    none.
+    """
     places = "; ".join(ref.place for ref in observed.other_locations)
     return f"; this machine brought one up in {places}" if places else ""
 
@@ -81,7 +83,7 @@ def _of_endpoint(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Dep
 
 
 def unattended(observed: CloudObserved) -> str:
-    """Why nobody looks after it any more, so that `lmi gc` may take it away; empty where somebody does."""
+    """Why the deployment counts as abandoned, so that `lmi gc` may delete it; empty if it does not."""
     if observed.endpoint is not None:
         return f"expired at {observed.expires}" if observed.expired else ""
     if running := [job.name for job in observed.jobs if job.is_running]:
@@ -92,7 +94,7 @@ def unattended(observed: CloudObserved) -> str:
 
 
 def missing_words(observed: CloudObserved) -> str:
-    """Which parts of the endpoint were deleted under it; empty where all exist."""
+    """The parts of the endpoint that were deleted under it; empty if all exist."""
     if not observed.missing:
         return ""
     parts = " and ".join(f"{kind.replace('-', ' ')} {name}" for kind, name in observed.missing)
@@ -113,7 +115,7 @@ def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Depl
     if record.current is None:
         return "drifted", "it serves, but the `lmi up` that made it did not finish; `lmi up` settles it"
     if record.current.server != endpoint.config:
-        # What an update that was rolled back leaves: AWS goes on telling why.
+        # After an update that was rolled back AWS keeps reporting its reason.
         why = f" ({endpoint.reason})" if endpoint.reason else ""
         return "drifted", f"{endpoint.config} serves, the record says {record.current.server}{why}"
     if why := failed_update_reason(endpoint, record):
@@ -122,7 +124,7 @@ def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Depl
 
 
 def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:
-    """What the last `up` was bringing, and why it does not serve; empty where it does, or nothing was on its way."""
+    """What the last `up` was deploying, and why it does not serve; empty if it does, or nothing was in progress."""
     pending = record.coming
     if pending is None or pending.server == endpoint.config or endpoint.status in SETTLING:
         return ""

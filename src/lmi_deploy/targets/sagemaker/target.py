@@ -44,7 +44,7 @@ BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SageMakerTarget:
-    """`cloud` opens a region (empty: the one of AWS's own chain), `depot` a bucket; None where there is none."""
+    """`cloud` opens a region (empty: the default of AWS's own chain), `depot` a bucket; None if it does not exist."""
 
     cloud: Callable[[str], Cloud]
     depot: Callable[[Cloud, str], BucketServices | None]
@@ -54,7 +54,7 @@ class SageMakerTarget:
     job_files: JobFiles
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
-        """Those that were brought up from this machine: no network is asked."""
+        """Those that were deployed from this machine: without a network request."""
         return self.remembered.all()
 
     def observe(self, ref: DeploymentRef) -> CloudObserved:
@@ -65,7 +65,7 @@ class SageMakerTarget:
         return sagemaker_observe.with_weights(self.observe(ref), self._opened(ref), self.depot)
 
     def read_record(self, ref: DeploymentRef) -> Record | None:
-        """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
+        """From the given bucket or the account's own; else the endpoint's tags name it."""
         cloud = self._opened(ref)
         bucket_services = self.depot(
             cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
@@ -82,7 +82,7 @@ class SageMakerTarget:
         observed = sagemaker_observe.observe_all(ref, self._opened(ref), self.depot)
         observed = sagemaker_observe.check_expiry(observed, self.clock.now())
         if not observed.exists:
-            # Taken away, by whomever: there is nothing to remember of it in this account and region.
+            # Deleted, by any user: this account and region have no more deployment to list.
             self.remembered.discard(observed.ref)
         return self._with_other_locations(observed)
 
@@ -174,7 +174,7 @@ class SageMakerTarget:
         return filter(None, logs.follow(group))
 
     def _opened(self, ref: DeploymentRef) -> Cloud:
-        """The account and region of a deployment. AccessError where the credentials are of another account."""
+        """The account and region of a deployment. AccessError if the credentials are of another account."""
         cloud = self.cloud(ref.region)
         if ref.account and ref.account != cloud.caller.account:
             raise AccessError(
@@ -194,7 +194,7 @@ class SageMakerTarget:
         return replace(observed, other_locations=others)
 
     def opened(self, ref: DeploymentRef) -> BucketServices:
-        """The deployment's bucket, which is there by now."""
+        """The deployment's bucket, which exists by now."""
         cloud = self._opened(ref)
         bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
         bucket_services = self.depot(cloud, bucket)
@@ -230,7 +230,7 @@ class SageMakerTarget:
         return f"answered in {answered.seconds:.1f} s"
 
     def _codec(self, ref: DeploymentRef) -> Codec:
-        """By the record: what is coming, else what serves."""
+        """By the record: of the pending generation, else of the current one."""
         record = self.opened(ref).records.read(ref.name)
         generation = (record.coming or record.current) if record else None
         if generation is None:
@@ -252,7 +252,7 @@ class SageMakerTarget:
 
 
 def _call(done: Callable[P, None], *args: P.args, **named: P.kwargs) -> Steps:
-    """One request, and nothing to tell of it."""
+    """One request, without events."""
     yield from ()
     done(*args, **named)
     return "done"

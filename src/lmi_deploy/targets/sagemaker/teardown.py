@@ -1,4 +1,4 @@
-"""Target sagemaker: a deployment taken away, and one that goes back to what it was."""
+"""Target sagemaker: the teardown of a deployment."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from lmi_deploy.targets.sagemaker.plan.generations import resource_names
 
 
 def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
-    """The endpoint first, which costs money; then what only it needed. Nothing that does not carry our tag.
+    """The endpoint first, because it costs money; then its other resources. Nothing without our tag is deleted.
 
-    `purge` names weights that nobody else uses; with `logs` what the containers printed goes, too.
+    `purge` names weights that no other deployment uses; with `logs` the containers' logs are deleted, too.
     """
     actions = tuple(_teardown_actions(observed))
     if logs and observed.log_group and not observed.not_owned_reason:
         actions += (DeleteLogs(group=observed.log_group),)
     actions += tuple(DeleteWeights(weights=name) for name in purge)
-    # Taking away is itself recorded: whatever is done, a record is there by its end.
+    # The teardown itself is recorded: before anything is deleted, a record exists that says so.
     if observed.bucket and (actions or observed.record is not None):
         actions += (RemoveDeployment(name=observed.ref.name),)
     return Plan(deployment=observed.ref.name, actions=actions)
@@ -54,7 +54,7 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
 
 
 def _was_scaled(record: Record | None) -> bool:
-    """Whether anything of scaling may be there still: a policy without its target is not seen."""
+    """Whether any scaling resource may still exist: a policy without its target cannot be observed."""
     if record is None:
         return False
     started = {intent.action for intent in record.intents} & {SetScaling.__name__, RemoveScaling.__name__}
@@ -62,7 +62,7 @@ def _was_scaled(record: Record | None) -> bool:
 
 
 def weights_named(record: Record | None) -> tuple[str, ...]:
-    """The weights that a deployment uses, or was about to bring."""
+    """The weights of a deployment, current or pending."""
     if record is None:
         return ()
     known = (*record.generations, *((record.coming,) if record.coming else ()))

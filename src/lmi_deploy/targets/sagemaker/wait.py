@@ -1,4 +1,4 @@
-"""Waiting for an endpoint: what is happening now, what its containers print, and how it ended."""
+"""Wait for an endpoint: show its state, its containers' output, and the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PACE: Final = (1.0, 2.0, 3.0, 5.0, 8.0)
 _STEADY: Final = 10.0
 _MAX_LINES: Final = 60
 _SILENT_AFTER: Final = 300.0
-"""Seconds without a log after which it is said why there may be none."""
+"""Seconds without a log after which the possible reason is shown."""
 _LOST_AFTER: Final = 5400.0
 """Seconds for an endpoint to settle, and then to go."""
 _NO_CAPACITY = re.compile(
@@ -44,7 +44,7 @@ def poll_intervals() -> Iterator[float]:
 
 @dataclass(slots=True)
 class LogFollower:
-    """What the containers of an endpoint print, from `start` on, as it comes."""
+    """Follows the containers' output of an endpoint from `start` on."""
 
     cloud: Cloud
     endpoint: str
@@ -55,7 +55,7 @@ class LogFollower:
     _denied: bool = False
 
     def new_lines(self) -> Iterator[Event]:
-        """Everything that has come since the last time."""
+        """All lines since the last call."""
         if self._denied:
             return
         try:
@@ -115,7 +115,7 @@ class EndpointWaiter:
         return observed
 
     def _since(self, observed: ObservedEndpoint) -> str:
-        """From when on the log tells of this change."""
+        """The time from which on the log is about this change."""
         if observed.status in ("Creating", "Failed"):
             return observed.created
         if observed.status == "Updating" or observed.config == self.action.config:
@@ -182,7 +182,7 @@ class EndpointWaiter:
 
 
 def settled(endpoint: str, action: Action, *, cloud: Cloud, clock: Clock) -> Steps:
-    """Wait until nothing is under way on it, which somebody else began."""
+    """Wait until a change of the endpoint that another process started is complete."""
     started, interval = clock.monotonic(), poll_intervals()
     reported = False
     while (observed := cloud.hosting.endpoint(endpoint)) is not None and observed.status in SETTLING:
@@ -199,7 +199,7 @@ def settled(endpoint: str, action: Action, *, cloud: Cloud, clock: Clock) -> Ste
 
 
 def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
-    """One UpdateEndpoint, once nothing else is under way."""
+    """One UpdateEndpoint, once no other change is in progress."""
     cloud, clock = propagation.cloud, propagation.clock
     observed = cloud.hosting.endpoint(action.endpoint)
     if observed is not None and action.config == observed.pending:
@@ -220,7 +220,9 @@ def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
 
 
 def delete(action: DeleteEndpoint, *, cloud: Cloud, clock: Clock) -> Steps:
-    """Deleted and seen gone. While it is created SageMaker deletes nothing: that is waited for."""
+    """Delete it and wait until it is gone. SageMaker cannot delete an endpoint that is being created: wait for that
+    first.
+    """
     started, interval, requested = clock.monotonic(), poll_intervals(), False
     while (observed := cloud.hosting.endpoint(action.endpoint)) is not None:
         waited = clock.monotonic() - started
@@ -252,7 +254,7 @@ def _require_time(endpoint: str, observed: ObservedEndpoint, waited: float) -> N
 
 
 def usual_seconds(bucket_services: BucketServices | None, instance: str) -> int:
-    """Median of the runs on such an instance that the bucket's records know; 0 where there are none."""
+    """Median of the recorded runs on such an instance in the bucket; 0 if there are none."""
     if bucket_services is None or not instance:
         return 0
     records = (bucket_services.records.read(name) for name in bucket_services.records.names()[:_MAX_LINES])
@@ -262,7 +264,7 @@ def usual_seconds(bucket_services: BucketServices | None, instance: str) -> int:
 
 
 def costs(cloud: Cloud, observed: ObservedEndpoint, instance: str) -> str:
-    """What goes on costing, for the end of a sentence; empty where nobody can tell."""
+    """What continues to cost, as the end of a sentence; empty if it is unknown."""
     try:
         price = cloud.prices.hourly(instance) if instance else None
     except LmiError:

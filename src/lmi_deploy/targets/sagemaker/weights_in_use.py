@@ -1,4 +1,4 @@
-"""Weights that live endpoints serve from, whether a record names them or not."""
+"""Weights that live endpoints serve from, whether or not a record names them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def served_weights(
 ) -> dict[str, str]:
     """Names of weights in this bucket to the deployment whose endpoint, found by its tag, serves from them.
 
-    The tags of the deployment's resources tell them, its models too: those of an earlier generation may come back.
-    Where neither tags nor a record do (`recorded`: deployments whose record names weights), its models are looked at.
+    They are read from the tags of the deployment's resources, including its models: those of an earlier generation
+    may be used again. If neither tags nor a record name weights (`recorded`: deployments whose record names weights),
+    its models are described.
     """
     groups: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in resource_tags.all():

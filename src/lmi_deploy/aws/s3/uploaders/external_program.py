@@ -1,4 +1,4 @@
-"""A program beside this one that carries files: fed, listened to line by line, ended with us."""
+"""An external program that uploads files: gets its input, is read line by line, and is killed with lmi."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lmi_deploy.errors import AccessError, LmiError, NotFound, TransferFailed
 OUT: Final = "stdout"
 _TICK: Final = 0.2
 _SHUTDOWN_TIMEOUT: Final = 5.0
-"""Seconds for the last lines of a program that is gone; somebody else may hold its streams open."""
+"""Seconds for the last lines of a program that has exited; another process may hold its streams open."""
 _FROM_OUTSIDE: Final = (
     "HOME",
     "HTTPS_PROXY",
@@ -36,7 +36,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadTarget:
-    """Where it sends to. `endpoint` is empty where AWS is meant; `kms_key` empty for the bucket's own default."""
+    """The destination. `endpoint` is empty for AWS; `kms_key` empty for the bucket's own default."""
 
     region: str
     endpoint: str = ""
@@ -49,7 +49,7 @@ class UploadTarget:
 
 
 class OutputLine(NamedTuple):
-    """A line, after the stream that it came from."""
+    """A line, with the stream that it came from."""
 
     stream: str
     line: str
@@ -57,17 +57,19 @@ class OutputLine(NamedTuple):
 
 @dataclass(slots=True)
 class ExternalProgram:
-    """`words` is what it reads; `code` what it ended with."""
+    """`words` is its standard input; `code` its exit code."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     words: str
     remedy: str
-    """What to do where it cannot be started."""
+    """What to do if it cannot be started."""
     code: int = -1
 
     def output(self) -> Generator[OutputLine | None, None, None]:
-        """Its lines, None while it says nothing. Ends when both its streams do; closed, it kills it."""
+        """Its lines, None while it prints nothing. Stops when both its streams are closed; closing the generator
+        kills it.
+        """
         child = self._start()
         lines: queue.SimpleQueue[OutputLine | None] = queue.SimpleQueue()
         threads = [
@@ -107,7 +109,7 @@ class ExternalProgram:
 
 
 def kept_certificates(environ: Mapping[str, str]) -> dict[str, str]:
-    """What such a program needs of the environment: no credentials among it."""
+    """The environment variables that such a program needs, without credentials."""
     names = {*_FROM_OUTSIDE, *(name.lower() for name in _FROM_OUTSIDE if name.endswith("PROXY"))}
     return {name: environ[name] for name in names if name in environ}
 
@@ -125,12 +127,12 @@ def credentials(session: SessionFactory) -> tuple[Any, Any]:
 
 
 def ca_bundle(environ: Mapping[str, str], session: Any) -> str:
-    """The file of certificates that the chain of AWS names; empty where it names none."""
+    """The certificate file that AWS's configuration names; empty if it names none."""
     return environ.get("AWS_CA_BUNDLE") or str(session._session.get_config_variable("ca_bundle") or "")
 
 
 def explain_denied(name: str, line: str, codes: Sequence[str]) -> LmiError | None:
-    """A refusal in our words; None where `codes` are about something else. `name`: the program's."""
+    """A refusal as an error of lmi; None if `codes` are about something else. `name`: the program's."""
     for code in codes:
         if (refused := refused_credentials(code)) is not None:
             return refused
@@ -143,7 +145,7 @@ def explain_denied(name: str, line: str, codes: Sequence[str]) -> LmiError | Non
 
 
 def failure(name: str, error: Sequence[str], *, code: int, count: int) -> LmiError:
-    """All that it said."""
+    """All its output."""
     how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
     why = f": {error[0][:300]}" if error else ""
     return TransferFailed(
@@ -168,7 +170,7 @@ def _parse_lines(lines: queue.SimpleQueue[OutputLine | None]) -> Generator[Outpu
 
 
 def _exit_with_parent() -> None:
-    # kill -9 leaves us no time to end it; Linux does it for us then. Elsewhere it ends with what it is at.
+    # After kill -9 of lmi there is no time to stop it; Linux then does it. Elsewhere it finishes its current work.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""The port Carrier by obstore."""
+"""The port ExternalUploader by obstore."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _INSTALL: Final = "pip install 'lmi-deploy[obstore]'; or weights.engine: own"
 _SMALL: Final = 1 << 20
 _FEW: Final = 4
-"""Files at once where they are large: each may hold several parts."""
+"""Simultaneous files if they are large: each may have several parts in memory."""
 
 
 class Obstore:
@@ -59,7 +59,7 @@ class Obstore:
         if not self.present:
             raise NotInstalled("obstore", instead="; or weights.engine: own")
         lines = [json.dumps(self._order(loads, bucket)), *(_line(load) for load in loads)]
-        # -P: whatever lies in the folder that we are called in is not imported.
+        # -P: do not import modules from the current folder.
         argv = [sys.executable, "-P", "-m", _PROGRAM]
         outside = ExternalProgram(
             argv, kept_certificates(self._environ), "".join(f"{line}\n" for line in lines), _INSTALL

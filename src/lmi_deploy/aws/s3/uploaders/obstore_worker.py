@@ -1,7 +1,9 @@
-"""`python -m lmi_deploy.aws.s3.uploaders.obstore_worker`: files to S3 by obstore, each hashed while it is read.
+"""`python -m lmi_deploy.aws.s3.uploaders.obstore_worker`: upload files to S3 by obstore, hashing each while it is
+read.
 
-On standard input the order, then a line a file; on standard output a line for each that is there, or why it is not. A
-file whose content has another oid is no object: a small one is not sent, the parts of a large one are given up.
+On standard input the settings, then a line per file; on standard output a line for each uploaded file, or why it
+failed. A file whose content has another oid becomes no object: a small one is not sent, the parts of a large one are
+aborted.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class UploadHashMismatch(Exception):
 
 
 class StreamHasher:
-    """What was read of a file: its sha256, its CRC32, and the oid where that is git's."""
+    """The hashes of the bytes read of a file: its sha256, its CRC32, and the oid if that is git's."""
 
     def __init__(self, load: Mapping[str, Any]) -> None:
         self._oid = load["oid"]
@@ -86,7 +88,7 @@ def _connections(order: Mapping[str, Any]) -> Any:
 
 
 def send(store: Any, load: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be said of a file."""
+    """The result for a file."""
     from obstore.exceptions import BaseError
 
     try:
@@ -115,7 +117,7 @@ def _sent(store: Any, load: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _chunks(path: Path, hasher: StreamHasher, size: int) -> Iterator[bytes]:
-    """Raises before the end where the content is wrong: obstore then gives the upload up."""
+    """Raises before the end if the content is wrong: obstore then aborts the upload."""
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(size):
             hasher.update(chunk)

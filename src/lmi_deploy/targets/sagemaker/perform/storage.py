@@ -1,4 +1,4 @@
-"""What a deployment on SageMaker keeps in its bucket: the weights, and the artifact that it serves from."""
+"""The objects of a deployment in its bucket: the weights, and the artifact that it serves from."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ArtifactStorage:
         return f"{len(manifest.files)} files verified"
 
     def put(self, action: PutArtifact) -> Steps:
-        """Nothing is overwritten; serving.properties comes last and makes it whole."""
+        """Nothing is overwritten; serving.properties is written last and completes it."""
         store = self.depot().store
         prefix = artifact_prefix(self.spec.name, action.artifact)
         copied = yield from self._upload_bundled(store, prefix, key(action))
@@ -65,7 +65,7 @@ class ArtifactStorage:
         return f"{len(written)} files" + (f", {copied} of the weights copied" if copied else "")
 
     def _upload_bundled(self, store: ObjectStore, prefix: str, name: str) -> Generator[Event, None, int]:
-        """The weights beside the artifact, by S3 itself; what an earlier try copied is not copied again."""
+        """The weights beside the artifact, copied inside S3; what an earlier attempt copied is not copied again."""
         bundled = bundled_weights(self.spec, self.artifact)
         if not bundled:
             return 0
@@ -94,7 +94,7 @@ def _write(store: ObjectStore, at: str, file: ArtifactFile) -> None:
 def remove_artifact(store: ObjectStore, deployment: str, action: RemoveArtifact) -> Steps:
     yield from ()
     prefix = artifact_prefix(deployment, action.artifact)
-    # What makes it whole goes first: what is half gone is none.
+    # The object that completes the artifact is deleted first: a partly deleted artifact then does not count as one.
     keys = sorted((s.key for s in store.list(prefix)), key=lambda k: not k.endswith(f"/{WRITTEN_LAST}"))
     store.delete(keys[:1])
     store.delete(keys[1:])

@@ -1,4 +1,4 @@
-"""The least that AWS must allow for a deployment: who deploys it, the roles that it runs with, who may assume them."""
+"""The minimum permissions for a deployment: of the deployer, of its roles, and who may assume them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Policy:
 
     @property
     def rights(self) -> tuple[Permission, ...]:
-        """For whoever asks IAM whether a principal has them."""
+        """Used to ask IAM whether a principal has them."""
         return tuple(right for statement in self.grants for right in statement.rights)
 
     @property
@@ -34,7 +34,7 @@ class Policy:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As IAM takes it."""
+        """In IAM's format."""
         return {"Version": "2012-10-17", "Statement": [_statement(statement) for statement in self.grants]}
 
 
@@ -45,7 +45,7 @@ class Policies:
     execution: Policy
     """The role of the endpoint."""
     job: Policy | None
-    """The role of a transfer job; None where the recipe has none."""
+    """The role of a transfer job; None if the recipe has none."""
     trust: Mapping[str, Any]
     """Of both roles."""
 
@@ -61,7 +61,7 @@ class Policies:
 
 
 def policies(spec: Spec, *, prefix: str = "") -> Policies:
-    """For a spec of target sagemaker; with a prefix, for all deployments like it whose names begin so."""
+    """For a spec of target sagemaker; with a prefix, for all similar deployments whose names start with it."""
     arns, job = Arns(spec, prefix), spec.cloud.job
     return Policies(
         deployer=Policy(grants=tuple(deployer(spec, arns))),
@@ -72,7 +72,7 @@ def policies(spec: Spec, *, prefix: str = "") -> Policies:
 
 
 def _trust(account: str) -> dict[str, Any]:
-    """Only for endpoints and jobs of this account: nobody else's SageMaker acts through the role."""
+    """Only for endpoints and jobs of this account: SageMaker of another account cannot use the role."""
     statement = {
         "Effect": "Allow",
         "Principal": {"Service": SERVICE},

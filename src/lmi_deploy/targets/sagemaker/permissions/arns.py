@@ -12,12 +12,12 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.validate.images import repository_of
 
 _DIGEST = "?" * 10
-"""For the hex digits at the end of a model's name: `m-*` would take in the deployment `m-prod`, too."""
+"""For the hex digits at the end of a model's name: `m-*` would also match the deployment `m-prod`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arns:
-    """With a prefix, those of all deployments whose names begin with it, and of every model."""
+    """With a prefix, those of all deployments whose names start with it, and of every model."""
 
     spec: Spec
     prefix: str = ""
@@ -52,12 +52,12 @@ class Arns:
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """What its jobs are handed and note in the bucket."""
+        """The input and the notes of its jobs in the bucket."""
         return self.objects(*(job_prefix(job) for job in self._jobs))
 
     @property
     def _jobs(self) -> tuple[str, ...]:
-        """SageMaker keeps the name of a job that failed: the next one of the same digest has a number after it."""
+        """SageMaker reserves the name of a failed job: the next one of the same digest has a number after it."""
         job = self._digested
         return (job,) if self.prefix else (job, f"{job}-?", f"{job}-??")
 
@@ -78,7 +78,7 @@ class Arns:
 
     @property
     def weights(self) -> tuple[str, str]:
-        """Prefixes of the model's weights and manifests, whatever its commit."""
+        """Prefixes of the model's weights and manifests, for any commit."""
         label = "" if self.prefix else weights_of(self.spec).partition("/")[0] + "/"
         return f"weights/{label}", f"manifests/{label}"
 
@@ -104,7 +104,7 @@ class Arns:
         return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.name}")
 
     def repository(self, image: str) -> str:
-        """Of an image; all there are where its address does not tell."""
+        """The repository of an image; all repositories if its address does not name one."""
         found = repository_of(image)
         if found is None:
             return "*"

@@ -63,7 +63,7 @@ def _put(iam: str, part: str, role: str, policy: str) -> Iterator[str]:
 
 
 def _attach(policy: str, characters: int) -> str:
-    """One that is too long for a policy of its own still is short enough for a role's."""
+    """A policy that is too long for a managed policy still fits into a role's inline policy."""
     if characters <= MANAGED_MOST:
         return f"create-policy --policy-name {policy}-deployer"
     return f"put-role-policy --role-name YOUR-ROLE --policy-name {policy}-deployer"

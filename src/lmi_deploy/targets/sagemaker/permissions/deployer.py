@@ -1,4 +1,4 @@
-"""What somebody may do who deploys: exactly what plan, up, status, logs, invoke, rollback and down ask of AWS."""
+"""The permissions of a deployer: exactly what plan, up, status, logs, invoke, rollback and down need from AWS."""
 
 from __future__ import annotations
 

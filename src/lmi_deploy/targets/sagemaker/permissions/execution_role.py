@@ -1,4 +1,4 @@
-"""What the role of an endpoint may do: read its model, fetch its image, write its logs. It writes no object."""
+"""The permissions of an endpoint's role: read its model, pull its image, write its logs. It writes no object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of rights, from the grants that `lmi iam` prints: each with what needs it, and why."""
+"""The page of permissions, from the grants that `lmi iam` prints: each with what needs it, and why."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def rights_page() -> str:
 
 
 def example_specs() -> Iterator[tuple[str, Spec]]:
-    """Every combination that the page shows, with what it has."""
+    """Every combination on the page, with its name."""
     for part, (_, features) in _PARTS.items():
         yield from ((f"{part} {feature}", _spec(text, source=feature)) for feature, text in features.items())
 

@@ -1,4 +1,4 @@
-"""What belongs together whoever does it: the calls behind one thing, and the grants that both roles have."""
+"""Policy statements for single tasks, and the permissions that both roles have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRITE_OBJECTS: Final = (
     "s3:ListMultipartUploadParts",
     "s3:PutObject",
 )
-"""Uploads in parts, gone on with, and looked at again."""
+"""Multipart uploads: start, resume and list."""
 _WRITE_LOGS: Final = (
     "logs:CreateLogGroup",
     "logs:CreateLogStream",

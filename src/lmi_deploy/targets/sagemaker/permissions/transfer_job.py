@@ -1,7 +1,7 @@
-"""What the role of a transfer job may do: write the weights of its own model, and nothing else that stands in S3.
+"""The permissions of a transfer job's role: write the weights of its own model, and nothing else in S3.
 
-What AWS demands of such a role: SageMaker's developer guide, "How to use SageMaker AI execution roles",
-CreateProcessingJob API (kms:CreateGrant with VolumeKmsKeyId among it).
+What AWS requires of such a role: SageMaker's developer guide, "How to use SageMaker AI execution roles",
+CreateProcessingJob API (including kms:CreateGrant with VolumeKmsKeyId).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a deployment on SageMaker needs, as a plan."""
+"""The plan of a deployment on SageMaker."""

@@ -1,4 +1,4 @@
-"""Target sagemaker: names hold digests, so what exists by name is what is wanted."""
+"""Target sagemaker: names contain digests, so an existing resource of the desired name is the desired one."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from lmi_deploy.targets.sagemaker.plan.summary import figures, summary
 from lmi_deploy.targets.sagemaker.plan.tags import tagging
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
-"""What no update mends: such an endpoint is seen gone, and made anew."""
+"""States that no update can repair: such an endpoint is deleted and created again."""
 
 
 def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: CloudInventory) -> Plan:
-    """Refused where the endpoint of this name is not ours, or is being changed by somebody else."""
+    """Refused if the endpoint of this name is not ours, or another process is changing it."""
     desired = desired_state(spec, artifact)
     _require_owned(spec, desired, observed)
     actions = (
@@ -94,7 +94,7 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
 
 
 def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
-    """Its record and its artifacts lie there: with another bucket they would be lost sight of."""
+    """Its record and its artifacts are in it: with another bucket lmi would no longer find them."""
     live = next((r.tag(TAG_BUCKET) for r in observed.resources if r.kind == "endpoint"), "")
     if live and live != spec.cloud.bucket:
         raise Refused(
@@ -106,7 +106,7 @@ def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
 def next_placement(
     spec: Spec, artifact: Artifact, plan: Plan, inventory: CloudInventory
 ) -> CloudInventory | None:
-    """The instance type of the plan is to be avoided from here on; None where the recipe names no other."""
+    """Marks the instance type of the plan as one to avoid; None if the recipe names no other."""
     desired = desired_state(spec, artifact)
     tried = next((a.config for a in plan.actions if isinstance(a, AwaitService)), "")
     failed = desired.endpoint_config(tried) or desired.chosen(inventory.avoid)
@@ -128,7 +128,7 @@ def _is_owned_target(config: str, desired: DesiredState, observed: CloudObserved
 
 
 def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
-    """Whether the record says that such an action was begun, and nothing was settled since."""
+    """Whether the record says that such an action was started, and no generation was settled since."""
     names = {kind.__name__ for kind in kinds}
     return bool(observed.record and any(intent.action in names for intent in observed.record.intents))
 
@@ -187,7 +187,7 @@ def _settle(spec: Spec, config: str) -> Iterator[Action]:
 
 
 def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str) -> Iterator[Action]:
-    """Target tracking follows the recipe; what the record says of it is believed unless something was begun since."""
+    """Target tracking follows the recipe; its recorded state is trusted unless an action was started since."""
     scaling = spec.cloud.scaling
     doubt = created or _intended(observed, SetScaling, RemoveScaling)
     if scaling is not None and (doubt or _scaled(observed) != scaling_words(scaling)):
@@ -197,7 +197,7 @@ def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str)
 
 
 def _scaled(observed: CloudObserved) -> str:
-    """How the endpoint is scaled, in words; empty where it is not."""
+    """How the endpoint is scaled, in words; empty if it is not."""
     if observed.scaling is not None:
         return scaling_words(observed.scaling)
     current = observed.record.current if observed.record else None

@@ -1,6 +1,6 @@
-"""How long an endpoint may live: the recipe's `ttl` is compared with the tag that says what it was last set from.
+"""The lifetime of an endpoint: the recipe's `ttl` is compared with the tag that holds the last value it was set from.
 
-`lmi extend` moves `lmi:expires-at` and leaves `lmi:ttl` alone, so that the next `up` does not undo it.
+`lmi extend` moves `lmi:expires-at` and does not change `lmi:ttl`, so that the next `up` does not undo it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lmi_deploy.domain.spec import Spec
 
 
 def set_expiry(spec: Spec, observed: CloudObserved) -> Iterator[SetExpiry]:
-    """Where the recipe's ttl is another one, or the endpoint has expired: whoever runs `up` wants it to live."""
+    """If the recipe's ttl has changed, or the endpoint has expired: a user who runs `up` wants to keep it."""
     if observed.expired or _live(observed) != _desired_expiry(spec):
         yield SetExpiry(endpoint=spec.name, ttl=spec.cloud.ttl)
 
@@ -29,7 +29,7 @@ def expiry_changes(spec: Spec, observed: CloudObserved) -> Iterator[Change]:
 
 
 def expiry_notice(observed: CloudObserved, plan: Plan) -> str:
-    """What becomes of an endpoint that has expired; empty where it has not, or the plan leaves it expired."""
+    """What the plan does with an expired endpoint; empty if it has not expired, or stays expired."""
     ttl = next((action.ttl for action in plan.actions if isinstance(action, SetExpiry)), None)
     if not observed.expired or ttl is None:
         return ""

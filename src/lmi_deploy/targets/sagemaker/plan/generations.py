@@ -22,7 +22,7 @@ from lmi_deploy.targets.sagemaker.plan.summary import MODEL
 
 
 def resource_names(observed: CloudObserved, kind: ResourceKind) -> set[str]:
-    """Names of what was found of ours."""
+    """Names of the observed resources that are ours."""
     return {resource.name for resource in observed.resources if resource.kind == kind}
 
 
@@ -37,7 +37,7 @@ def create_settings(
 
 
 def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    """What was deleted under an endpoint that serves on: the next update or the next instance needs it."""
+    """Resources deleted under an endpoint that still serves: the next update or the next instance needs them."""
     if ("model", desired.model) in observed.missing:
         yield CreateModel(model=desired.model, settings=desired.settings)
     if ("endpoint-config", live.name) in observed.missing:
@@ -45,16 +45,16 @@ def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudO
 
 
 def existing(observed: CloudObserved, kind: ResourceKind) -> set[str]:
-    """Names that the tag search found, without those that were looked for and are gone."""
+    """Names that the tag search found, without those that were looked up and do not exist."""
     return resource_names(observed, kind) - {name for each, name in observed.missing if each == kind}
 
 
 def is_endpoint_config_lost(
     endpoint: ObservedEndpoint, desired: DesiredState, observed: CloudObserved
 ) -> bool:
-    """Whether what serves was made by a config that is gone, and cannot be made again from this recipe.
+    """Whether the config that created the endpoint is deleted, and cannot be created again from this recipe.
 
-    Such an endpoint serves on; SageMaker refuses to update it (`Could not find endpoint configuration`,
+    Such an endpoint still serves; SageMaker refuses to update it (`Could not find endpoint configuration`,
     hashicorp/terraform-provider-aws#40048).
     """
     if endpoint.status in SETTLING or desired.endpoint_config(endpoint.config) is not None:
@@ -65,7 +65,9 @@ def is_endpoint_config_lost(
 def clear(
     spec: Spec, artifact: Artifact, desired: DesiredState, observed: CloudObserved
 ) -> Iterator[DeleteEndpointConfig | DeleteModel | RemoveArtifact]:
-    """What the last generations do not need any more; they cost nothing, and are what `rollback` goes back to."""
+    """What the last generations no longer need. These generations are kept because they cost nothing, and `rollback`
+    uses them.
+    """
     kept = _kept_generations(desired, observed)
     configs = {config.name for config in desired.configs} | {generation.server for generation in kept}
     models = {desired.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}
@@ -79,7 +81,7 @@ def clear(
 
 
 def _kept_generations(desired: DesiredState, observed: CloudObserved) -> tuple[Generation, ...]:
-    """The generations that the record will still hold once the wanted one is its last."""
+    """The generations that the record will still contain once the desired one is its last."""
     known = observed.record.generations if observed.record else ()
     others = [generation for generation in known if desired.endpoint_config(generation.server) is None]
     return tuple(others[1 - KEPT_GENERATIONS :])

@@ -10,14 +10,14 @@ from lmi_deploy.targets.sagemaker.plan.summary import MODEL
 
 
 def earlier(observed: CloudObserved) -> tuple[Generation, ...]:
-    """Those that the record keeps and that do not serve, the last one first: number 1 is the one before."""
+    """The recorded generations that are not current, the last one first: number 1 is the previous one."""
     serving = observed.endpoint.config if observed.endpoint else ""
     known = observed.record.generations if observed.record else ()
     return tuple(generation for generation in reversed(known) if generation.server != serving)
 
 
 def lacks(generation: Generation, observed: CloudObserved) -> str:
-    """Which of its resources is gone, without which nothing goes back to it; empty where none is."""
+    """Which of its resources is missing, so that a rollback to it is impossible; empty if none is."""
     if generation.server not in existing(observed, "endpoint-config"):
         return f"its endpoint config {generation.server} is gone"
     model = str(generation.summary.get(MODEL, ""))
@@ -25,16 +25,16 @@ def lacks(generation: Generation, observed: CloudObserved) -> str:
 
 
 def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
-    """The one with this number or this endpoint config. 0: a way back that was broken off, else the first possible.
+    """The one with this number or this endpoint config. 0: an interrupted rollback, else the first possible one.
 
-    NotFound where the record keeps no such generation, or a part of it is gone.
+    NotFound if the record contains no such generation, or a part of it is deleted.
     """
     if not to:
         return _default(observed)
     past, name = earlier(observed), observed.ref.name
     numbered = past[to - 1 : to] if isinstance(to, int) else [each for each in past if each.server == to]
     if not numbered:
-        # What a broken-off way back has reached serves already: there it goes on with the wait and the probe.
+        # An interrupted rollback that already switched the endpoint continues with the wait and the probe.
         known = observed.record.generations if observed.record else ()
         numbered = [each for each in known if each.server == to]
     if not numbered:
@@ -52,7 +52,7 @@ def _default(observed: CloudObserved) -> Generation:
     record = observed.record
     present = existing(observed, "endpoint-config")
     if record and record.coming and record.coming.server in present & {g.server for g in record.generations}:
-        return record.coming  # the way back was begun before, and broken off
+        return record.coming  # an earlier rollback was interrupted
     possible = [generation for generation in earlier(observed) if not lacks(generation, observed)]
     if not possible:
         raise NotFound(

@@ -1,4 +1,4 @@
-"""Target sagemaker: what has to be brought into the bucket before an instance can start."""
+"""Target sagemaker: what must be uploaded into the bucket before an instance can start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lmi_deploy.errors import NotFound
 def storage_actions(
     spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: CloudInventory
 ) -> Iterator[Action]:
-    """What lies in the bucket. Looked after whatever serves: the next instance starts from it."""
+    """The objects in the bucket. Handled for every current generation: the next instance starts from them."""
     place = spec.cloud
     if not inventory.bucket:
         _require_default(spec)
@@ -39,7 +39,7 @@ def storage_actions(
 def _stop_jobs(
     transfer: PushWeights | RunTransferJob | None, observed: CloudObserved
 ) -> Iterator[StopTransferJob]:
-    """Those that an earlier `up` began, and nobody waits for any more: they cost until their end."""
+    """Jobs that an earlier `up` started and for which no process waits any more: they cost until they end."""
     desired = transfer.job if isinstance(transfer, RunTransferJob) else ""
     for job in observed.jobs:
         if job.is_running and not (desired and is_attempt(job.name, desired)):
@@ -49,7 +49,7 @@ def _stop_jobs(
 def _lacks(
     existing: Mapping[str, int] | None, files: Sequence[str], bundled: Sequence[tuple[str, int]]
 ) -> bool:
-    """Whether a file of the stored artifact was taken away, or one of the weights in it is of another size."""
+    """Whether a file of the stored artifact was deleted, or one of its weights has another size."""
     if existing is None:
         return False
     return any(path not in existing for path in files) or any(
@@ -108,7 +108,7 @@ def _around(region: str, hub: str) -> Pairs:
 
 
 def _require_default(spec: Spec) -> None:
-    """Only the account's own default bucket is made; a name that somebody chose may be a mistake."""
+    """Only the account's own default bucket is created; a custom name may be a mistake."""
     place = spec.cloud
     if place.bucket != default_bucket(place.account, place.region):
         raise NotFound(

@@ -1,4 +1,4 @@
-"""What is told of a deployment on SageMaker: before it is agreed to, and in its record."""
+"""The summary of a deployment on SageMaker: shown before the user agrees, and stored in its record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """A generation in the words of its recipe: what `status`, `invoke`, `wait` and `rollback` need."""
+    """The recipe's fields of a generation: what `status`, `invoke`, `wait` and `rollback` need."""
     place = spec.cloud
     return {
         **model_summary(spec),
@@ -69,7 +69,7 @@ def _place(place: SageMakerPlace) -> dict[str, str]:
 def generation(
     spec: Spec, artifact: Artifact, plan: Plan, observed: CloudObserved, *, since: str
 ) -> Generation:
-    """What the record keeps of it."""
+    """The generation for the record."""
     desired = desired_state(spec, artifact)
     config = desired.endpoint_config(_serving(plan, observed)) or desired.configs[0]
     return Generation(
@@ -132,7 +132,7 @@ def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
 
 
 def _job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
-    """Of the transfer job that brings the weights, until they are there."""
+    """Of the transfer job for the weights, unless they exist already."""
     if place.job is None or inventory.weights:
         return ()
     cost = job_cost(place, inventory)

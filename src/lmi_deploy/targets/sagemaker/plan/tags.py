@@ -1,6 +1,6 @@
-"""Tags of an endpoint: what the recipe says is put there; of what is there, only what lmi put there is taken away.
+"""Tags of an endpoint: those of the recipe are set; of the existing ones, only those that lmi set are removed.
 
-Whose a tag is, no tag can say: the record does, by what serves and by what was begun since.
+A tag does not say who set it. The record does: by the current generation and by the actions started since.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ _PUTTING: Final = (CreateEndpoint.__name__, TagEndpoint.__name__)
 
 
 def tagging(observed: CloudObserved, desired: Pairs) -> Iterator[TagEndpoint | UntagEndpoint]:
-    """What makes the endpoint's tags these; ours of other names, and everybody else's, stay as they are."""
+    """The actions that change the endpoint's tags to these; lmi's tags of other names, and those of others, stay
+    unchanged.
+    """
     found = next((r for r in observed.resources if r.kind == "endpoint"), None)
     existing = dict(found.tags) if found else {}
     differing = tuple((key, value) for key, value in desired if existing.get(key) != value)
     if differing:
         yield TagEndpoint(endpoint=observed.ref.name, tags=differing)
-    # One whose value somebody changed is theirs by now.
+    # A tag whose value another tool changed no longer belongs to lmi.
     put = {key for key, value in _put(observed.record) if existing.get(key) == value}
     if left := put - OWN - dict(desired).keys():
         yield UntagEndpoint(endpoint=observed.ref.name, names=tuple(sorted(left)))
 
 
 def _put(record: Record | None) -> Iterator[tuple[str, str]]:
-    """What lmi put there for what serves, and for what was begun since and did not end."""
+    """What lmi set for the current generation, and for actions that were started since and did not finish."""
     if record is None:
         return
     if record.current:

@@ -1,4 +1,4 @@
-"""Target sagemaker: what is left of an `up` that ended before the deployment answered, as a plan."""
+"""Target sagemaker: the remaining actions of an `up` that stopped before the deployment responded, as a plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lmi_deploy.targets.sagemaker.plan.summary import WAIT_TIMEOUT
 
 
 def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
-    """What the record says was begun and did not end, from the wait for service on."""
+    """The actions that the record says were started and did not finish, beginning with the wait for service."""
     record, endpoint, name = observed.record, observed.endpoint, observed.ref.name
     pending = record.coming if record else None
     if endpoint is None or observed.not_owned_reason or not _is_in_progress(record, endpoint):
@@ -41,7 +41,7 @@ def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Ge
 
 
 def _is_in_progress(record: Record | None, endpoint: ObservedEndpoint) -> bool:
-    """Whether the endpoint changes by itself, or an `up` sent it on its way and did not see it arrive."""
+    """Whether the endpoint is changing, or an earlier `up` started a change and did not see it complete."""
     if endpoint.status in SETTLING:
         return True
     pending = record.coming if record else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main(wheels: str, arguments: list[str]) -> None:
-    """Ends the process with the command's exit code."""
+    """Exit the process with the command's exit code."""
     with tempfile.TemporaryDirectory(prefix="lmi-") as room:
         for wheel in sorted(Path(wheels).glob("*.whl")):
             with zipfile.ZipFile(wheel) as packed:

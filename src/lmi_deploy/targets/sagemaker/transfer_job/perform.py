@@ -1,4 +1,4 @@
-"""A transfer inside AWS: handed out, started, watched to its end, and cleared away after its manifest is there."""
+"""A transfer inside AWS: prepare, start, watch, and clean up once its manifest is written."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from lmi_deploy.targets.sagemaker.propagation import Propagation
 from lmi_deploy.targets.target import Outcome
 
 JobFiles = Callable[[], Mapping[str, bytes]]
-"""What the job needs of us, by file name: `start.py` and the wheels."""
+"""The files that a job needs from lmi, by name: `start.py` and the wheels."""
 RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
-"""Where SageMaker tells an instance who it is (CreateProcessingJob, developer guide)."""
+"""Where SageMaker describes the cluster to an instance (CreateProcessingJob, developer guide)."""
 _MEMORY: Final = 1_000_000_000
-"""Bytes that a job's instance may take: they have plenty, and nobody beside it."""
+"""Bytes of memory that a job's instance may use: it has plenty, and runs nothing else."""
 _LAST: Final = 30
 _GRACE: Final = 1800
-"""Seconds beyond the job's own limit, for its machines to come and go."""
+"""Seconds beyond the job's own limit, for its machines to start and stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class TransferJobs:
     """Seconds between two looks."""
 
     def run(self, action: RunTransferJob, spec: Spec, *, tags: Pairs) -> Generator[Event, None, Outcome]:
-        """TransferFailed, with the job's last lines, where it does not end with the weights in the bucket."""
+        """TransferFailed, with the job's last lines, if it does not end with the weights in the bucket."""
         tried, is_begun = self._attempt(action)
         if not is_begun:
             if self._complete(action):
@@ -64,7 +64,7 @@ class TransferJobs:
         return "every file verified, the manifest written"
 
     def _attempt(self, action: RunTransferJob) -> tuple[RunTransferJob, bool]:
-        """The job that runs, else the first of that name that there never was; whether it runs."""
+        """The running job, else the first unused job name; and whether it runs."""
         for number in count(1):
             tried = replace(action, job=attempt_name(action.job, number))
             observed = self.cloud.jobs.job(tried.job)
@@ -103,7 +103,9 @@ class TransferJobs:
         return replace(settings, inputs=inputs, command=start)
 
     def _packed(self, job: str) -> str:
-        """The prefix of what runs. Each job has its own, which goes with it: nobody else's is ever in its way."""
+        """The prefix of the program's package. Each job has its own, which is deleted with it, so jobs do not
+        interfere.
+        """
         prefix = f"{job_prefix(job)}lmi/"
         for name, content in self.job_files().items():
             self.depot.store.put(prefix + name, content)
@@ -143,7 +145,7 @@ class TransferJobs:
 def stop_job(
     action: StopTransferJob, *, cloud: Cloud, clock: Clock, interval: Callable[[], Iterator[float]]
 ) -> Generator[Event, None, Outcome]:
-    """Stopped and seen ended: until then it costs money, and notes what it has brought."""
+    """Stop it and wait until it has stopped: until then it costs money, and writes notes."""
     started, name = clock.monotonic(), plan.key(action)
     cloud.jobs.stop(action.job)
     for wait in interval():
@@ -159,12 +161,14 @@ def stop_job(
 
 
 def clear_job(store: ObjectStore, job: str) -> None:
-    """What a job was handed and what it noted, each of its attempts."""
+    """The input and the notes of a job, of all its attempts."""
     _clear(store, job, re.compile(rf"{re.escape(JOBS + job)}(-\d{{1,3}})?/"))
 
 
 def clear_jobs(store: ObjectStore, deployment: str) -> None:
-    """The same of every job of a deployment, by the form of their names: another one's may begin alike."""
+    """The same for every job of a deployment, by the form of their names: another deployment's name may start the
+    same.
+    """
     _clear(
         store, f"{deployment}-", re.compile(rf"{re.escape(JOBS + deployment)}-[0-9a-f]{{10}}(-\d{{1,3}})?/")
     )

@@ -19,19 +19,19 @@ INSTANCE: Final = "ml.m5.4xlarge"
 _PYTHON: Final = ("djl-lmi", "0.36.0-cpu-full")
 """The smallest image that AWS publishes beside the serving images and that has a Python of 3.11: without CUDA."""
 _SHARE: Final = 100_000_000_000
-"""Bytes for each instance: some four minutes at the 400 MB/s that one brings (docs/performance.md)."""
+"""Bytes per instance: about four minutes at the 400 MB/s of one instance (docs/performance.md)."""
 _MOST: Final = 8
 _VOLUME_GB: Final = 30
-"""Nothing is staged: the least that holds the program."""
+"""Nothing is staged: the minimum size that holds the program."""
 _SLOWEST: Final = 50_000_000
 """Bytes a second and instance below which the job is given up."""
 _LEAST_TIME: Final = 1800
 _MOST_TIME: Final = 5 * 86_400
-"""Seconds; what SageMaker allows a processing job."""
+"""Seconds; SageMaker's limit for a processing job."""
 
 
 def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPlace | None:
-    """None where the weights travel another way."""
+    """None if the weights are transferred in another way."""
     if recipe.weights.via != "job":
         return None
     wish = recipe.weights.job or TransferJob()
@@ -50,7 +50,7 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
 
 
 def unreachable_reason(recipe: Recipe, hub: str) -> str:
-    """Why a job cannot be told of this address; empty where it can."""
+    """Why a job cannot use this address; empty if it can."""
     parts = urlsplit(hub)
     if parts.username or parts.password or parts.query:
         return "holds a password, which no job is handed"
@@ -67,7 +67,7 @@ def unreachable_reason(recipe: Recipe, hub: str) -> str:
 
 
 def job_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
-    """What differs between the job's way to the Hub and this machine's."""
+    """The differences between the job's access to the Hub and this machine's."""
     hub = facts.cloud.hub if facts.cloud else ""
     if why := unreachable_reason(recipe, hub):
         parts = urlsplit(hub)

@@ -1,4 +1,4 @@
-"""Transfer jobs of a deployment that have machines: found by their tags, and by name where the tag search lags."""
+"""Transfer jobs of a deployment that have machines: found by their tags, and by name because the tag search lags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmi_deploy.ports.cloud import Cloud
 def running_jobs(
     deployment: str, listed: tuple[Resource, ...], record: Record | None, cloud: Cloud
 ) -> tuple[ObservedJob, ...]:
-    """`listed` is what the tag search found. What may not be asked for is UNREADABLE: it may be running."""
+    """`listed` is what the tag search found. A job whose status may not be read is UNREADABLE: it may be running."""
     tagged = {resource.name for resource in listed}
     jobs = [job for name in sorted(tagged) if (job := _observe(name, cloud))]
     jobs += [
@@ -28,7 +28,7 @@ def running_jobs(
 
 
 def _started_jobs(record: Record | None, cloud: Cloud) -> Iterator[ObservedJob]:
-    """Every attempt at a job that the record says was begun, and does not say how it ended."""
+    """Every job attempt that the record says was started, without a recorded end."""
     for intent in record.intents if record else ():
         if intent.action == RunTransferJob.__name__ and intent.outcome is None:
             for number in count(1):
@@ -46,7 +46,7 @@ def _observe(name: str, cloud: Cloud) -> ObservedJob | None:
 
 
 def _is_owned(job: ObservedJob, deployment: str, cloud: Cloud) -> bool:
-    """By its own tags; where nobody may ask for them, by our record and the digest in its name."""
+    """By its own tags; if they may not be read, by our record and the digest in its name."""
     try:
         return dict(cloud.hosting.tags(job.arn)).get(TAG) == deployment
     except AccessError:

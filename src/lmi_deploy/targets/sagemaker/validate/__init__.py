@@ -1,6 +1,6 @@
-"""What SageMaker would refuse, or never bring to answer, seen in the recipe alone.
+"""What SageMaker would refuse, or never start successfully, detected in the recipe alone.
 
-One list of rules serves `lmi validate`, which puts each complaint at its line, and `resolve`.
+One list of rules serves `lmi validate`, which shows each problem at its line, and `resolve`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RULES = (*devices.RULES, *images.RULES, *network.RULES, *counts.RULES, *transfe
 
 
 def validate(recipe: Recipe) -> Iterator[Issue]:
-    """Everything that speaks against deploying this recipe on SageMaker; nothing for another target."""
+    """Every reason not to deploy this recipe on SageMaker; nothing for another target."""
     if recipe.endpoint.target == "sagemaker":
         for rule in _RULES:
             yield from rule(recipe)

@@ -1,4 +1,4 @@
-"""How many of what: instances, environment variables, tags."""
+"""Numbers of instances, environment variables and tags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 OUR_ENVIRONMENT = (("SERVING_FAIL_FAST", "true"),)
 """Without it a server whose model did not load stays up and healthy (DJLServing's ModelInfo)."""
 OUR_TAGS = len(OWN)
-"""Those of core/hosting."""
+"""The number of tags that lmi sets itself."""
 
 
 def _count(recipe: Recipe) -> Iterator[Issue]:

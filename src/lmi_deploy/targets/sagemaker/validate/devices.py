@@ -1,4 +1,4 @@
-"""The instance types against what is to run on them: engine, tensor-parallel degree, volume."""
+"""The instance types, checked against engine, tensor-parallel degree and volume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LADDER = (
     "ml.inf2.48xlarge",
     "ml.trn1.32xlarge",
 )
-"""What is proposed where the family at hand has nothing large enough; cheapest first."""
+"""What is suggested if the chosen family has nothing large enough; cheapest first."""
 
 
 def in_words(machine: Instance) -> str:
@@ -54,7 +54,7 @@ def _wants(recipe: Recipe) -> str:
 
 
 def _instead(recipe: Recipe, machine: Instance) -> str:
-    """What to do where this engine does not run there; empty where it does."""
+    """What to do if this engine does not run there; empty if it does."""
     if recipe.engine == "vllm" and machine.kind == "cpu":
         return "use a GPU type such as ml.g5.xlarge, or engine: accelerate, which runs on a CPU as well"
     if recipe.engine in ("vllm", "accelerate") and machine.kind in ("neuron", "gaudi"):
@@ -97,7 +97,7 @@ def _about_degree(what: str, hint: str) -> Issue:
 
 
 def _larger(machine: Instance, degree: int) -> Instance | None:
-    """The smallest of its family, else of a few usual types, that has so many devices."""
+    """The smallest of its family, else of a few usual types, with so many devices."""
     kind = "neuron" if machine.kind == "neuron" else "gpu"
     sizes = ("xlarge", *(f"{count}xlarge" for count in (2, 6, 8, 12, 16, 24, 32, 48)))
     names = (*(f"ml.{machine.family}.{size}" for size in sizes), *_LADDER)
@@ -106,7 +106,7 @@ def _larger(machine: Instance, degree: int) -> Instance | None:
 
 
 def _volume(recipe: Recipe) -> Iterator[Issue]:
-    """In a mixed list the size holds for those that take one."""
+    """In a mixed list the size applies to the types that take a volume."""
     machines = chosen(recipe)
     if recipe.endpoint.volume_gb is None or not machines:
         return

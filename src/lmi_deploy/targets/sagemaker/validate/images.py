@@ -1,4 +1,4 @@
-"""The container image and the host below it: which one, from where, and whether their CUDA agrees."""
+"""The container image and the host image: which one, its source, and whether their CUDA versions match."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/(
 _TURING = 7.5
 """Compute capability."""
 _ANY_REGION = "us-east-1"
-"""Where every image is published."""
+"""The list of all published images."""
 
 
 def image_of(recipe: Recipe, region: str) -> str:
-    """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable where there is none."""
+    """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable if there is none."""
     if recipe.container.image:
         return recipe.container.image
     return images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
 
 
 def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
-    """The recipe's host image where it has such devices, else that of the image's CUDA; else SageMaker's."""
+    """The recipe's host image if it has such devices, else that of the image's CUDA; else SageMaker's."""
     engine = recipe.container.host_ami
     if engine and amis.AMIS[engine].kind == machine.kind:
         return engine
@@ -36,18 +36,18 @@ def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
 
 
 def cuda_of(image: str) -> str:
-    """The version that the tag tells; empty where it tells none."""
+    """The version in the tag; empty if it contains none."""
     return images.cuda(image.rpartition(":")[2])
 
 
 def region_of(image: str) -> str | None:
-    """The region of the registry; None where it is not an ECR of AWS's."""
+    """The region of the registry; None if it is not an ECR registry."""
     found = repository_of(image)
     return found[1] if found else None
 
 
 def repository_of(image: str) -> tuple[str, str, str] | None:
-    """Account, region and name of a repository in ECR; None where it is elsewhere."""
+    """Account, region and name of a repository in ECR; None if it is not in ECR."""
     found = _ECR.fullmatch(image)
     return (found[1], found[2], found[3]) if found else None
 
@@ -100,7 +100,7 @@ def _hardware(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _unsupported_devices(recipe: Recipe, machine: Instance) -> str:
-    """What of the machine the image is not made for, where the engine itself would not mind."""
+    """Devices of the instance that the image does not support, although the engine itself would."""
     if recipe.engine == "custom" and machine.kind in ("neuron", "gaudi"):
         return in_words(machine)
     minded = recipe.engine == "vllm" and machine.kind != "gpu"
@@ -126,7 +126,7 @@ def _old_gpus(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _host(recipe: Recipe) -> Iterator[Issue]:
-    """In a list of instances the host image holds for those that have its devices."""
+    """In a list of instances the host image applies to those that have its devices."""
     engine, machines = recipe.container.host_ami, chosen(recipe)
     if engine is None or not machines:
         return

@@ -1,4 +1,4 @@
-"""What a rule has to say: which key, what is wrong, what to do."""
+"""The result of a rule: which key, what is wrong, what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from lmi_deploy.domain.recipe import Recipe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issue:
-    """`path` is the key to change; `depends_on` are others that it rests on: worth nothing where one is bad itself."""
+    """`path` is the key to change; `depends_on` are other keys: the issue is dropped if one of them is invalid
+    itself.
+    """
 
     path: str
     what: str

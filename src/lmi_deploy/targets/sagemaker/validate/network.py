@@ -1,4 +1,4 @@
-"""What a container that is cut off the network cannot do."""
+"""What a container without network access cannot do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HUB_OPTIONS = (
     "speculative_model",
     "speculative_draft_model",
 )
-"""Options that may name another model on the Hub, which the server would download when it starts."""
+"""Options that may name another model on the Hub, which the server would download at its start."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

@@ -1,4 +1,4 @@
-"""How the weights get to the bucket: what a job inside AWS cannot do."""
+"""The transfer of the weights to the bucket: what a job inside AWS cannot do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _machines(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _encrypted(recipe: Recipe) -> Iterator[Issue]:
-    """SageMaker takes no key for a job's volumes where the instance has disks of its own (ProcessingClusterConfig)."""
+    """SageMaker accepts no key for a job's volumes if the instance has local disks (ProcessingClusterConfig)."""
     job, key = recipe.weights.job, recipe.endpoint.kms_key
     if key and job is not None and job.instance_type and has_local_disks(job.instance_type):
         yield Issue(
