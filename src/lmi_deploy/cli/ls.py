@@ -55,10 +55,8 @@ def _row(ref: DeploymentRef, deps: Deps) -> dict[str, Any]:
 
 def _empty(ref: DeploymentRef) -> dict[str, Any]:
     place = f"{ref.target} {ref.region}".strip()
-    blank = dict.fromkeys(
-        ("standing", "address", "model", "memory", "costs", "since", "expires", "expired"), ""
-    )
-    return {"name": ref.name, "target": place, **blank, "account": ref.account}
+    columns = ("standing", "address", "model", "memory", "costs", "since", "account", "expires", "expired")
+    return {"name": ref.name, "target": place, **dict.fromkeys(columns, ""), "account": ref.account}
 
 
 def _told(each: Status) -> dict[str, Any]:
