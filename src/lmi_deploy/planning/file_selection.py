@@ -13,7 +13,7 @@ from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.errors import Unresolvable
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_WEIGHTS = (".safetensors", *PICKLES)
+WEIGHTS = (".safetensors", *PICKLES)
 _OTHER_FRAMEWORKS = (
     ".h5",
     ".msgpack",
@@ -38,18 +38,6 @@ def select(listing: ModelListing, files: Files, *, remote_code: bool) -> Weights
     _require_weights(listing, chosen, files)
     left_out = Counter(why for _, why in verdicts if why)
     return WeightsSpec(files=chosen, left_out=tuple(sorted(left_out.items())))
-
-
-def require_model(listing: ModelListing) -> None:
-    """Unresolvable if no file can be a model's weights, whatever the recipe selects."""
-    if any(entry.path.endswith(_WEIGHTS) for entry in listing.files):
-        return
-    what = "none of its files" if listing.files else "it is empty: no file"
-    raise Unresolvable(
-        f"{listing.model_id}: {what} holds weights (*{', *'.join(_WEIGHTS)})",
-        hint="a model is config.json, *.safetensors and the tokenizer's files, as `hf download NAME --local-dir DIR` "
-        "brings them",
-    )
 
 
 def require_shards(weights: WeightsSpec, shards: Sequence[str], files: Files) -> None:
@@ -118,7 +106,7 @@ def _about(path: str) -> bool:
 
 
 def _require_weights(listing: ModelListing, chosen: Sequence[FileEntry], files: Files) -> None:
-    if any(entry.path.endswith(_WEIGHTS) for entry in chosen):
+    if any(entry.path.endswith(WEIGHTS) for entry in chosen):
         return
     if any(entry.path.endswith(PICKLES) for entry in listing.files) and not files.allow_pickle:
         raise Unresolvable(

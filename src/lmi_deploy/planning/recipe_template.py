@@ -13,7 +13,7 @@ from lmi_deploy.domain.naming import MAX_NAME
 from lmi_deploy.domain.recipe import Files, Task
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import select
-from lmi_deploy.planning.model_task import architecture_of, task_of
+from lmi_deploy.planning.recognition import architecture_of, recognize
 from lmi_deploy.recipe.model.declaration import RECIPE, TEMPLATES
 from lmi_deploy.recipe.model.field_types import Group
 from lmi_deploy.sizing.instance_selection import GIB, Hardware, hardware_for, startup_for
@@ -70,7 +70,7 @@ def name_for(model_id: str) -> str:
 
 
 def _summarize(listing: ModelListing, config: Mapping[str, Any]) -> ModelSummary:
-    task = task_of(config, listing.pipeline_tag)
+    task = recognize(listing, config).task
     try:
         weights = select(listing, Files(), remote_code=False).size
     except Unresolvable as reason:

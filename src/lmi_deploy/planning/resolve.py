@@ -23,7 +23,7 @@ from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import require_shards, select
-from lmi_deploy.planning.model_task import architecture_of, task_of
+from lmi_deploy.planning.recognition import architecture_of, recognize, refuse_unusual
 from lmi_deploy.planning.timeouts import loading_timeout
 from lmi_deploy.sizing.tensor_parallel import degree_of
 from lmi_deploy.targets.resolve import place_of
@@ -36,6 +36,8 @@ _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length"
 def resolve(recipe: Recipe, facts: Facts) -> Spec:
     """Pins commit, files, handler, packages, address and probe. Raises Unresolvable."""
     _refuse_remote_code(recipe, facts)
+    if recipe.handler.file is None:
+        refuse_unusual(facts.listing)
     weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
     require_shards(weights, facts.shards, recipe.files)
     model = _model(recipe, facts)
@@ -59,7 +61,7 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
         revision=recipe.revision,
         commit=facts.listing.commit,
         source=facts.listing.source,
-        task=recipe.task or task_of(facts.config, facts.listing.pipeline_tag),
+        task=recipe.task or recognize(facts.listing, facts.config).task,
         architecture=architecture_of(facts.config) or None,
         max_positions=positions,
     )

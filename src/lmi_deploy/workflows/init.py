@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.planning.file_selection import require_model
 from lmi_deploy.planning.recipe_template import choose, name_for
+from lmi_deploy.planning.recognition import require_model
 from lmi_deploy.recipe.model.scalar_types import InvalidValue
 from lmi_deploy.recipe.model.scalar_types import model_id as id_of_a_model
 from lmi_deploy.workflows.dependencies import Dependencies
