@@ -1,25 +1,3 @@
 """The far sides of several folders: S3 (a fake, moto, versitygw), a network before it, a local Hub."""
 
-from tests.support.s3_and_hub_fixtures import (
-    bucket,
-    client,
-    hub,
-    moto,
-    proxy,
-    quiet_environment,
-    running_proxy,
-    store,
-    versity,
-)
-
-__all__ = [
-    "bucket",
-    "client",
-    "hub",
-    "moto",
-    "proxy",
-    "quiet_environment",
-    "running_proxy",
-    "store",
-    "versity",
-]
+from tests.support.s3_and_hub_fixtures import *  # noqa: F403

@@ -6,6 +6,9 @@ from lmi_deploy.ports.object_store import ObjectStore
 from tests.support.fake_store import FakeStore
 from tests.support.s3_servers import S3Server
 
+__all__ = ["_quiet", "overwriting", "strict"]
+"""The fixtures: the conftest.py of a folder imports them all."""
+
 
 @pytest.fixture(params=["fake", "versity"])
 def strict(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:

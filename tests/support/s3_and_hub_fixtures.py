@@ -15,6 +15,19 @@ from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server, moto_s3, versitygw_s3
 from tests.support.versitygw import versitygw_missing
 
+__all__ = [
+    "bucket",
+    "client",
+    "hub",
+    "moto",
+    "proxy",
+    "quiet_environment",
+    "running_proxy",
+    "store",
+    "versity",
+]
+"""The fixtures: the conftest.py of a folder imports them all."""
+
 _NUMBERS = itertools.count()
 
 

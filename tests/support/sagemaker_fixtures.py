@@ -18,6 +18,9 @@ from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import ACCOUNT, IMAGE, REGION, Emulated, emulator
 from tests.support.frozen_clock import FrozenClock
 
+__all__ = ["aws", "chain", "cloud", "enforcing", "hosting", "recorder", "serving"]
+"""The fixtures: the conftest.py of a folder imports them all."""
+
 SECRET = "canary-7d1f-secret-key"
 KEY = {"AccessKeyId": "any", "SecretAccessKey": SECRET}
 FULL_SPEED = ("--speed", "1000000", "--key", f"any:{SECRET}")
