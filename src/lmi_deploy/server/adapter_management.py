@@ -6,21 +6,18 @@ the handler is asked first, and the server registers the adapter only after the 
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from lmi_deploy.server import cloud_differences, error_responses
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.http.responses import Response, json_response
+from lmi_deploy.server.http.responses import Response, json_response, status_response
 from lmi_deploy.server.list_pages import Page
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.adapters import Adapter, Outcome, outcome_of
-from lmi_deploy.server.models.folder_permissions import unsafe_reason
+from lmi_deploy.server.models.folder_permissions import require_safe
 from lmi_deploy.server.models.registry import Models
 from lmi_deploy.server.workers.job_queue import Job
 from lmi_deploy.server.workers.pool import Pool
@@ -95,24 +92,24 @@ class _Call:
             self._log.warn(
                 cloud_differences.ONE_WORKER, model=self._name, adapter=name, workers=len(pool.running)
             )
-        outcome = await self._asked(pool, adapter.registering())
+        outcome = await self._submit(pool, adapter.registering())
         pool.adapters.add(adapter)
-        return _told(outcome)
+        return status_response(outcome.message, outcome.code)
 
     async def update(self, name: str) -> Response:
         pool = self._pool()
         adapter = self._adapter(pool, name).updated(self._options(), self._alias)
         await self._check_permissions(pool, adapter.src)
-        outcome = await self._asked(pool, adapter.updating())
+        outcome = await self._submit(pool, adapter.updating())
         pool.adapters.replace(adapter)
-        return _told(outcome)
+        return status_response(outcome.message, outcome.code)
 
     async def unregister(self, name: str) -> Response:
         pool = self._pool()
         adapter = self._adapter(pool, name).updated({}, self._alias)
-        outcome = await self._asked(pool, adapter.unregistering())
+        outcome = await self._submit(pool, adapter.unregistering())
         pool.adapters.remove(name)
-        return _told(outcome)
+        return status_response(outcome.message, outcome.code)
 
     def _pool(self) -> Pool:
         try:
@@ -145,21 +142,14 @@ class _Call:
         path = pool.settings.folder / src
         if not path.exists():
             return  # the handler decides
-        path = Path(path).resolve()
-        if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
-            self._log.warn("an adapter was not registered", src=path, why=reason)
-            raise error_responses.unsafe_folder(path, reason)
+        await require_safe(path, self._log, "an adapter was not registered")
 
-    async def _asked(self, pool: Pool, job: Job) -> Outcome:
+    async def _submit(self, pool: Pool, job: Job) -> Outcome:
         await pool.submit(job)
         outcome = await outcome_of(job, pool.settings)
         if outcome.code >= 300:
             raise ErrorReply(outcome.code, "BadRequestException", outcome.message)
         return outcome
-
-
-def _told(outcome: Outcome) -> Response:
-    return json_response({"status": outcome.message}, outcome.code)
 
 
 def _not_found(message: str) -> ErrorReply:

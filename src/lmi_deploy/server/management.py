@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from urllib.parse import unquote
@@ -13,12 +12,12 @@ from lmi_deploy.server.adapter_management import AdapterManagement
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import form_parsing
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.http.responses import Response, json_response
+from lmi_deploy.server.http.responses import Response, json_response, status_response
 from lmi_deploy.server.list_pages import Page
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.archives import BadArchive, is_archive
-from lmi_deploy.server.models.folder_permissions import unsafe_reason
+from lmi_deploy.server.models.folder_permissions import require_safe
 from lmi_deploy.server.models.properties import UnknownEngine
 from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.models.registration import Registration, read_registration
@@ -85,7 +84,7 @@ class Management:
             case "DELETE":
                 for pool in self._models.versions(name, version):
                     await self._models.remove(pool)
-                return _status(f'Model or workflow "{name}" unregistered')
+                return status_response(f'Model or workflow "{name}" unregistered')
             case _:
                 raise error_responses.wrong_method()
 
@@ -116,9 +115,9 @@ class Management:
         pool = self._added(requested, await self._folder(requested))
         if not requested.synchronous:
             self._later(self._load(pool))
-            return _status(f'{noun} "{requested.name}" registration scheduled.', 202)
+            return status_response(f'{noun} "{requested.name}" registration scheduled.', 202)
         await self._load(pool, reported=True)
-        return _status(f'{noun} "{requested.name}" registered.')
+        return status_response(f'{noun} "{requested.name}" registered.')
 
     def _check_name(self, requested: Registration) -> None:
         if self._models.has(requested.name, requested.version):
@@ -133,11 +132,7 @@ class Management:
             raise ErrorReply(500, "IllegalArgumentException", f"Malformed URL: {requested.url}")
         if not archived and not requested.folder.is_dir():
             raise ErrorReply(404, "ModelNotFoundException", f"Invalid model url: {requested.url}")
-        # Resolved once: the checked folder is the one that is served, even if a link changes later.
-        path = requested.folder.resolve()
-        if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
-            self._log.warn("a model was not registered", folder=path, why=reason)
-            raise error_responses.unsafe_folder(path, reason)
+        path = await require_safe(requested.folder, self._log, "a model was not registered")
         try:
             return await asyncio.to_thread(self._models.archives.extract, path) if archived else path
         except BadArchive as exc:
@@ -148,15 +143,13 @@ class Management:
         try:
             self._check_name(requested)  # the name may have been taken meanwhile
             return self._models.add(folder, requested.name, overrides=requested.over)
-        except UnknownEngine as exc:
+        except (UnknownEngine, InvalidSettings, ErrorReply) as exc:
             self._models.archives.remove(folder)
-            message = f"Failed to detect engine of the model: {folder}"
-            raise ErrorReply(404, "ModelNotFoundException", message) from exc
-        except InvalidSettings as exc:
-            self._models.archives.remove(folder)
-            raise ErrorReply(500, "EngineException", str(exc)) from exc
-        except ErrorReply:
-            self._models.archives.remove(folder)
+            if isinstance(exc, UnknownEngine):
+                message = f"Failed to detect engine of the model: {folder}"
+                raise ErrorReply(404, "ModelNotFoundException", message) from exc
+            if isinstance(exc, InvalidSettings):
+                raise ErrorReply(500, "EngineException", str(exc)) from exc
             raise
 
     async def _load(self, pool: Pool, *, reported: bool = False) -> None:
@@ -181,7 +174,7 @@ class Management:
             await pool.scale(low, high)
             bounds = f"min workers:{low} max workers:{high}"
             lines.append(f'Workflow "{name}" worker scaled. New Worker configuration {bounds}')
-        return _status("\n".join(lines))
+        return status_response("\n".join(lines))
 
     def _server(self, method: str, what: str, entries: Sequence[Entry]) -> Response:
         if what not in ("logging", "metrics"):
@@ -189,7 +182,9 @@ class Management:
         if method != "GET" and (what, method) != ("logging", "POST"):
             raise error_responses.wrong_method()
         if what == "logging":
-            return _status("OK")  # the level does not change: this server's only log contains everything
+            return status_response(
+                "OK"
+            )  # the level does not change: this server's only log contains everything
         if not self._metrics.is_enabled:
             raise error_responses.bad_request(_NO_METRICS)
         names = {blob.decode("utf-8", "replace") for key, blob in entries if key == "name[]"}
@@ -199,10 +194,6 @@ class Management:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-
-def _status(text: str, code: int = 200) -> Response:
-    return json_response({"status": text}, code)
 
 
 def _bound(requested: dict[str, str], key: str) -> int:

@@ -47,6 +47,10 @@ def json_response(value: object, status: int = 200, reason: str = "") -> Respons
     return Response(status, JSON_TYPE, pretty(value), reason)
 
 
+def status_response(text: str, status: int = 200) -> Response:
+    return json_response({"status": text}, status)
+
+
 def error_response(refusal: ErrorReply, status: int) -> Response:
     """`{code, type, message}`; a message of None is left out."""
     response = {"code": status, "type": refusal.kind, "message": refusal.message}

@@ -8,6 +8,7 @@ as in Debian's sshd: many distributions give each user such a group, and an umas
 
 from __future__ import annotations
 
+import asyncio
 import grp
 import os
 import pwd
@@ -15,6 +16,9 @@ import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.log import Log
 
 _ROOT = 0
 
@@ -33,6 +37,17 @@ def unsafe_reason(folder: Path, *, uid: int, members: Callable[[int], frozenset[
     exist.
     """
     return _Check(uid, cache(members)).folder(folder)
+
+
+async def require_safe(path: Path, log: Log, warning: str) -> Path:
+    """`path`, resolved once: what is checked is what is used, even if a link changes later. `ErrorReply` and a warning
+    in the log if other users may change it.
+    """
+    path = await asyncio.to_thread(path.resolve)
+    if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
+        log.warn(warning, path=path, why=reason)
+        raise error_responses.unsafe_folder(path, reason)
+    return path
 
 
 class _Check:
