@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.sizing.devices import GIB
+from lmi_deploy.domain.byte_units import GIB
 from tools.sizing_score import AlarmEvaluation, Figure, figures, judge, read_pairs, tally
 
 _HEAD = Path(__file__).with_name("sizing_head.md")

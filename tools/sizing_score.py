@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.devices import GIB, Devices, instance_devices, named_devices
+from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
 from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from lmi_deploy.catalog.instances import Accelerators, instance
 from lmi_deploy.catalog.limits import names as limit_names
+from lmi_deploy.domain.byte_units import GIB, MIB
 
-_GIB: Final = 2**30
-_MIB: Final = 2**20
 _OTHERS: Final[dict[str, tuple[int, float, float]]] = {
     "NVIDIA GeForce RTX 3090": (24576, 23.52, 8.6),
     "NVIDIA GeForce RTX 4090": (24564, 23.52, 8.9),
@@ -87,8 +86,8 @@ def accelerator(name: str) -> Accelerators | str:
             kind="gpu",
             name=full,
             count=1,
-            memory=mib * _MIB,
-            usable=int(usable * _GIB),
+            memory=mib * MIB,
+            usable=int(usable * GIB),
             compute_capability=capability,
             cores=None,
         )

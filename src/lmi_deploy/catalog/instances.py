@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from lmi_deploy.catalog import limits
+from lmi_deploy.domain.byte_units import GIB, MIB
 from lmi_deploy.domain.recipe import Recipe
 
 Kind = Literal["gpu", "neuron", "gaudi", "cpu"]
 Architecture = Literal["x86_64", "arm64"]
 
-_GIB: Final = 2**30
 _KINDS: Final[dict[str, Kind]] = {"p2": "gpu", "p6e-gb200": "gpu", "dl1": "gaudi"}
 """Families that have accelerators although the table does not describe them."""
 _OWN_DISK: Final = ("g5", "g6", "g7", "p5", "p6", "trn1", "trn2")
@@ -104,7 +104,7 @@ def instance(name: str) -> Instance | None:
         architecture=architecture,
         known=True,
         vcpu=existing["vcpu"],
-        memory=existing["memory_gib"] * _GIB,
+        memory=existing["memory_gib"] * GIB,
         nvme=existing["nvme_gb"] * 10**9,
         network_gbps=existing.get("network_gbps"),
         accelerators=accelerators,
@@ -121,8 +121,8 @@ def _accelerators(existing: dict[str, Any]) -> Accelerators | None:
         kind=device["kind"],
         name=name,
         count=existing["count"],
-        memory=device["memory_mib"] * 2**20,
-        usable=int(observed[0] * _GIB) if observed else None,
+        memory=device["memory_mib"] * MIB,
+        usable=int(observed[0] * GIB) if observed else None,
         compute_capability=device.get("compute_capability"),
         cores=device.get("cores"),
     )

@@ -11,10 +11,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.domain.facts import Machine
 from lmi_deploy.errors import LmiError
 
-_MIB = 1024 * 1024
 _LAST_PORT = 65535
 
 
@@ -58,7 +58,7 @@ def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset(
 def _device(line: str) -> tuple[str, int]:
     name, _, memory = line.rpartition(",")
     # A device with unified memory reports [N/A].
-    return name.strip(), int(memory) * _MIB if memory.strip().isdigit() else 0
+    return name.strip(), int(memory) * MIB if memory.strip().isdigit() else 0
 
 
 def _control_groups(root: Path) -> tuple[Path, ...]:

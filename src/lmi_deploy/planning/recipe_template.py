@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.naming import MAX_NAME
 from lmi_deploy.domain.recipe import Files, Task
@@ -16,7 +17,7 @@ from lmi_deploy.planning.file_selection import select
 from lmi_deploy.planning.recognition import architecture_of, recognize
 from lmi_deploy.recipe.model.declaration import RECIPE, TEMPLATES
 from lmi_deploy.recipe.model.field_types import Group
-from lmi_deploy.sizing.instance_selection import GIB, Hardware, hardware_for, startup_for
+from lmi_deploy.sizing.instance_selection import Hardware, hardware_for, startup_for
 
 _PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9._/-]*")
 _WIDTH = 110

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import forward_bytes
 from lmi_deploy.sizing.demand import Demand, Subject
-from lmi_deploy.sizing.devices import GIB
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.layers import cache_layers
@@ -60,7 +60,6 @@ def demand(subject: Subject) -> Demand:
             pipeline=stages,
         ),
         grows_with_context=True,
-        most_sequences=sequences,
     )
 
 

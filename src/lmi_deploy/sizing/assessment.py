@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing import accelerate, neuron, tensorrt_llm, vllm, vllm_cpu
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.demand import Demand, Subject
-from lmi_deploy.sizing.devices import GIB, Devices
+from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.divisibility import NotDivisible, require_divisible, whole_degree
 from lmi_deploy.sizing.kv_cache import longest_sequence, tokens_in
 from lmi_deploy.sizing.quantization import Quantization, stored_quantization
@@ -66,7 +67,6 @@ class Fit:
     kv_tokens: int = 0
     max_context: int = 0
     max_sequences: int = 0
-    notes: tuple[str, ...] = ()
     from_config: bool = False
     """The weights were derived from config.json, because there are no headers."""
 
@@ -80,7 +80,7 @@ def assess(checkpoint: Checkpoint, request: Request, devices: Devices | None, *,
             raise CannotTell(
                 "no instance type and no GPU is named; add --instance TYPE, or --gpu NAME --gpus N"
             )
-        return _judged(_subject(checkpoint, request, devices), checkpoint, limits=limits)
+        return _fit_of(_subject(checkpoint, request, devices), checkpoint, limits=limits)
     except NotDivisible as refused:
         return Fit(verdict="does-not-fit", reason=str(refused), devices=devices)
     except CannotTell as missing:
@@ -152,14 +152,13 @@ def demand_of(subject: Subject) -> Demand:
             return accelerate.demand(subject)
 
 
-def _judged(subject: Subject, checkpoint: Checkpoint, *, limits: bool) -> Fit:
-    found = demand_of(subject)
-    memory, layout = found.cache_memory, found.layout
+def _fit_of(subject: Subject, checkpoint: Checkpoint, *, limits: bool) -> Fit:
+    demand = demand_of(subject)
+    memory, layout = demand.cache_memory, demand.layout
     sequences = subject.request.sequences or 1
-    needed = sequences * layout.sequence_bytes(subject.context)
-    one = layout.sequence_bytes(subject.context)
-    verdict, reason = _verdict(subject, found, needed)
-    fits_once = memory // one if one and memory > 0 else 0
+    sequence_bytes = layout.sequence_bytes(subject.context)
+    needed = sequences * sequence_bytes
+    verdict, reason = _verdict(subject, demand, needed)
     return Fit(
         verdict=verdict,
         reason=reason,
@@ -168,52 +167,52 @@ def _judged(subject: Subject, checkpoint: Checkpoint, *, limits: bool) -> Fit:
         degree=subject.degree,
         context=subject.context,
         sequences=sequences,
-        budget=found.budget,
-        parts=found.parts,
+        budget=demand.budget,
+        parts=demand.parts,
         cache=memory,
         needed=needed,
         token_bytes=layout.token_bytes,
-        kv_tokens=tokens_in(layout, memory, length=subject.context) * (1 if memory > 0 else 0),
-        max_context=_longest(subject, found) if limits else 0,
-        max_sequences=fits_once,
+        kv_tokens=tokens_in(layout, memory, length=subject.context),
+        max_context=_longest_context(subject, demand) if limits else 0,
+        max_sequences=max(0, memory) // sequence_bytes if sequence_bytes else 0,
         from_config=not checkpoint.tensors and not checkpoint.pickles,
     )
 
 
-def _longest(subject: Subject, found: Demand) -> int:
+def _longest_context(subject: Subject, demand: Demand) -> int:
     """The longest sequence that fits the requested number of times, at most the model's limit."""
     sequences, limit = subject.request.sequences or 1, max(subject.shape.positions or 0, subject.context)
-    quick = longest_sequence(found.layout, found.cache_memory, sequences=sequences, limit=limit)
+    quick = longest_sequence(demand.layout, demand.cache_memory, sequences=sequences, limit=limit)
     # vLLM before V1 takes prompts in pieces beyond 32 Ki only: what fits there need not fit below.
-    if not found.grows_with_context or (quick and _holds(subject, sequences, quick)):
+    if not demand.grows_with_context or (quick and _fits_cache(subject, sequences, quick)):
         return quick
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if _holds(subject, sequences, middle) else (low, middle - 1)
+        low, high = (middle, high) if _fits_cache(subject, sequences, middle) else (low, middle - 1)
     return low
 
 
-def _holds(subject: Subject, sequences: int, context: int) -> bool:
-    existing = demand_of(replace(subject, context=context))
-    return sequences * existing.layout.sequence_bytes(context) <= existing.cache_memory
+def _fits_cache(subject: Subject, sequences: int, context: int) -> bool:
+    demand = demand_of(replace(subject, context=context))
+    return sequences * demand.layout.sequence_bytes(context) <= demand.cache_memory
 
 
-def _verdict(subject: Subject, found: Demand, needed: int) -> tuple[Verdict, str]:
+def _verdict(subject: Subject, demand: Demand, needed: int) -> tuple[Verdict, str]:
     old = subject.request.engine == "vllm" and subject.request.vllm < _MEASURES_USE
     share = OLD_TIGHT_SHARE if old else TIGHT_SHARE
-    memory, margin = found.cache_memory, int(subject.devices.memory * share)
-    if found.load_peak > subject.devices.memory:
-        size = f"{found.load_peak / GIB:.1f} GiB of {subject.devices.memory / GIB:.1f}"
+    memory, margin = demand.cache_memory, int(subject.devices.memory * share)
+    if demand.load_peak > subject.devices.memory:
+        size = f"{demand.load_peak / GIB:.1f} GiB of {subject.devices.memory / GIB:.1f}"
         return "does-not-fit", f"the weights take {size} while they are loaded, before they are quantised"
     if memory <= 0:
-        duration, may = sum(found.parts.values()) / GIB, found.budget / GIB
-        what = f"weights and buffers take {duration:.1f} GiB of one device, the engine may use {may:.1f} GiB"
+        taken, budget = sum(demand.parts.values()) / GIB, demand.budget / GIB
+        what = f"weights and buffers take {taken:.1f} GiB of one device, the engine may use {budget:.1f} GiB"
         return "does-not-fit", what
     if needed > memory:
         what = f"the sequences take {needed / GIB:.1f} GiB of KV cache on one device, {memory / GIB:.1f} GiB are left"
         return "does-not-fit", what
-    if found.outside < found.reserve and subject.devices.kind == "gpu" and found.outside:
+    if demand.outside < demand.reserve and subject.devices.kind == "gpu" and demand.outside:
         return "tight", "gpu_memory_utilization leaves little for the CUDA context and graphs"
     if needed + margin > memory:
         return "tight", f"less than {share:.0%} of the device is to spare"

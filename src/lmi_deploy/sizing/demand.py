@@ -16,7 +16,7 @@ from lmi_deploy.sizing.tensors import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A model and the question about it. `tensors` are empty if only `file_bytes` of its weights are known."""
+    """A model, the request about it and the devices that it is to run on."""
 
     shape: Architecture
     tensors: Sequence[Tensor]
@@ -26,7 +26,6 @@ class Subject:
     degree: int
     context: int
     pipeline: int = 1
-    file_bytes: int = 0
     pickles: Sequence[int] = ()
     """Sizes of weights in Python's pickle format."""
 
@@ -50,8 +49,6 @@ class Demand:
     """Whether buffers depend on the length of a sequence, and not on a step of fixed size."""
     cache_limit: int | None = None
     """The engine limits the cache to this, even if more memory is left."""
-    most_sequences: int | None = None
-    """The number of sequences that the engine runs at once."""
 
     @property
     def cache_memory(self) -> int:

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from lmi_deploy.catalog import accelerators, instances
+from lmi_deploy.domain.facts import Machine
 from lmi_deploy.sizing.tensors import CannotTell
 
-GIB: Final = 2**30
 LEAST_SHARE: Final = 0.91
 """Of the stated memory, if the memory that torch sees is unknown: the smallest share of any GPU of the table (a T4
 has 14.56 of its 16 GiB; the others 0.98 and more).
+"""
+_VISIBLE_TO_TORCH: Final = 0.97
+"""Share of the memory that nvidia-smi prints: a T4 has 15360 MiB there and 14.56 GiB in torch, an A10G 23028 MiB and
+21.98 GiB.
 """
 
 
@@ -23,7 +27,6 @@ class Devices:
     name: str
     count: int
     memory: int
-    nominal: int = 0
     compute_capability: float | None = None
     host_memory: int | None = None
     disk: int | None = None
@@ -53,7 +56,6 @@ def instance_devices(name: str) -> Devices:
         name=existing.name,
         count=existing.count,
         memory=existing.usable or _least(existing.kind, existing.memory),
-        nominal=existing.memory,
         compute_capability=existing.compute_capability,
         host_memory=found.memory,
         disk=found.nvme or None,
@@ -74,10 +76,24 @@ def named_devices(name: str, count: int) -> Devices:
         name=found.name,
         count=count,
         memory=found.usable or _least(found.kind, found.memory),
-        nominal=found.memory,
         compute_capability=found.compute_capability,
         cores=found.cores or 1,
         estimated=found.usable is None and found.kind == "gpu",
+    )
+
+
+def machine_devices(machine: Machine) -> Devices:
+    """GPUs if it has any, all as large as the smallest; else its memory."""
+    if not machine.accelerators:
+        return Devices(kind="cpu", name="CPU", count=1, memory=machine.memory, host_memory=machine.memory)
+    name, smallest = min(machine.accelerators, key=lambda device: device[1])
+    return Devices(
+        kind="gpu",
+        name=name,
+        count=len(machine.accelerators),
+        memory=int(smallest * _VISIBLE_TO_TORCH),
+        host_memory=machine.memory,
+        estimated=True,
     )
 
 

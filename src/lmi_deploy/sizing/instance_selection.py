@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-GIB = 1 << 30
+from lmi_deploy.domain.byte_units import GIB
+
 _DEVICES = (
     ("ml.g5.xlarge", 1, 24),
     ("ml.g5.12xlarge", 4, 24),

@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import forward_bytes
 from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.demand import Demand, Subject
-from lmi_deploy.sizing.devices import GIB
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.layers import LayerCache, cache_layers
@@ -36,7 +36,6 @@ def demand(subject: Subject) -> Demand:
         else 8 * item,
     )
     weights = weights_on_device(subject.tensors, shape, cut, subject.quantization)
-    sequences = request.whole("max_num_seqs") or request.sequences or 1
     return Demand(
         budget=subject.devices.memory // subject.devices.cores,
         weights=weights,
@@ -53,7 +52,6 @@ def demand(subject: Subject) -> Demand:
             windows=False,
         ),
         grows_with_context=True,
-        most_sequences=sequences,
     )
 
 

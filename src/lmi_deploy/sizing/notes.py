@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, total_size_or_none
-from lmi_deploy.sizing.devices import GIB, Devices
+from lmi_deploy.sizing.devices import Devices
 
 _PROCESS: Final = 3 * GIB
 """Host memory of one process with torch and CUDA."""

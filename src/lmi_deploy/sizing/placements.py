@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.catalog import instances, prices
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.devices import GIB, instance_devices
+from lmi_deploy.sizing.devices import instance_devices
 from lmi_deploy.sizing.request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from lmi_deploy.catalog.images import image, versions
+from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.sizing.tensors import CannotTell
 
 SizedEngine = Literal["vllm", "tensorrt-llm", "accelerate", "neuronx"]
@@ -18,42 +20,33 @@ ENGINES: Final[dict[str, SizedEngine]] = {
     "accelerate": "accelerate",
     "neuronx": "neuronx",
 }
-LMI_VLLM: Final[tuple[tuple[str, tuple[int, int]], ...]] = (
-    ("lmi10", (0, 4)),
-    ("lmi11", (0, 5)),
-    ("lmi12", (0, 6)),
-    ("lmi13", (0, 6)),
-    ("lmi14", (0, 7)),
-    ("lmi15", (0, 8)),
-    ("lmi16", (0, 10)),
-    ("lmi17", (0, 11)),
-    ("lmi18", (0, 12)),
-    ("lmi19", (0, 14)),
-    ("lmi20", (0, 15)),
-    ("lmi21", (0, 16)),
-    ("lmi22", (0, 17)),
-    ("lmi23", (0, 18)),
-    ("lmi24", (0, 19)),
-    ("lmi25", (0, 20)),
-    ("lmi26", (0, 22)),
-    ("lmi27", (0, 23)),
-    ("lmi28", (0, 26)),
-)
-"""The vLLM of an LMI image (AWS Deep Learning Containers' release notes and available_images.md, 2026-11-20)."""
-_DJL_LMI: Final[dict[str, int]] = {
-    "0.28": 10,
-    "0.29": 11,
-    "0.30": 12,
-    "0.31": 13,
-    "0.32": 14,
-    "0.33": 15,
-    "0.34": 16,
-    "0.35": 17,
-    "0.36": 27,
+LMI_VLLM: Final[dict[int, tuple[int, int]]] = {
+    10: (0, 4),
+    11: (0, 5),
+    12: (0, 6),
+    13: (0, 6),
+    14: (0, 7),
+    15: (0, 8),
+    16: (0, 10),
+    17: (0, 11),
+    18: (0, 12),
+    19: (0, 14),
+    20: (0, 15),
+    21: (0, 16),
+    22: (0, 17),
+    23: (0, 18),
+    24: (0, 19),
+    25: (0, 20),
+    26: (0, 22),
+    27: (0, 23),
+    28: (0, 26),
 }
-_FIRST_LMI: Final = 19
+"""The vLLM of an LMI image (AWS Deep Learning Containers' release notes and available_images.md, 2026-11-20)."""
+_FIRST_LMI_SERVER: Final = 19
 """DJLServing 0.19 is the first with large models."""
-NEWEST_VLLM: Final = (0, 26)
+_NEWEST_LMI: Final = max(LMI_VLLM)
+_FAMILY: Final = "djl-lmi"
+NEWEST_VLLM: Final = LMI_VLLM[_NEWEST_LMI]
 _SHORT: Final[dict[str, str]] = {
     "max_rolling_batch_size": "max_num_seqs",
     "tensor_parallel_size": "tensor_parallel_degree",
@@ -126,16 +119,23 @@ def engine_version(text: str | None) -> tuple[tuple[int, int], bool]:
     if not text:
         return NEWEST_VLLM, True
     own = re.fullmatch(r"(vllm[- ]?)?v?(\d+)\.(\d+)[\w.+]*", text.lower())
-    if own and (own[1] or int(own[3]) < _FIRST_LMI):
+    if own and (own[1] or int(own[3]) < _FIRST_LMI_SERVER):
         return (int(own[2]), int(own[3])), False
-    image = re.search(r"lmi-?(\d+)", text.lower())
-    short = re.match(r"(\d+\.\d+)(\.|$|-)", text)
-    number = int(image[1]) if image else _DJL_LMI.get(short[1], 0) if short else 0
-    if number > 28 or (short and not number and tuple(map(int, short[1].split("."))) > (0, 36)):
-        return NEWEST_VLLM, True
-    version = dict(LMI_VLLM).get(f"lmi{number}")
+    tagged = re.search(r"lmi-?(\d+)", text.lower())
+    server = re.match(r"(\d+)\.(\d+)(\.|$|-)", text)
+    lmi = int(tagged[1]) if tagged else _lmi_of(int(server[1]), int(server[2])) if server else 0
+    version = LMI_VLLM.get(min(lmi, _NEWEST_LMI))
     if version is None:
         raise CannotTell(
             f"version {text}: lmi does not know which vLLM it carries; such as 0.36.0-lmi27 or vllm-0.11.0"
         )
     return version, True
+
+
+def _lmi_of(*server: int) -> int:
+    """The number of the LMI that AWS's newest image of a DJLServing carries; 0: none is known."""
+    known: dict[tuple[int, ...], int] = {}
+    for version in versions(_FAMILY):
+        number, lmi = server_version(image(_FAMILY, version, "us-east-1").tag, None)
+        known[tuple(map(int, number.split(".")[:2]))] = int(lmi)
+    return known.get(server, _NEWEST_LMI if server > min(known) else 0)

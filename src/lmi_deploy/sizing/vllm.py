@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import (
     LOGIT_BYTES,
     SORTED_LOGIT_BYTES,
@@ -17,7 +18,6 @@ from lmi_deploy.sizing.activations import (
 )
 from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.demand import Demand, Subject
-from lmi_deploy.sizing.devices import GIB
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.layers import cache_layers
@@ -88,7 +88,6 @@ def demand(subject: Subject) -> Demand:
         cache_limit=None if fixed is None else int(fixed),
         grows_with_context=request.vllm < _FIRST_V1
         or request.text("enable_chunked_prefill").lower() == "false",
-        most_sequences=sequences,
     )
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import LOGIT_BYTES, forward_bytes
 from lmi_deploy.sizing.demand import Demand, Subject
-from lmi_deploy.sizing.devices import GIB
 from lmi_deploy.sizing.dtypes import float_bytes
 from lmi_deploy.sizing.partition import Cut, weights_on_device
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES, layout
@@ -38,5 +38,4 @@ def demand(subject: Subject) -> Demand:
         },
         layout=layout(subject, tokens),
         cache_limit=int(space * GIB) or _CACHE,
-        most_sequences=sequences,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_GIB = 2**30
+from lmi_deploy.domain.byte_units import GIB
+
 _WIDTH = 30
 
 
@@ -54,4 +55,4 @@ def _limits(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line(what: str, size: int) -> str:
-    return f"  {what:<{_WIDTH}} {size / _GIB:>9.2f} GiB"
+    return f"  {what:<{_WIDTH}} {size / GIB:>9.2f} GiB"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.errors import Unresolvable
 
 OWN: Final = "own"
 _MANY: Final = 200
-_SMALL: Final = 1 << 20
+_SMALL: Final = MIB
 """Below this size the request of a file costs more than its bytes: there a program that is not Python is faster.
 Above it ours is, for any size (`python -m benchmarks transfer`).
 """

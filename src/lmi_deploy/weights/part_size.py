@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import Unresolvable
 
-MIB = 1 << 20
 LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
 """S3: bytes of a part (but the last), and parts of an object."""
 USUAL = 8 * MIB

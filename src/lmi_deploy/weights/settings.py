@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.weights.part_size import MIB
 
 RESIDENT = 100_000_000
 """Bytes that the interpreter, boto3 and the connections use before the first byte of a model."""

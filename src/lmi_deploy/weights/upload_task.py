@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -28,7 +29,7 @@ class UploadTask(Protocol):
         """A job failed: release every buffer, return no more jobs."""
 
 
-class WithoutSending:
+class WithoutSending(ABC):
     """A file that `find` may provide in another way, tried once; if it yields None, `otherwise` sends the file."""
 
     def __init__(self, otherwise: UploadTask) -> None:
@@ -54,8 +55,8 @@ class WithoutSending:
     def give_up(self) -> None:
         self.otherwise.give_up()
 
-    def find(self) -> StoredFile | None:
-        raise NotImplementedError
+    @abstractmethod
+    def find(self) -> StoredFile | None: ...
 
     def _try(self, buffer: Buffer) -> None:
         self._file = self.find()

@@ -1,18 +1,18 @@
-"""Check whether a model fits: passes the question of a recipe or a command line to `sizing`."""
+"""Check whether a model fits: passes the request of a recipe or a command line to `sizing`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
+from lmi_deploy.catalog.server_version import server_tag
 from lmi_deploy.domain.facts import Facts, Machine
 from lmi_deploy.domain.recipe import Engine, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
-from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
+from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.notes import notes
 from lmi_deploy.sizing.placements import Placement, placements
 from lmi_deploy.sizing.remedies import Remedy, remedies
@@ -20,17 +20,14 @@ from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normaliz
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.gather import model_location
 
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
-_SEEN_BY_TORCH: Final = 0.97
-"""Share of the memory that nvidia-smi prints: a T4 has 15360 MiB there and 14.56 GiB in torch, an A10G 23028 MiB and
-21.98 GiB.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest:
-    """The question; None and empty leave a choice to the recipe, then to the engine."""
+    """The model and where it is to fit; None and empty leave a choice to the recipe, then to the engine."""
 
     model_id: str
     revision: str = "main"
@@ -44,7 +41,7 @@ class FitRequest:
     sequences: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
-    """This machine, if the question is about it."""
+    """This machine, if the request is about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,131 +51,117 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-def question_of(recipe: Recipe, deps: Dependencies) -> FitRequest:
-    """The question of a recipe; if it is for this machine, with this machine's devices."""
-    model_id = recipe.model_id
-    if model_id.startswith(("./", "../")):
-        model_id = str((Path(recipe.origin).parent / model_id).resolve())
+def request_of(recipe: Recipe, machine: Machine | None) -> FitRequest:
+    """Whether the recipe's model fits; on `machine`, if the recipe is for this machine."""
     environment = dict(recipe.container.environment)
     options = {
         key.removeprefix("OPTION_").lower(): value
         for key, value in environment.items()
         if key.startswith(("OPTION_", "VLLM_CPU_KVCACHE_SPACE"))
     }
-    image = recipe.container.image
-    tag = image.rpartition(":")[2] if image and "/djl-inference:" in image else None
     return FitRequest(
-        model_id=model_id,
+        model_id=model_location(recipe),
         revision=recipe.revision,
         engine=recipe.engine,
-        version=recipe.container.version or tag,
+        version=server_tag(recipe.container.version, recipe.container.image),
         instances=recipe.instance_type,
         degree=recipe.tensor_parallel_degree,
         options={**options, **dict(recipe.options)},
-        machine=deps.machine() if recipe.endpoint.target == "local" else None,
+        machine=machine,
     )
 
 
-def fit(prompt: FitRequest, deps: Dependencies) -> Outcome:
+def check_fit(fit_request: FitRequest, deps: Dependencies) -> Outcome:
     """Reads the model's config.json and headers, nothing more."""
-    return judge(prompt, read_checkpoint(prompt.model_id, prompt.revision, deps.hub(prompt.model_id)))
+    return judge(fit_request, _checkpoint_of(fit_request, deps))
 
 
-def judge(prompt: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
+def _checkpoint_of(fit_request: FitRequest, deps: Dependencies) -> Checkpoint:
+    return read_checkpoint(fit_request.model_id, fit_request.revision, deps.hub(fit_request.model_id))
+
+
+def judge(fit_request: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
     """Of several instance types the one with the worst fit: any of them may be used. Without `help_tight` no remedies
     are searched for if it fits.
     """
     try:
-        request = _request(prompt)
-        places = _devices(prompt)
+        request = _request(fit_request)
+        choices = _devices(fit_request)
     except CannotTell as reason:
-        return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=prompt.engine))
-    found = [(assess(checkpoint, request, place), place) for place in places]
-    worst, place = min(found, key=lambda one: _ORDER.index(one[0].verdict))
-    worst = replace(worst, engine=prompt.engine)
-    sought = help_tight or worst.verdict == "does-not-fit"
-    named = remedies(checkpoint, request, place, worst) if sought else ()
-    return Outcome(fit=worst, remedies=named, notes=notes(checkpoint, worst, place))
+        return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=fit_request.engine))
+    assessed = [(assess(checkpoint, request, devices), devices) for devices in choices]
+    worst, devices = min(assessed, key=lambda each: _ORDER.index(each[0].verdict))
+    worst = replace(worst, engine=fit_request.engine)
+    needs_help = help_tight or worst.verdict == "does-not-fit"
+    return Outcome(
+        fit=worst,
+        remedies=remedies(checkpoint, request, devices, worst) if needs_help else (),
+        notes=notes(checkpoint, worst, devices),
+    )
 
 
-def holders(prompt: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:
+def matching_instances(fit_request: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:
     """The instance types that can run the model at the requested length, else at the usual one. LmiError with the
     reason.
     """
-    checkpoint = read_checkpoint(prompt.model_id, prompt.revision, deps.hub(prompt.model_id))
+    checkpoint = _checkpoint_of(fit_request, deps)
     try:
-        request = _request(prompt)
+        request = _request(fit_request)
         if request.context is None and request.whole("max_model_len") is None:
             request = replace(request, context=_usual_context(checkpoint))
         return placements(checkpoint, replace(request, degree=None), region)
     except CannotTell as reason:
-        raise LmiError(f"{prompt.model_id}: {reason}", hint="`lmi fit` says more") from None
+        raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` says more") from None
 
 
 def _usual_context(checkpoint: Checkpoint) -> int:
     return min(read_architecture(checkpoint.table).positions or USUAL_CONTEXT, USUAL_CONTEXT)
 
 
-def require_fit(recipe: Recipe, facts: Facts, deps: Dependencies, *, force: bool) -> str:
+def require_fit(recipe: Recipe, facts: Facts, *, force: bool) -> str:
     """In a few words for the plan. Unresolvable, with the sum, if the model does not fit, unless forced."""
-    prompt = question_of(recipe, deps)
-    if prompt.machine is not None and prompt.degree is None:
-        prompt = replace(prompt, degree=1)  # as `decide.degree` has it for this machine
-    outcome = judge(prompt, gathered_checkpoint(facts), help_tight=False)
-    found = outcome.fit
-    if found.verdict == "does-not-fit" and not force:
-        where = found.devices.instance or found.devices.name if found.devices else ""
+    fit_request = request_of(recipe, facts.machine)
+    if fit_request.machine is not None and fit_request.degree is None:
+        fit_request = replace(fit_request, degree=1)  # as `degree_of` has it for this machine
+    outcome = judge(fit_request, gathered_checkpoint(facts), help_tight=False)
+    fit = outcome.fit
+    if fit.verdict == "does-not-fit" and not force:
+        where = fit.devices.instance or fit.devices.name if fit.devices else ""
         raise Unresolvable(
-            f"{recipe.model_id} does not fit on {where}: {found.reason}",
+            f"{recipe.model_id} does not fit on {where}: {fit.reason}",
             hint="change one of these, or add --force-fit; `lmi fit` shows the sum"
             if outcome.remedies
             else "see `lmi fit RECIPE` for the sum; --force-fit goes on all the same",
             details=[remedy.what for remedy in outcome.remedies],
         )
-    match found.verdict:
+    match fit.verdict:
         case "unknown":
-            return f"cannot tell: {found.reason}"
+            return f"cannot tell: {fit.reason}"
         case "does-not-fit":
-            return f"does not fit: {found.reason}"
+            return f"does not fit: {fit.reason}"
         case _:
-            return found.verdict
+            return fit.verdict
 
 
-def _request(prompt: FitRequest) -> Request:
-    engine = ENGINES.get(prompt.engine)
+def _request(fit_request: FitRequest) -> Request:
+    engine = ENGINES.get(fit_request.engine)
     if engine is None:
-        raise CannotTell(f"lmi cannot judge engine {prompt.engine}; it knows {', '.join(ENGINES)}")
-    version, lmi = engine_version(prompt.version)
+        raise CannotTell(f"lmi cannot judge engine {fit_request.engine}; it knows {', '.join(ENGINES)}")
+    version, lmi = engine_version(fit_request.version)
     return Request(
         engine=engine,
         vllm=version,
         lmi=lmi,
-        degree=prompt.degree,
-        context=prompt.context,
-        sequences=prompt.sequences,
-        options=normalized(prompt.options),
+        degree=fit_request.degree,
+        context=fit_request.context,
+        sequences=fit_request.sequences,
+        options=normalized(fit_request.options),
     )
 
 
-def _devices(prompt: FitRequest) -> list[Devices | None]:
-    if prompt.gpu is not None:
-        return [named_devices(prompt.gpu, prompt.gpus)]
-    if prompt.instances:
-        return [instance_devices(name) for name in prompt.instances]
-    return [None if prompt.machine is None else machine_devices(prompt.machine)]
-
-
-def machine_devices(machine: Machine) -> Devices:
-    """GPUs if it has any, all as large as the smallest; else its memory."""
-    if not machine.accelerators:
-        return Devices(kind="cpu", name="CPU", count=1, memory=machine.memory, host_memory=machine.memory)
-    name, least = min(machine.accelerators, key=lambda one: one[1])
-    return Devices(
-        kind="gpu",
-        name=name,
-        count=len(machine.accelerators),
-        memory=int(least * _SEEN_BY_TORCH),
-        nominal=least,
-        host_memory=machine.memory,
-        estimated=True,
-    )
+def _devices(fit_request: FitRequest) -> list[Devices | None]:
+    if fit_request.gpu is not None:
+        return [named_devices(fit_request.gpu, fit_request.gpus)]
+    if fit_request.instances:
+        return [instance_devices(name) for name in fit_request.instances]
+    return [None if fit_request.machine is None else machine_devices(fit_request.machine)]

@@ -25,7 +25,7 @@ def gather(recipe: Recipe, deps: Dependencies) -> Facts:
     """The model's repository and the user's own files; NotFound and AccessError name the missing one."""
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
-    listing = model_listing(recipe, hub)
+    listing = hub.listing(model_location(recipe), recipe.revision)
     return Facts(
         listing=listing,
         config=read_json(hub, listing, "config.json"),
@@ -62,12 +62,11 @@ def _cloud_facts(recipe: Recipe, deps: Dependencies) -> CloudFacts:
     )
 
 
-def model_listing(recipe: Recipe, hub: Hub) -> ModelListing:
-    """The repository of a recipe. A path is relative to the recipe's folder, not to the current one."""
-    model_id = recipe.model_id
-    if model_id.startswith(("./", "../")):
-        model_id = str(Path(recipe.origin).parent / model_id)
-    return hub.listing(model_id, recipe.revision)
+def model_location(recipe: Recipe) -> str:
+    """The model_id; a path is relative to the recipe's folder, not to the current one."""
+    if recipe.model_id.startswith(("./", "../")):
+        return str((Path(recipe.origin).parent / recipe.model_id).resolve())
+    return recipe.model_id
 
 
 def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:

@@ -58,7 +58,7 @@ def prepare(
     of_code = check_own_code(recipe, spec)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     if deployment.plan.figures and not deployment.plan.empty:
-        fits = require_fit(recipe, facts, deps, force=force_fit or not deployment.has_action(LOADS))
+        fits = require_fit(recipe, facts, force=force_fit or not deployment.has_action(LOADS))
         deployment = replace(
             deployment, plan=replace(deployment.plan, figures=(*deployment.plan.figures, ("fit", fits)))
         )

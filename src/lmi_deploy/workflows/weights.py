@@ -16,7 +16,7 @@ from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.weights import Weights as Weights
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.gather import model_listing, read_json, shards, tensors
+from lmi_deploy.workflows.gather import model_location, read_json, shards, tensors
 
 KEY, COPY = "push", "copy"
 
@@ -51,7 +51,7 @@ def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
             hint="use `lmi up`; or push from here with --set weights.via=stream",
         )
     hub = deps.hub(recipe.model_id)
-    listing = model_listing(recipe, hub)
+    listing = hub.listing(model_location(recipe), recipe.revision)
     weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)
     require_shards(weights, shards(read_json(hub, listing, "model.safetensors.index.json")), recipe.files)
     tensors(hub, listing)

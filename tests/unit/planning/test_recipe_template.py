@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.naming import name_error
 from lmi_deploy.planning.recipe_template import choose, name_for
 from lmi_deploy.recipe.model.declaration import TEMPLATES
 from lmi_deploy.recipe.parse import parse
-from lmi_deploy.sizing.instance_selection import GIB, hardware_for, startup_for
+from lmi_deploy.sizing.instance_selection import hardware_for, startup_for
 
 COMMIT = "12fd25f77366fa6b3b4b768ec3050bf629380bac"
 LLAMA = {"architectures": ["LlamaForCausalLM"], "num_attention_heads": 32}

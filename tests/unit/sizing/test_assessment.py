@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmi_deploy.catalog.instances import instance
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.devices import GIB, Devices, instance_devices, named_devices
+from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
@@ -263,7 +265,10 @@ def test_accelerator_that_could_be_several_or_none(name: str, why: str) -> None:
 def test_memory_of_a_gpu_without_a_report_is_estimated_low() -> None:
     found = instance_devices("ml.p6-b300.48xlarge")
     assert found.estimated
-    assert found.memory < 0.95 * found.nominal
+    stated = instance("ml.p6-b300.48xlarge")
+    assert stated is not None
+    assert stated.accelerators is not None
+    assert found.memory < 0.95 * stated.accelerators.memory
 
 
 @pytest.mark.parametrize(

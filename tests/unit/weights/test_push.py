@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.weights import manifest_key, weights_name, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, Interrupted, LmiError, Refused, TransferFailed
 from lmi_deploy.ports.object_store import MultipartUpload, Part
 from lmi_deploy.weights.manifests import as_bytes, parse_manifest, read_manifest
-from lmi_deploy.weights.part_size import MIB, USUAL
+from lmi_deploy.weights.part_size import USUAL
 from lmi_deploy.weights.push import push
 from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore

@@ -10,8 +10,9 @@ from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.lease_guard import LeaseGuard
 from lmi_deploy.aws.s3.fast_put import FastPutClient
 from lmi_deploy.aws.session import SessionFactory, region_of
+from lmi_deploy.domain.byte_units import MIB
 
-_SMALL: Final = 1 << 20
+_SMALL: Final = MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from lmi_deploy.aws.s3.client import S3Calls
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.errors import IntegrityError, TransferFailed
 
-CHUNK: Final = 1 << 20
+CHUNK: Final = MIB
 _ENOUGH: Final = 8 << 20
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-_STEP: Final = 1 << 20
+from lmi_deploy.domain.byte_units import MIB
+
+_STEP: Final = MIB
 
 
 class RequestBody:

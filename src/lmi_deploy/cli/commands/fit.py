@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import click
 
-from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.fit_request import read_fit_request
 from lmi_deploy.cli.options import json_option, recipe_options
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.sizing.request import ENGINES
 from lmi_deploy.ui.fit_text import fit_lines
-from lmi_deploy.workflows.fit import FitRequest, Outcome, fit, question_of
+from lmi_deploy.workflows.fit import FitRequest, Outcome, check_fit
 
 EXIT = {"fits": 0, "tight": 0, "unknown": 1, "does-not-fit": 2}
-_RECIPES = (".yaml", ".yml")
 
 
 @click.command("fit")
@@ -45,37 +43,16 @@ def command(*, what: str, overlay: str | None, sets: tuple[str, ...], as_json: b
     if flags["instance"] and flags["gpu"]:
         raise UsageRefused("--instance and --gpu exclude each other", hint="name one of them")
     context = open_context(as_json=as_json)
-    requested = _with_flags(_question(what, overlay, sets, context), flags)
-    outcome = fit(requested, context.deps)
-    fields = result_fields(requested, outcome)
+    fit_request = _with_flags(read_fit_request(what, context, overlay=overlay, sets=sets), flags)
+    outcome = check_fit(fit_request, context.deps)
+    fields = result_fields(fit_request, outcome)
     context.view.words(fit_lines(fields))
     context.view.result(fields)
     return EXIT[outcome.fit.verdict]
 
 
-def _question(what: str, overlay: str | None, sets: tuple[str, ...], context: CommandContext) -> FitRequest:
-    path = Path(what)
-    if what.endswith(_RECIPES) or what == "-" or path.is_file():
-        return question_of(read_recipe(what, overlay=overlay, sets=sets), context.deps)
-    if overlay or sets:
-        raise UsageRefused(f"{what} is no recipe: --set and --overlay change one", hint="use --option K=V")
-    if path.is_dir() and not what.startswith(("/", "./", "../", "~", "s3://")):
-        what = f"./{what}"
-    return FitRequest(model_id=what)
-
-
-def open_question(
-    what: str, command: CommandContext, *, context: int | None, sequences: int | None
-) -> FitRequest:
-    """The question of another command about a recipe, a model or a folder."""
-    requested = _question(what, None, (), command)
-    return replace(
-        requested, context=context or requested.context, sequences=sequences or requested.sequences
-    )
-
-
-def _with_flags(requested: FitRequest, flags: dict[str, Any]) -> FitRequest:
-    options = dict(requested.options)
+def _with_flags(fit_request: FitRequest, flags: dict[str, Any]) -> FitRequest:
+    options = dict(fit_request.options)
     for option in flags["options"]:
         key, found, value = option.partition("=")
         if not found or not key.strip():
@@ -92,17 +69,17 @@ def _with_flags(requested: FitRequest, flags: dict[str, Any]) -> FitRequest:
         changes |= {"gpu": flags["gpu"], "gpus": flags["gpus"]}
     if flags["revision"] != "main":
         changes |= {"revision": flags["revision"]}
-    return replace(requested, options=options, **changes)
+    return replace(fit_request, options=options, **changes)
 
 
-def result_fields(requested: FitRequest, outcome: Outcome) -> dict[str, Any]:
+def result_fields(fit_request: FitRequest, outcome: Outcome) -> dict[str, Any]:
     """The result as JSON has it; bytes are of one device."""
     found, devices = outcome.fit, outcome.fit.devices
     return {
         "verdict": found.verdict,
         "reason": found.reason,
-        "model": requested.model_id,
-        "engine": found.engine or requested.engine,
+        "model": fit_request.model_id,
+        "engine": found.engine or fit_request.engine,
         "instance": devices.instance if devices else "",
         "device": devices.name if devices else "",
         "devices": devices.count if devices else 0,

