@@ -15,7 +15,7 @@ import pytest
 from lmi_deploy import errors
 from lmi_deploy.errors import EXIT_CODES, LmiError, RecipeError
 from lmi_deploy.errors.problem import Problem
-from tests.support.action_failures import ActionFailures, FailingTarget
+from tests.support.action_failures import ActionFailures, failing
 from tests.support.local_app import LocalApp
 
 SOURCE = Path(errors.__file__).parents[1]
@@ -99,7 +99,7 @@ def test_every_error_of_ours_is_raised_somewhere_and_explains_why_or_what_next()
 
 def test_ctrl_c_ends_with_130_and_words(app: LocalApp) -> None:
     failures = ActionFailures(at=5, when="before", error=KeyboardInterrupt)
-    app.target = lambda target: FailingTarget(target, failures)
+    app.target = lambda target: failing(target, failures)
     result = app.lmi("up", "--yes")
     assert (result.code, result.out) == (130, "")
     assert result.err.endswith(
@@ -127,9 +127,7 @@ def test_ctrl_c_before_anything_is_started_reports_it(app: LocalApp, command: st
 
 def test_ctrl_c_while_nothing_is_changed_reports_it(app: LocalApp) -> None:
     assert app.lmi("up", "--yes").code == 0
-    app.target = lambda target: FailingTarget(
-        target, ActionFailures(at=0, when="before", error=KeyboardInterrupt)
-    )
+    app.target = lambda target: failing(target, ActionFailures(at=0, when="before", error=KeyboardInterrupt))
     result = app.lmi("up", "--yes")
     assert result.code == 130
     assert "nothing was begun" in result.err
@@ -139,7 +137,7 @@ def test_a_bug_is_reported_without_anybodys_values(app: LocalApp) -> None:
     def burst() -> BaseException:
         return ZeroDivisionError("with hf_secret in it")
 
-    app.target = lambda target: FailingTarget(target, ActionFailures(at=0, when="before", error=burst))
+    app.target = lambda target: failing(target, ActionFailures(at=0, when="before", error=burst))
     result = app.lmi("up", "tiny.yaml", "--yes", "--set", "properties.private=s3cr3t")
     assert (result.code, result.out) == (3, "")
     assert "error: ZeroDivisionError" in result.err

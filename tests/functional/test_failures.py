@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.action_failures import ActionFailures, FailingTarget, Killed, KilledAtCommit, When, fail
+from tests.support.action_failures import ActionFailures, Killed, KilledAtCommit, When, fail, failing
 from tests.support.local_app import RECIPE, LocalApp
 
 CHANGE = ("--set", "options.dtype=fp32")
@@ -89,7 +89,7 @@ def test_up_and_down_converge_after(
         for argv in before:
             app.lmi(*argv)
         failures = ActionFailures(at=at, when=when, error=error)
-        app.target = lambda target, failure=failures: FailingTarget(target, failure)
+        app.target = lambda target, failure=failures: failing(target, failure)
         if error is Killed:
             with pytest.raises(Killed):
                 app.lmi(*command)

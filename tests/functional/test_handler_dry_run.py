@@ -20,12 +20,16 @@ def resolve_spec(app: LocalApp) -> Spec:
     return up.prepare(parse(RECIPE, "tiny.yaml"), app.deps()).spec
 
 
+def lacking(expected: Spec, app: LocalApp) -> str:
+    return app.deps().trial.lacking(expected, app.hub)
+
+
 def ran(expected: Spec, app: LocalApp) -> list[Event]:
     return list(handler_dry_run.rehearse(expected, render(expected), app.deps()))
 
 
 def test_it_comes_up_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
-    assert handler_dry_run.missing(resolve_spec, app.deps())
+    assert lacking(resolve_spec, app)
     events = ran(resolve_spec, app)
     titles = [event.title for event in events if isinstance(event, Started)]
     assert any(title.startswith("start the model server") for title in titles)
@@ -33,7 +37,7 @@ def test_it_comes_up_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec:
     assert isinstance(events[-1], Notice)
     assert app.state.names() == ()
     assert not app.servers.alive()
-    assert not handler_dry_run.missing(resolve_spec, app.deps())
+    assert not lacking(resolve_spec, app)
 
 
 def test_what_fails_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
@@ -62,7 +66,7 @@ def test_an_engine_that_needs_its_devices_is_refused(app: LocalApp, resolve_spec
     vllm = replace(resolve_spec, engine=replace(resolve_spec.engine, name="vllm"))
     with pytest.raises(Unresolvable, match="--check-handler: engine vllm"):
         ran(vllm, app)
-    assert handler_dry_run.missing(vllm, app.deps())
+    assert lacking(vllm, app)
 
 
 def test_two_rehearsals_at_once_take_no_port_from_each_other(app: LocalApp, resolve_spec: Spec) -> None:

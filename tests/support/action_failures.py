@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.observed import Inventory, Observed
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.targets.target import Outcome, Perform, Target
+from lmi_deploy.targets.target import AnyTarget, Outcome, Perform
 
 When = Literal["before", "after"]
 Performer = Callable[[Any], Generator[Event, None, Outcome]]
@@ -62,56 +60,24 @@ class ActionFailures:
         return performed
 
 
-@dataclass(frozen=True)
 class FailingTarget:
-    """A target whose writes meet trouble."""
+    """A target whose writes meet trouble; everything else is its own."""
 
-    target: Target
-    failures: Around
+    def __init__(self, target: AnyTarget, failures: Around) -> None:
+        self._target, self._failures = target, failures
 
-    def remember(self, ref: DeploymentRef) -> None:
-        self.target.remember(ref)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
 
     def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        return self.failures.around(self.target.deploy_actions(spec, artifact, hub))
+        return self._failures.around(self._target.deploy_actions(spec, artifact, hub))
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
-        return self.failures.around(self.target.teardown_actions(ref))
+        return self._failures.around(self._target.teardown_actions(ref))
 
-    def observe(self, ref: DeploymentRef) -> Observed:
-        return self.target.observe(ref)
 
-    def inspect(self, ref: DeploymentRef) -> Observed:
-        return self.target.inspect(ref)
-
-    def read_record(self, ref: DeploymentRef) -> Record | None:
-        return self.target.read_record(ref)
-
-    def confirm(self, observed: Observed) -> Observed:
-        return self.target.confirm(observed)
-
-    def observe_all(self, ref: DeploymentRef) -> Observed:
-        return self.target.observe_all(ref)
-
-    def inventory(self, spec: Spec, hub: Hub) -> Inventory:
-        return self.target.inventory(spec, hub)
-
-    def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
-        return self.target.with_prices(spec, inventory)
-
-    def list_known(self) -> tuple[DeploymentRef, ...]:
-        return self.target.list_known()
-
-    def invoke(
-        self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
-    ) -> Iterator[ResponseHead | bytes]:
-        return self.target.invoke(ref, request, timeout=timeout)
-
-    def address(self, ref: DeploymentRef) -> str:
-        return self.target.address(ref)
-
-    def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
-        return self.target.logs(ref, follow=follow)
+def failing(target: AnyTarget, failures: Around) -> AnyTarget:
+    return cast("AnyTarget", FailingTarget(target, failures))
 
 
 @dataclass(frozen=True)

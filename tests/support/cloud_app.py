@@ -17,7 +17,7 @@ from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 from lmi_deploy.state.state_dir import StateDir
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
-from lmi_deploy.targets.target import Target
+from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fake_hosting import Process
@@ -37,7 +37,7 @@ REF = DeploymentRef(name="tiny", target="sagemaker")
 class CloudApp(LocalApp):
     """`house.cloud` is the account; whatever is done through `lmi` opens it anew."""
 
-    target: Callable[[Target], Target] = field(default=lambda target: target)
+    target: Callable[[AnyTarget], AnyTarget] = field(default=lambda target: target)
 
     def __post_init__(self) -> None:
         super().__post_init__()

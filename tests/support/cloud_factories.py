@@ -12,6 +12,7 @@ from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.reader import MOVING
+from lmi_deploy.targets.sagemaker.resolve import place_of
 from tests.support.factories import entry, facts
 
 ACCOUNT = "123456789012"
@@ -39,7 +40,7 @@ def cloud_facts(size: int = 10, **changes: Any) -> Facts:
 
 
 def cloud_spec(extra: str = "instance_type: ml.g5.xlarge\n", *, size: int = 10, **changes: Any) -> Spec:
-    return resolve(cloud_recipe(extra), cloud_facts(size, **changes))
+    return resolve(cloud_recipe(extra), cloud_facts(size, **changes), place_of)
 
 
 def placed_spec(**changes: Any) -> Spec:

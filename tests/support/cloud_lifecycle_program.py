@@ -20,7 +20,7 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.targets.target import Outcome, Perform
 from lmi_deploy.workflows.dependencies import Dependencies
-from tests.support.action_failures import FailingTarget, Performer
+from tests.support.action_failures import Performer, failing
 
 END = "LMI_TEST_END"
 
@@ -60,7 +60,7 @@ def deps() -> Dependencies:
     if not engine:
         return found
     signalled = Signalled(signal.Signals[engine[0]], engine[1], engine[2])
-    troubled = FailingTarget(found.targets["sagemaker"], signalled)
+    troubled = failing(found.targets["sagemaker"], signalled)
     return replace(found, targets={**found.targets, "sagemaker": troubled})
 
 

@@ -13,7 +13,7 @@ from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
 from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES
 from lmi_deploy.ports.cloud import BucketServices
-from tests.support.action_failures import FailingTarget, Killed
+from tests.support.action_failures import Killed, failing
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_injection import Crash, CrashingCloud, CrashInjector
 from tests.support.fake_hosting import NO_CAPACITY
@@ -40,7 +40,7 @@ class CrashApp(CloudApp):
     def crashed(self, crash: Crash | None, *argv: str) -> Ran | None:
         """A command that meets its fate; None where it died. What it did is in `app.cloud.injector` until the next."""
         injector = self.cloud.injector = CrashInjector(crash, suspended=self._taken_over)
-        self.target = lambda target: FailingTarget(target, injector)
+        self.target = lambda target: failing(target, injector)
         try:
             return self.lmi(*argv)
         except Killed:

@@ -8,7 +8,11 @@ from typing import Any
 from lmi_deploy.domain.facts import Facts, FileEntry, Machine, ModelListing
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.planning import resolve as planning
 from lmi_deploy.recipe.parse import parse
+from lmi_deploy.targets.local.resolve import place_of as local_place
+from lmi_deploy.targets.sagemaker.resolve import place_of as sagemaker_place
 
 
 def entry(path: str, size: int = 10) -> FileEntry:
@@ -47,3 +51,9 @@ def generation(server: str) -> Generation:
         summary={"model": "org/m"},
         since="2026-11-21T10:00:00+00:00",
     )
+
+
+def resolve(recipe: Recipe, facts: Facts) -> Spec:
+    """As a workflow does it: with the part of the recipe's own target."""
+    place_of = {"local": local_place, "sagemaker": sagemaker_place}[recipe.endpoint.target]
+    return planning.resolve(recipe, facts, place_of)

@@ -19,9 +19,9 @@ from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.events import Event
 from lmi_deploy.targets.local.target import LocalTarget
-from lmi_deploy.targets.target import Target
+from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
-from tests.support.action_failures import ActionFailures, FailingTarget, When
+from tests.support.action_failures import ActionFailures, When, failing
 from tests.support.djl_engine import engine_dir
 from tests.support.fakes import FakeEnvironments
 from tests.support.running_server import worker_python
@@ -68,11 +68,11 @@ def deps() -> Dependencies:
     environments = SharedEnvironments(Path(os.environ["LMI_STATE_HOME"]).with_name("made"))
     local = found.targets["local"]
     assert isinstance(local, LocalTarget)
-    target: Target = replace(local, environments=environments)
+    target: AnyTarget = replace(local, environments=environments)
     if engine := os.environ.get("LMI_TEST_KILL"):
         at, _, when = engine.partition(":")
         moment: When = "before" if when == "before" else "after"
-        target = FailingTarget(target, ActionFailures(int(at), moment, killed))
+        target = failing(target, ActionFailures(int(at), moment, killed))
     return replace(found, environments=environments, targets={"local": target})
 
 

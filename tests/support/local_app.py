@@ -24,7 +24,7 @@ from lmi_deploy.ports.journal import Journal
 from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from lmi_deploy.targets.local.target import LocalTarget
-from lmi_deploy.targets.target import Target
+from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.settings import TransferSettings
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -76,7 +76,7 @@ class LocalApp:
     servers: FakeModelServers = field(default_factory=FakeModelServers)
     spoken_for: set[int] = field(default_factory=set)
     journal: Callable[[Journal], Journal] = lambda journal: journal
-    target: Callable[[Target], Target] = lambda target: target
+    target: Callable[[AnyTarget], AnyTarget] = lambda target: target
     advice: str = ""
     """On the bucket."""
 
@@ -92,7 +92,15 @@ class LocalApp:
     def deps(self) -> Dependencies:
         state = self.state
         servers = {"embedded": self.servers}
-        local = LocalTarget(state=state, servers=servers, environments=self.environments, clock=self.clock)
+        local = LocalTarget(
+            state=state,
+            servers=servers,
+            environments=self.environments,
+            clock=self.clock,
+            machine=lambda: Machine(memory=8_000_000_000, cores=2),
+            port=lambda name: port_of(name, state, self.servers.status, self._free_port),
+            runtimes=lambda image: AvailableRuntimes(names=("embedded",)),
+        )
         return Dependencies(
             hub=lambda model_id: self.hub,
             files=LocalModelFiles,
@@ -111,9 +119,9 @@ class LocalApp:
             cloud=no_cloud,
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
-            machine=lambda: Machine(memory=8_000_000_000, cores=2),
-            port=lambda name: port_of(name, state, self.servers.status, self._free_port),
-            runtimes=lambda image: AvailableRuntimes(names=("embedded",)),
+            trial=local,
+            machine=local.machine,
+            runtimes=local.runtimes,
         )
 
     def observed(self, ref: DeploymentRef = REF) -> LocalObserved:

@@ -56,7 +56,7 @@ class CommandContext:
         except KeyboardInterrupt:
             if not started:
                 raise
-            from lmi_deploy.targets.plan import BOOTSTRAP
+            from lmi_deploy.domain.plan import BOOTSTRAP
 
             founded = {*started} <= {kind.__name__ for kind in BOOTSTRAP}
             hint = "the bucket is made, and nothing else was begun: run it again" if founded else RECORDED

@@ -44,10 +44,18 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     state = _state(environ)
     environments = environments_at(environ)
     servers = servers_at(environ)
-    local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
+    local = LocalTarget(
+        state=state,
+        servers=servers,
+        environments=environments,
+        clock=clock,
+        machine=lambda: machine(environ),
+        port=lambda name: port_of(name, state, local.status_of_home, _first_free),
+        runtimes=lambda image: _available_runtimes(image, environ),
+    )
 
     clouds = CloudFactory(clock, environ, notify, LeaseGuard())
-    cloud = sagemaker(clouds, state.root / "elsewhere")
+    cloud = sagemaker(clouds, state.root / "elsewhere", hub_address=lambda: _hub_address(environ))
 
     return Dependencies(
         hub=_hubs(environ, notify),
@@ -56,16 +64,15 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
             bucket_request, memory_mb, clock, environ, notify=notify
         ),
         targets={"local": local, "sagemaker": cloud},
+        trial=local,
         servers=servers,
         environments=environments,
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
         clock=clock,
-        machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, local.status_of, _first_free),
-        runtimes=lambda image: _available_runtimes(image, environ),
-        hub_address=lambda: _hub_address(environ),
+        machine=local.machine,
+        runtimes=local.runtimes,
     )
 
 

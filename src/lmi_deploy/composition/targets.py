@@ -55,7 +55,7 @@ class CloudFactory:
         return self._depots[key]
 
 
-def sagemaker(clouds: CloudFactory, remembered: Path) -> SageMakerTarget:
+def sagemaker(clouds: CloudFactory, remembered: Path, *, hub_address: Callable[[], str]) -> SageMakerTarget:
     from lmi_deploy.composition.transfer_job import job_files
     from lmi_deploy.sources.local_folder import LocalModelFiles
     from lmi_deploy.state.deployment_index import DeploymentIndexFolder
@@ -68,6 +68,7 @@ def sagemaker(clouds: CloudFactory, remembered: Path) -> SageMakerTarget:
         remembered=DeploymentIndexFolder(remembered),
         clock=clouds.clock,
         job_files=job_files,
+        hub_address=hub_address,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.settings import (
@@ -37,6 +37,17 @@ class ObservedServer:
     counted: bool = True
     """Whether the server reports how many requests it served."""
 
+    @property
+    def failure(self) -> str:
+        """The last lines of its log, and what it means that it still runs."""
+        if self.pid is None:
+            return self.message or "the model server failed; `lmi logs` says why"
+        # It runs, but its model has permanently FAILED; users should see this here before they see it on SageMaker.
+        return (
+            f"{self.message or 'its worker was lost'}; as in the cloud the model is now FAILED: /ping is 500 and every "
+            "request 503 until it is started again, by `lmi up` (properties.retry_threshold allows more failures)"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalInventory:
@@ -58,6 +69,8 @@ class LocalObserved:
     servers: tuple[ObservedServer, ...] = ()
     artifacts: tuple[str, ...] = ()
     serving: str | None = None
+    lockable: ClassVar[bool] = True
+    created: ClassVar[str] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +152,16 @@ class CloudObserved:
             or self.artifacts
             or self.incomplete_artifacts
         )
+
+    @property
+    def lockable(self) -> bool:
+        """Whether there is a place for its lock and its record."""
+        return self.bucket
+
+    @property
+    def created(self) -> str:
+        """When its endpoint was created: tells it from a later one of its name. Empty without an endpoint."""
+        return self.endpoint.created if self.endpoint else ""
 
     @property
     def serving(self) -> str | None:

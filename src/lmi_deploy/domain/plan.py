@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.actions import CloudAction, cloud_title
+from lmi_deploy.domain.sagemaker.actions import (
+    CloudAction,
+    DeleteEndpointConfig,
+    DeleteModel,
+    MakeBucket,
+    ProbeEndpoint,
+    cloud_title,
+)
 from lmi_deploy.domain.spec import ProbeSpec
 
 
@@ -177,3 +184,15 @@ class Plan:
     @property
     def empty(self) -> bool:
         return not self.actions
+
+    def has_action(self, kinds: type[Action] | tuple[type[Action], ...]) -> bool:
+        """Whether one of the actions is of such a kind."""
+        return any(isinstance(action, kinds) for action in self.actions)
+
+
+PROBES = (ProbeServer, ProbeEndpoint)
+"""The actions that send a probe."""
+CLEANUP = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
+"""The actions that remove an old generation, once the new one serves."""
+BOOTSTRAP = (MakeBucket,)
+"""The actions that must precede the lock and the record."""

@@ -101,22 +101,12 @@ class Spec:
 
     @property
     def target(self) -> TargetName:
-        match self.place:
-            case LocalPlace():
-                return "local"
-            case SageMakerPlace():
-                return "sagemaker"
+        return self.place.target
 
     @property
     def ref(self) -> DeploymentRef:
         """How the deployment is found again."""
-        match self.place:
-            case LocalPlace():
-                return DeploymentRef(name=self.name, target="local")
-            case SageMakerPlace(region=region, bucket=bucket, account=account):
-                return DeploymentRef(
-                    name=self.name, target="sagemaker", region=region, bucket=bucket, account=account
-                )
+        return self.place.ref(self.name)
 
     @property
     def machine(self) -> LocalPlace:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from lmi_deploy.domain.recipe import Pairs, RuntimeName, Vpc
+from lmi_deploy.domain.recipe import Pairs, RuntimeName, TargetName, Vpc
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.settings import Delivery, Scaling
 from lmi_deploy.domain.weights import Travel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPlace:
+    target: ClassVar[TargetName] = "local"
     runtime: RuntimeName
     host: str
     port: int
@@ -23,6 +26,15 @@ class LocalPlace:
     """Variables that the server is started with, as the container would be."""
     image: str = ""
     """The image for runtime `container`; empty for the others."""
+
+    def ref(self, name: str) -> DeploymentRef:
+        """How a deployment of this name is found again."""
+        return DeploymentRef(name=name, target=self.target)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """For a program."""
+        return {"runtime": self.runtime}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,7 @@ class JobPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SageMakerPlace:
+    target: ClassVar[TargetName] = "sagemaker"
     account: str
     partition: str
     region: str
@@ -84,6 +97,22 @@ class SageMakerPlace:
     token_secret: str
     job: JobPlace | None = None
     """With `travel.via` job alone."""
+
+    def ref(self, name: str) -> DeploymentRef:
+        """How a deployment of this name is found again."""
+        return DeploymentRef(
+            name=name, target=self.target, region=self.region, bucket=self.bucket, account=self.account
+        )
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """For a program."""
+        return {
+            "runtime": self.target,
+            "account": self.account,
+            "region": self.region,
+            "bucket": self.bucket,
+        }
 
 
 Place = LocalPlace | SageMakerPlace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from lmi_deploy.catalog.server_version import server_version
@@ -18,6 +19,7 @@ from lmi_deploy.domain.spec import (
     Spec,
     WeightsSpec,
 )
+from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.engines import vllm
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
@@ -26,15 +28,20 @@ from lmi_deploy.planning.file_selection import require_shards, select
 from lmi_deploy.planning.recognition import architecture_of, recognize, refuse_unusual
 from lmi_deploy.planning.timeouts import loading_timeout
 from lmi_deploy.sizing.tensor_parallel import degree_of
-from lmi_deploy.targets.resolve import place_of
 
 PREDICT_TIMEOUT = 60
 """Seconds: SageMaker cancels a real-time invocation then; a higher value would only hide that on other targets."""
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
-def resolve(recipe: Recipe, facts: Facts) -> Spec:
-    """Pins commit, files, handler, packages, address and probe. Raises Unresolvable."""
+PlaceOf = Callable[[Recipe, Facts, WeightsSpec], Place]
+
+
+def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
+    """Pins commit, files, handler, packages, address and probe. Raises Unresolvable.
+
+    `place_of` is the target's part of it.
+    """
     _refuse_remote_code(recipe, facts)
     if recipe.handler.file is None:
         refuse_unusual(facts.listing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lmi_deploy.domain.facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.recipe import TargetName
@@ -19,20 +20,20 @@ from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
-from lmi_deploy.targets.target import Target
+from lmi_deploy.targets.target import AnyTarget, TrialTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """`hub` selects the source of a model id; `port` is the existing one of a deployment, else a free one; `runtimes`
-    gets the recipe's own image; `cloud` a region, empty for the default of AWS's own chain; `hub_address` is empty
-    for the public Hub.
+    """`hub` selects the source of a model id; `trial` is the target on which a handler for another one is tried;
+    `runtimes` gets the recipe's own image; `cloud` a region, empty for the default of AWS's own chain.
     """
 
     hub: Callable[[str], Hub]
     files: Callable[[Path], Source]
     weights: Callable[[BucketRequest, int | None], Weights]
-    targets: Mapping[TargetName, Target]
+    targets: Mapping[TargetName, AnyTarget]
+    trial: TrialTarget[Any, Any]
     servers: Mapping[str, ModelServer]
     environments: Environments
     journal: Callable[[DeploymentRef], Journal]
@@ -40,6 +41,4 @@ class Dependencies:
     cloud: Callable[[str], Cloud]
     clock: Clock
     machine: Callable[[], Machine]
-    port: Callable[[str], int]
     runtimes: Callable[[str | None], AvailableRuntimes]
-    hub_address: Callable[[], str] = lambda: ""

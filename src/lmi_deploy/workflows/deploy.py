@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.events import Event, Finished, Notice
 from lmi_deploy.domain.observed import Observed
-from lmi_deploy.domain.plan import Action, AwaitReady, Plan, ProbeServer, TakeAddress
+from lmi_deploy.domain.plan import CLEANUP, PROBES, Action, AwaitReady, Plan, ProbeServer, TakeAddress
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService
 from lmi_deploy.errors import RECORDED, UNBEGUN, LmiError, LockLost, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.targets.plan import CLEANUP, PROBES, generation, next_placement, probe_action
-from lmi_deploy.targets.target import Perform, Target
+from lmi_deploy.targets.target import Perform
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.error_diagnosis import explain
-from lmi_deploy.workflows.running_costs import interrupted, remaining_cost
+from lmi_deploy.workflows.interruption import interrupted
 
 _WAITS = (AwaitService, AwaitReady)
 _OBSERVED_ACTIONS = (AwaitReady, ProbeServer, TakeAddress)
@@ -43,7 +42,7 @@ def deploy(deployment: DeploymentPlan, deps: Dependencies, options: DeployOption
             yield from _Attempt(deployment, deps, options).run()
             return
         except (NoCapacity, QuotaExceeded) as error:
-            inventory = next_placement(
+            inventory = deployment.target.next_placement(
                 deployment.spec, deployment.artifact, deployment.plan, deployment.inventory
             )
             if inventory is None:
@@ -73,8 +72,8 @@ class _Attempt:
 
     def _run(self) -> Iterator[Event]:
         deployment, deps = self.case, self.deps
-        target, journal = self._target, deps.journal(deployment.ref)
-        perform = target.deploy_actions(
+        journal = deps.journal(deployment.ref)
+        perform = deployment.target.deploy_actions(
             deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
         )
         before, after = split(deployment.plan)
@@ -82,7 +81,7 @@ class _Attempt:
             journal.set_pending(self._generation())
         try:
             if self.options.probe and self._probe_failed:
-                yield from send_probe(deployment, target, deps)
+                yield from send_probe(deployment, deps)
             detached = yield from self._raise(before, perform, journal)
         except LockLost:
             raise
@@ -126,41 +125,32 @@ class _Attempt:
         probed = any(isinstance(action, PROBES) for action in self.case.plan.actions)
         return self.case.plan.empty or (not probed and record is not None and record.coming is not None)
 
-    @property
-    def _target(self) -> Target:
-        return self.deps.targets[self.case.spec.target]
-
     def _generation(self) -> Generation:
         deployment, since = self.case, self.deps.clock.now().isoformat(timespec="seconds")
-        deployed = generation(
+        deployed = deployment.target.generation(
             deployment.spec, deployment.artifact, deployment.plan, deployment.observed, since=since
         )
         current = deployment.observed.record.current if deployment.observed.record else None
         known = current.took if current and current.server == deployed.server else 0
         return replace(deployed, took=self.took or known)
 
-    def _observed(self) -> Observed | None:
-        """The observed state after an error; None if it cannot be read either."""
-        try:
-            return self._target.observe(self.case.ref)
-        except LmiError:
-            return None
-
     def _advice(self, error: LmiError) -> Iterator[str]:
         """What remains unchanged although the new generation failed, and what keeps costing money."""
-        observed = self._observed()
-        if observed is None:
-            return
+        target = self.case.target
+        try:
+            observed: Observed = target.observe(self.case.ref)
+        except LmiError:
+            return  # it cannot be read either
         if observed.serving is not None and observed.serving == self.case.observed.serving:
-            yield f"{self.case.spec.name} still serves as it did before, at {self._target.address(self.case.ref)}"
+            yield f"{self.case.spec.name} still serves as it did before, at {target.address(self.case.ref)}"
         if "costing" not in error.message:
-            yield remaining_cost(observed, self.deps)
+            yield target.remaining_cost(observed)
 
 
-def send_probe(deployment: DeploymentPlan, target: Target, deps: Dependencies) -> Iterator[Event]:
+def send_probe(deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
     """Send one probe to the current generation."""
-    action = probe_action(deployment.spec, deployment.artifact)
-    perform = target.deploy_actions(
+    action = deployment.target.probe_action(deployment.spec, deployment.artifact)
+    perform = deployment.target.deploy_actions(
         deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
     )
     yield from perform[type(action)](action)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import LmiError, LockLost
+from lmi_deploy.errors import LockLost
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.running_costs import remaining_cost
+from lmi_deploy.workflows.interruption import remaining
 
 
 @contextmanager
@@ -20,9 +20,6 @@ def locked(ref: DeploymentRef, deps: Dependencies) -> Iterator[None]:
         with deps.lock(ref).hold(ref.name):
             yield
     except LockLost as error:
-        try:
-            status = remaining_cost(deps.targets[ref.target].observe(ref), deps)
-        except LmiError:
-            status = "what is there could not be looked at"
+        status = remaining(ref, deps)
         error.message += f"; {status}" if status else ""
         raise

@@ -7,23 +7,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.events import Event, Notice
-from lmi_deploy.domain.observed import CloudObserved, Observed
+from lmi_deploy.domain.observed import Observed
 from lmi_deploy.domain.plan import Action, Plan, RemoveDeployment, StopServer, title
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
-from lmi_deploy.domain.sagemaker.settings import TAG
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.targets.plan import teardown, weights_named
-from lmi_deploy.targets.sagemaker.lost_tag import require_ownership_tag
-from lmi_deploy.targets.status import other_location_text, unattended
 from lmi_deploy.workflows.apply import apply, apply_on
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.handler_dry_run import NoJournal
-from lmi_deploy.workflows.running_costs import hourly, interrupted
+from lmi_deploy.workflows.interruption import interrupted
 
 _STOPPING = (DeleteEndpoint, StopServer)
 """The actions that must succeed before their dependencies are deleted."""
@@ -55,58 +51,28 @@ class TeardownPlan:
 
 def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None = None) -> TeardownPlan:
     """What would be deleted; an empty plan if there is nothing. Refused if the existing resources are not ours."""
-    scope = scope or TeardownScope()
-    observed = deps.targets[ref.target].observe_all(ref)
-    if scope.unattended and not unattended(observed):
-        return _kept_notices(observed, scope)
-    if isinstance(observed, CloudObserved) and observed.ownership:
-        require_ownership_tag(observed, cost=hourly(observed, deps))
+    scope, target = scope or TeardownScope(), deps.targets[ref.target]
+    observed = target.observe_all(ref)
+    if scope.unattended and not target.unattended(observed):
+        # In use after all: it was extended, or deployed again.
+        stays = f"until {expires}" if (expires := target.details(observed).expires) else "on"
+        return TeardownPlan(
+            ref=observed.ref,
+            plan=Plan(deployment=observed.ref.name, actions=()),
+            extent=scope,
+            notices=(f"{observed.ref.name} stays: it may live {stays}",),
+        )
+    target.require_removable(observed)
     purge, notices = _weights(observed, deps) if scope.purge else ((), ())
-    if isinstance(observed, CloudObserved):
-        notices = (*notices, *_kept_resources(observed))
-    plan = teardown(observed, logs=scope.logs, purge=purge)
-    if isinstance(observed, CloudObserved) and observed.not_owned_reason and plan.empty:
-        raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
-    if isinstance(observed, CloudObserved) and plan.empty:
-        notices = (*notices, *_other_location_notices(ref, observed))
-    recorded = not isinstance(observed, CloudObserved) or observed.bucket
-    endpoint = observed.endpoint if isinstance(observed, CloudObserved) else None
+    plan = target.plan_teardown(observed, logs=scope.logs, purge=purge)
     return TeardownPlan(
         ref=observed.ref,
         plan=plan,
         extent=scope,
-        notices=notices,
-        recorded=recorded,
-        created=endpoint.created if endpoint else "",
+        notices=(*notices, *target.kept(observed, plan, region=ref.region)),
+        recorded=observed.lockable,
+        created=observed.created,
     )
-
-
-def _other_location_notices(ref: DeploymentRef, observed: CloudObserved) -> Iterator[str]:
-    """Nothing exists here, but this machine knows a deployment of that name in another place.
-
-    Refused if the user may mean that one: in another account, or in another region than a default.
-    """
-    if not observed.other_locations:
-        return
-    words = f"{ref.name}: nothing of it is in {observed.ref.place}{other_location_text(observed)}"
-    if not ref.region or any(other.region == observed.ref.region for other in observed.other_locations):
-        raise Refused(
-            words,
-            hint="nothing was deleted. Use the credentials of that account (AWS_PROFILE), or name the region: "
-            f"lmi down {ref.name} --region {observed.other_locations[0].region}",
-        )
-    yield words
-
-
-def _kept_resources(observed: CloudObserved) -> Iterator[str]:
-    if observed.not_owned_reason:
-        yield f"{observed.not_owned_reason}; it is left alone"
-    for resource in observed.misnamed:
-        kind = resource.kind.replace("-", " ")
-        yield (
-            f"{kind} {resource.name}: it carries the tag {TAG} of {observed.ref.name}, but not a name that lmi gives; "
-            "it is left alone"
-        )
 
 
 def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
@@ -139,14 +105,6 @@ def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
         )
 
 
-def _kept_notices(observed: Observed, scope: TeardownScope) -> TeardownPlan:
-    """The deployment is in use after all: it was extended, or deployed again."""
-    until = f" until {observed.expires}" if isinstance(observed, CloudObserved) and observed.expires else ""
-    notice = f"{observed.ref.name} stays: it may live{until or ' on'}"
-    plan = Plan(deployment=observed.ref.name, actions=())
-    return TeardownPlan(ref=observed.ref, plan=plan, extent=scope, notices=(notice,))
-
-
 def _locked(teardown_plan: TeardownPlan, deps: Dependencies) -> AbstractContextManager[None]:
     """The deployment's lock, if there is a place for one."""
     return locked(teardown_plan.ref, deps) if teardown_plan.recorded else nullcontext()
@@ -163,7 +121,7 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     failed = yield from apply_on(rest, perform, journal, deps.clock, needs_all=_is_last)
     if len(failed) == 1:
         raise failed[0]
-    left = teardown(target.observe_all(ref))
+    left = target.plan_teardown(target.observe_all(ref))
     if failed or not left.empty:
         names = [title(action) for action in left.actions]
         raise DeployFailed(
@@ -180,8 +138,8 @@ def _is_last(action: Action) -> bool:
 
 def _weights(observed: Observed, deps: Dependencies) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The weights that no other deployment of the bucket uses; and for the others, the deployments that use them."""
-    named = weights_named(observed)
-    if not named or (isinstance(observed, CloudObserved) and not observed.bucket):
+    named = deps.targets[observed.ref.target].weights_named(observed)
+    if not named:
         return (), ()
     store = deps.weights(BucketRequest(bucket=observed.ref.bucket, region=observed.ref.region), None)
     used, complete = store.references(but=observed.ref.name), {manifest.name for manifest in store.all()}

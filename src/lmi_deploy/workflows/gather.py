@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.domain.buckets import default_bucket
-from lmi_deploy.domain.facts import CloudFacts, Facts, FileEntry, ModelListing, TensorHeader, Tensors
+from lmi_deploy.domain.facts import Facts, FileEntry, ModelListing, TensorHeader, Tensors
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.safetensors import LENGTH_BYTES, header_length, parameters, tensor_headers
 from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
@@ -26,40 +25,15 @@ def gather(recipe: Recipe, deps: Dependencies) -> Facts:
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
     listing = hub.listing(model_location(recipe), recipe.revision)
-    return Facts(
+    facts = Facts(
         listing=listing,
         config=read_json(hub, listing, "config.json"),
         tensors=tensors(hub, listing),
         shards=shards(read_json(hub, listing, _INDEX)),
         model_py=_own_file(folder, recipe.handler.file, "handler.file"),
         requirements=_own_file(folder, recipe.requirements, "requirements"),
-        **_around(recipe, deps),
     )
-
-
-def _around(recipe: Recipe, deps: Dependencies) -> dict[str, Any]:
-    """The facts about the deployment's target."""
-    match recipe.endpoint.target:
-        case "local":
-            return {
-                "machine": deps.machine(),
-                "port": deps.port(recipe.name),
-                "runtimes": deps.runtimes(recipe.container.image),
-            }
-        case "sagemaker":
-            return {"cloud": _cloud_facts(recipe, deps)}
-
-
-def _cloud_facts(recipe: Recipe, deps: Dependencies) -> CloudFacts:
-    caller = deps.cloud(recipe.endpoint.region or "").caller
-    return CloudFacts(
-        account=caller.account,
-        partition=caller.partition,
-        region=caller.region,
-        principal=caller.arn,
-        bucket=recipe.endpoint.bucket or default_bucket(caller.account, caller.region),
-        hub=deps.hub_address() if recipe.weights.via == "job" else "",
-    )
+    return deps.targets[recipe.endpoint.target].gather(recipe, facts)
 
 
 def model_location(recipe: Recipe) -> str:

@@ -10,7 +10,6 @@ from lmi_deploy.domain.plan import PutArtifact, StartServer
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.sagemaker.actions import CreateModel
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.domain.target_spec import LocalPlace, SageMakerPlace
 from lmi_deploy.engines.property_merge import MODEL_PY
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.handler_check import HandlerFinding, HandlerRequirements, check_handler
@@ -18,12 +17,17 @@ from lmi_deploy.planning.worker_packages import worker_packages
 
 CARRYING = (PutArtifact, CreateModel, StartServer)
 """The actions that start new code."""
+_TRIED = "`up` makes its warm-up call in the worker as well"
+_TRIED_HERE = (
+    "`up` makes its warm-up call in a worker on this machine first where all it needs is here, "
+    "and in any case with --check-handler"
+)
 RAN = "checked by its syntax tree (signature, sync or async, what it returns, imports)"
 
 
-def check_own_code(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
+def check_own_code(recipe: Recipe, spec: Spec, *, tried_here: bool) -> tuple[str, ...]:
     """Notices about the code, the last one naming the checks that ran. Unresolvable for what the server
-    would refuse.
+    would refuse. `tried_here`: `up` tries it on this machine before it is deployed to another one.
     """
     file = recipe.handler.file
     if file is None or spec.engine.handler.entry_point != MODEL_PY:
@@ -37,18 +41,7 @@ def check_own_code(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
     if fatal := [finding for finding in found if finding.fatal]:
         raise _refused(file, fatal)
     lines = [f"{file}:{finding.line}: {finding.what}; {finding.hint}" for finding in found]
-    return (*lines, f"{file}: {RAN}; {_warm_up(spec)}")
-
-
-def _warm_up(spec: Spec) -> str:
-    match spec.place:
-        case LocalPlace():
-            return "`up` makes its warm-up call in the worker as well"
-        case SageMakerPlace():
-            return (
-                "`up` makes its warm-up call in a worker on this machine first where all it needs is here, "
-                "and in any case with --check-handler"
-            )
+    return (*lines, f"{file}: {RAN}; {_TRIED_HERE if tried_here else _TRIED}")
 
 
 def folder_findings(folder: Path) -> tuple[HandlerFinding, ...]:

@@ -10,11 +10,9 @@ from lmi_deploy.domain.observed import Observed
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.planning.agreement import require_agreed
-from lmi_deploy.targets.plan import rollback
-from lmi_deploy.workflows.cost_limit import require_affordable_generation
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
-from lmi_deploy.workflows.running_costs import interrupted
+from lmi_deploy.workflows.interruption import interrupted
 from lmi_deploy.workflows.wait import apply_generation
 
 _BACK = "what was begun is recorded: `lmi status` shows it, `lmi rollback` goes on"
@@ -28,15 +26,16 @@ def prepare_rollback(
 
     `to`: its number, counted back from the current one; 0: the previous one.
     """
-    observed = _confirmed(ref, deps)
-    plan, generation = rollback(observed, to)
-    cost = require_affordable_generation(generation, observed.ref, deps, max_hourly)
+    target, observed = deps.targets[ref.target], _confirmed(ref, deps)
+    plan, generation = target.plan_rollback(observed, to)
+    cost = target.require_affordable_generation(generation, observed.ref, max_hourly)
     return observed.ref, replace(plan, figures=(*plan.figures, ("cost", cost))), generation.server
 
 
 def _confirmed(ref: DeploymentRef, deps: Dependencies) -> Observed:
     target = deps.targets[ref.target]
-    return target.confirm(target.observe(ref))
+    observed: Observed = target.confirm(target.observe(ref))
+    return observed
 
 
 def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) -> Iterator[Event]:
@@ -45,7 +44,7 @@ def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) 
     Refused if that differs from the plan that was `shown`.
     """
     with locked(ref, deps):
-        plan, previous = rollback(_confirmed(ref, deps), server)
+        plan, previous = deps.targets[ref.target].plan_rollback(_confirmed(ref, deps), server)
         require_agreed(shown, plan)
         deps.journal(ref).set_pending(previous)
         try:

@@ -5,21 +5,17 @@ observed state.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.naming import digest
-from lmi_deploy.domain.observed import CloudInventory, CloudObserved, LocalObserved, Observed, Price
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.planning.agreement import binding, require_price
-from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan, observed_notices
-from lmi_deploy.workflows.preflight import preflight
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 
 SCHEMA: Final = 1
 
@@ -44,7 +40,10 @@ def saved_plan(deployment: DeploymentPlan) -> str:
         artifact=deployment.artifact,
         seen=fingerprint(deployment),
         recipe=deployment.recipe,
-        prices={instance: price.hourly for instance, price in _prices(deployment).items()},
+        prices={
+            instance: price.hourly
+            for instance, price in deployment.target.prices(deployment.inventory).items()
+        },
     )
     return json.dumps(dump(saved), indent=1) + "\n"
 
@@ -85,9 +84,11 @@ def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPl
             f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
             hint="plan again, look at it, and carry out the new one",
         )
-    require_price(saved.spec.name, saved.prices, _prices(deployment))
-    deployment = replace(deployment, recipe=saved.recipe)
-    notices = (*observed_notices(deployment), *preflight(deployment, deps))
+    require_price(saved.spec.name, saved.prices, deployment.target.prices(deployment.inventory))
+    notices = (
+        *deployment.target.notices(deployment.observed, deployment.plan),
+        *deployment.target.preflight(saved.spec, deployment.plan, saved.recipe),
+    )
     if not probe:
         deployment = make_plan(saved.spec, saved.artifact, deps, probe=False, before=deployment.inventory)
     return replace(deployment, notices=notices, recipe=saved.recipe)
@@ -97,25 +98,8 @@ def fingerprint(deployment: DeploymentPlan) -> str:
     return digest(
         [
             deployment.spec.name,
-            _observed_state(deployment.observed),
+            deployment.target.fingerprint(deployment.observed),
             list(binding(deployment.plan)),
             list(deployment.plan.changes),
         ]
     )
-
-
-def _prices(deployment: DeploymentPlan) -> Mapping[str, Price]:
-    return deployment.inventory.prices if isinstance(deployment.inventory, CloudInventory) else {}
-
-
-def _observed_state(observed: Observed) -> list[object]:
-    """The state that a plan depends on: without what changes by itself between two reads, or what AWS shows only
-    later.
-    """
-    current = observed.record.current if observed.record else None
-    lines = [current.server if current else ""]
-    match observed:
-        case LocalObserved(servers=servers):
-            return [*lines, observed.serving, sorted(server.server for server in servers)]
-        case CloudObserved(endpoint=endpoint, missing=missing):
-            return [*lines, target_endpoint_config(endpoint) if endpoint else "", missing]

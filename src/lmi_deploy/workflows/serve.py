@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Notice
+from lmi_deploy.domain.local_runtimes import NEEDS
 from lmi_deploy.domain.spec import environment_name
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.planning.worker_packages import worker_packages
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Report
-from lmi_deploy.targets.local.runtime_selection import NEEDS
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _PROPERTIES = "serving.properties"

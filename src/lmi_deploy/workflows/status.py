@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.domain.observed import CloudObserved, LocalObserved, Observed, ObservedServer
-from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus
+from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation
 from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import NotFound
 from lmi_deploy.planning.diagnose import Diagnosis
-from lmi_deploy.targets.plan import earlier
-from lmi_deploy.targets.status import status_of
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
-from lmi_deploy.workflows.running_costs import hourly
 
-INVOCATIONS = "/invocations"
 EXIT: dict[DeploymentStatus, int] = {"in-step": 0, "starting": 4, "drifted": 4, "absent": 4, "failed": 1}
 
 
@@ -65,10 +61,10 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
     """Never resolves: it works if the Hub is down or the model is deleted."""
     target = deps.targets[ref.target]
     observed = target.inspect(ref)
-    if any(missing for _, missing in earlier(observed)):
+    if any(missing for _, missing in target.earlier(observed)):
         observed = target.confirm(observed)  # the tag search may only not know them yet
-    status, why = status_of(observed)
-    record = observed.record
+    status, why = target.status_of(observed)
+    record, details = observed.record, target.details(observed)
     current = record.current if record else None
     generation = current or (record.coming if record else None)
     found = _diagnosis(ref, deps, generation.summary if generation else {}) if status == "failed" else None
@@ -76,29 +72,23 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         ref=observed.ref,
         standing=status,
         why=why,
-        address=_address(observed, deps) if current else "",
-        server=_server(observed),
-        endpoint=observed.endpoint if isinstance(observed, CloudObserved) else None,
-        jobs=observed.jobs if isinstance(observed, CloudObserved) else (),
+        address=details.address,
+        server=details.server,
+        endpoint=details.endpoint,
+        jobs=details.jobs,
         summary={key: str(value) for key, value in generation.summary.items()} if generation else {},
         since=current.since if current else "",
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",
-        cost=hourly(observed, deps),
-        expires=observed.expires if isinstance(observed, CloudObserved) else "",
-        expired=isinstance(observed, CloudObserved) and observed.expired,
-        earlier=tuple(_earlier(observed)),
+        cost=target.hourly_cost(observed),
+        expires=details.expires,
+        expired=details.expired,
+        earlier=tuple(_earlier(target.earlier(observed))),
     )
 
 
-def _address(observed: Observed, deps: Dependencies) -> str:
-    address = deps.targets[observed.ref.target].address(observed.ref)
-    # The local server has more than one path: its root is more useful than the path for requests.
-    return address.removesuffix(INVOCATIONS) if isinstance(observed, LocalObserved) else address
-
-
-def _earlier(observed: Observed) -> Iterator[PreviousGeneration]:
-    for number, (generation, missing) in enumerate(earlier(observed), start=1):
+def _earlier(found: tuple[tuple[Generation, str], ...]) -> Iterator[PreviousGeneration]:
+    for number, (generation, missing) in enumerate(found, start=1):
         yield PreviousGeneration(
             number=number,
             config=generation.server,
@@ -108,13 +98,6 @@ def _earlier(observed: Observed) -> Iterator[PreviousGeneration]:
             instance=generation.instance,
             gone=missing,
         )
-
-
-def _server(observed: Observed) -> ObservedServer | None:
-    if isinstance(observed, CloudObserved):
-        return None
-    serving = next((s for s in observed.servers if s.server == observed.serving), None)
-    return serving or next(iter(observed.servers), None)
 
 
 def _diagnosis(ref: DeploymentRef, deps: Dependencies, summary: Mapping[str, str]) -> Diagnosis | None:

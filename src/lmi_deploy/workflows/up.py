@@ -7,33 +7,22 @@ from dataclasses import replace
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.plan import FetchWeights, StartServer
+from lmi_deploy.domain.plan import BOOTSTRAP, FetchWeights, StartServer
 from lmi_deploy.domain.recipe import Recipe
-from lmi_deploy.domain.sagemaker.actions import (
-    CreateEndpoint,
-    CreateEndpointConfig,
-    PushWeights,
-    RunTransferJob,
-    UpdateEndpoint,
-)
-from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, PushWeights, UpdateEndpoint
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
-from lmi_deploy.targets.plan import BOOTSTRAP, summary
-from lmi_deploy.targets.sagemaker.encryption import key_notices
-from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_notices
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import DeployOptions, deploy, send_probe
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan as DeploymentPlan
-from lmi_deploy.workflows.deployment_plan import make_plan, observed_notices
+from lmi_deploy.workflows.deployment_plan import make_plan
 from lmi_deploy.workflows.fit import require_fit
 from lmi_deploy.workflows.gather import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.handler_validation import CARRYING, check_own_code
-from lmi_deploy.workflows.preflight import preflight
 
 LOADS = (StartServer, CreateEndpoint, UpdateEndpoint)
 """Actions after which an engine loads the model."""
@@ -41,9 +30,8 @@ LOADS = (StartServer, CreateEndpoint, UpdateEndpoint)
 
 def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
     """The bytes that would ship: without reading any target."""
-    spec = resolve(recipe, gather(recipe, deps))
-    check_own_code(recipe, spec)
-    return render(spec)
+    target = deps.targets[recipe.endpoint.target]
+    return render(resolve(recipe, gather(recipe, deps), target.place_of))
 
 
 def prepare(
@@ -53,28 +41,26 @@ def prepare(
 
     A plan that loads a model is refused if the model does not fit, unless `force_fit`.
     """
+    target = deps.targets[recipe.endpoint.target]
     facts = gather(recipe, deps)
-    spec = resolve(recipe, facts)
-    of_code = check_own_code(recipe, spec)
+    spec = resolve(recipe, facts, target.place_of)
+    of_code = check_own_code(recipe, spec, tried_here=target.billed)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
-    if deployment.plan.figures and not deployment.plan.empty:
-        fits = require_fit(recipe, facts, force=force_fit or not deployment.has_action(LOADS))
-        deployment = replace(
-            deployment, plan=replace(deployment.plan, figures=(*deployment.plan.figures, ("fit", fits)))
-        )
+    plan = deployment.plan
+    if plan.figures and not plan.empty:
+        fits = require_fit(recipe, facts, force=force_fit or not plan.has_action(LOADS))
+        plan = replace(plan, figures=(*plan.figures, ("fit", fits)))
     if _stages_weights(deployment):
         deps.hub(spec.model.model_id).require_space(
             spec.model.listing(spec.weights.files), spec.weights.files
         )
-    lines = [*observed_notices(deployment)]
-    if deployment.has_action(CARRYING):
-        lines += of_code
-    if isinstance(spec.place, SageMakerPlace) and deployment.has_action(CreateEndpointConfig):
-        lines += key_notices(spec.place)
-    if deployment.has_action(RunTransferJob):
-        lines += job_notices(recipe, facts)
-    deployment = replace(deployment, recipe=recipe.arguments)
-    return replace(deployment, notices=(*lines, *preflight(deployment, deps)))
+    lines = (
+        *target.notices(deployment.observed, plan),
+        *(of_code if plan.has_action(CARRYING) else ()),
+        *target.plan_notices(recipe, facts, spec, plan),
+        *target.preflight(spec, plan, recipe.arguments),
+    )
+    return replace(deployment, plan=plan, recipe=recipe.arguments, notices=lines)
 
 
 def _stages_weights(deployment: DeploymentPlan) -> bool:
@@ -89,10 +75,10 @@ def execute(
     deployment: DeploymentPlan, deps: Dependencies, *, probe: bool = True, detach: bool = False
 ) -> Iterator[Event]:
     """Carry out the plan and probe the result. An empty plan takes no lock, and is still probed."""
-    target = deps.targets[deployment.spec.target]
+    target = deployment.target
     if deployment.plan.empty and _record_matches(deployment):
         if probe:
-            yield from send_probe(deployment, target, deps)
+            yield from send_probe(deployment, deps)
         return
     target.remember(deployment.ref)
     # The lock and the record are stored in the bucket: it is created before them.
@@ -114,4 +100,4 @@ def _record_matches(deployment: DeploymentPlan) -> bool:
     record = deployment.observed.record
     if record is None or record.current is None or record.coming is not None:
         return False
-    return record.current.summary == summary(deployment.spec, deployment.artifact)
+    return record.current.summary == deployment.target.summary(deployment.spec, deployment.artifact)

@@ -10,23 +10,22 @@ from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService
 from lmi_deploy.errors import LmiError
-from lmi_deploy.targets.plan import wait_plan
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import split
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.error_diagnosis import explain
-from lmi_deploy.workflows.running_costs import interrupted
+from lmi_deploy.workflows.interruption import interrupted
 
 
 def wait(ref: DeploymentRef, deps: Dependencies, *, timeout: int | None) -> Iterator[Event]:
     """Continue what the record says was started; does nothing if nothing is in progress. `timeout` in seconds."""
     target = deps.targets[ref.target]
     observed = target.observe(ref)
-    if wait_plan(observed, timeout=timeout)[0].empty:
+    if target.plan_wait(observed, timeout=timeout)[0].empty:
         return
     with locked(observed.ref, deps):
-        plan, pending = wait_plan(target.observe(observed.ref), timeout=timeout)
+        plan, pending = target.plan_wait(target.observe(observed.ref), timeout=timeout)
         try:
             yield from apply_generation(observed.ref, plan, pending, deps)
         except KeyboardInterrupt:

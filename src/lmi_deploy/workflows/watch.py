@@ -11,7 +11,6 @@ from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch, ModelServer
-from lmi_deploy.targets.local.status import why_failed
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
 from lmi_deploy.workflows.file_snapshot import FileSnapshot, difference, snapshot_files
@@ -116,7 +115,7 @@ class _ServerRun:
         elif observed.phase in ("failed", "gone"):
             lines = self._output()
             yield Notice(
-                text=f"the model server failed: {lines[0] if observed.pid is None and lines else why_failed(observed)}"
+                text=f"the model server failed: {lines[0] if observed.pid is None and lines else observed.failure}"
             )
             if found := of_log(lines, ""):
                 yield Notice(text=f"{found.cause} {advice(found)}")

@@ -9,7 +9,7 @@ import pytest
 
 from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
 from lmi_deploy.errors import AccessError, CloudError
-from tests.support.action_failures import ActionFailures, FailingTarget, Killed, KilledAtCommit, When, fail
+from tests.support.action_failures import ActionFailures, Killed, KilledAtCommit, When, fail, failing
 from tests.support.cloud_app import CloudApp
 from tests.support.fake_hosting import NO_CAPACITY, Endpoint
 
@@ -44,7 +44,7 @@ def ends(app: CloudApp) -> None:
 
 
 def fail_at(app: CloudApp, failures: ActionFailures, *argv: str) -> None:
-    app.target = lambda target: FailingTarget(target, failures)
+    app.target = lambda target: failing(target, failures)
     if failures.error is Killed:
         with pytest.raises(Killed):
             app.lmi(*argv)
@@ -212,7 +212,7 @@ def test_what_runs_while_the_endpoint_cannot_be_deleted_keeps_what_it_needs(app:
 
 def test_what_an_up_was_interrupted_at_is_reported_with_its_price(app: CloudApp) -> None:
     failures = ActionFailures(at=6, when="before", error=KeyboardInterrupt)
-    app.target = lambda target: FailingTarget(target, failures)
+    app.target = lambda target: failing(target, failures)
     result = app.lmi("up", "--yes")
     assert result.code == 130
     assert "the endpoint tiny is Creating and goes on costing $1.41 an hour" in result.err
@@ -251,7 +251,7 @@ def test_waiting_for_an_update_that_was_rolled_back_reports_the_log_of_the_attem
 def test_what_a_wait_was_interrupted_at_is_reported_with_its_price(app: CloudApp) -> None:
     app.lmi("up", "--yes", "--detach")
     failures = ActionFailures(at=0, when="before", error=KeyboardInterrupt)
-    app.target = lambda target: FailingTarget(target, failures)
+    app.target = lambda target: failing(target, failures)
     result = app.lmi("wait", "tiny")
     assert result.code == 130
     assert "the endpoint tiny is Creating and goes on costing $1.41 an hour" in result.err

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lmi_deploy.domain.environment_digests import value_digest
-from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_scenarios import BY_JOB
 
@@ -19,8 +19,8 @@ class RemoteHub(CloudApp):
 
     address = ""
 
-    def deps(self) -> Dependencies:
-        return replace(super().deps(), hub_address=lambda: self.address)
+    def sagemaker(self) -> SageMakerTarget:
+        return replace(super().sagemaker(), hub_address=lambda: self.address)
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from lmi_deploy.domain.facts import Facts, Machine
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.resolve import resolve
-from tests.support.factories import facts, listing, recipe
+from tests.support.factories import facts, listing, recipe, resolve
 
 
 def resolved(extra: str = "", *, observed: Facts | None = None) -> Spec:

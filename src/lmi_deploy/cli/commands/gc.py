@@ -17,7 +17,6 @@ from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, NotFound, Refused
 from lmi_deploy.ui.number_format import counted
 from lmi_deploy.workflows import down
-from lmi_deploy.workflows.orphans import orphaned_deployments
 
 
 @click.command("gc")
@@ -82,7 +81,7 @@ class CleanupResult:
 
 
 def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupResult:
-    found = orphaned_deployments(context.deps, region)
+    found = [one for target in context.deps.targets.values() for one in target.list_orphans(region)]
     context.view.rows(
         [
             {"name": one.ref.name, "region": one.ref.region, "resources": one.resources, "why": one.why}

@@ -49,7 +49,7 @@ def command(
             hint="policies are for target sagemaker",
         )
     prefix = _prefix(shared, read.name)
-    spec = resolve(read, gather(read, context.deps))
+    spec = resolve(read, gather(read, context.deps), context.deps.targets["sagemaker"].place_of)
     found = policies(spec, prefix=prefix)
     documents = found.documents
     if part is None:  # a user who prints one part already follows these lines

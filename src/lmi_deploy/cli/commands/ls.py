@@ -12,7 +12,6 @@ from lmi_deploy.cli.options import json_option
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import AccessError
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.orphans import tagged
 from lmi_deploy.workflows.status import Status, status
 
 _SPARE = ("account", "address", "since", "memory")
@@ -31,7 +30,8 @@ def command(*, everywhere: bool, region: str, as_json: bool) -> None:
     context = open_context(as_json=as_json)
     rows = {_key(ref): _row(ref, context.deps) for ref in known(context.deps)}
     if everywhere:
-        found = {_key(ref): ref for ref in tagged(context.deps, region)}
+        listed = (ref for target in context.deps.targets.values() for ref in target.list_all(region))
+        found = {_key(ref): ref for ref in listed}
         more = {key: _row(ref, context.deps) for key, ref in found.items() if key not in rows}
         # The tag search still lists deleted resources for some minutes.
         rows |= {key: row for key, row in more.items() if row["standing"] != "absent"}

@@ -19,7 +19,6 @@ from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.ui.json_view import plan_fields
 from lmi_deploy.ui.plan_text import plan_lines
 from lmi_deploy.workflows import up
-from lmi_deploy.workflows.cost_limit import require_affordable
 
 CHANGES_PENDING = 4
 
@@ -52,7 +51,7 @@ def command(
     context = open_context(as_json=as_json)
     recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
     deployment = up.prepare(recipe_read, context.deps, priced=True, force_fit=force_fit)
-    require_affordable(deployment, max_hourly)
+    deployment.require_affordable(max_hourly)
     if out is not None:
         save(deployment, out)
     left_out = dict(deployment.spec.weights.left_out)

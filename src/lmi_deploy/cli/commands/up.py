@@ -20,7 +20,6 @@ from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.workflows import handler_dry_run, up
-from lmi_deploy.workflows.cost_limit import is_free, require_affordable
 
 
 @click.command("up")
@@ -64,18 +63,18 @@ def command(
     else:
         recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
         deployment = up.prepare(recipe_read, context.deps, probe=not no_probe, force_fit=force_fit)
-    require_affordable(deployment, max_hourly)
+    deployment.require_affordable(max_hourly)
     context.view.plan(deployment.plan)
     for notice in deployment.notices:
         context.view.note(f"  {notice}")
     if not deployment.plan.empty:
-        confirm("Go ahead?", yes=yes, free=is_free(deployment))
+        confirm("Go ahead?", yes=yes, free=not deployment.target.billed)
     if handler_dry_run.is_due(deployment, context.deps, requested=check_handler):
         context.show_events(handler_dry_run.rehearse(deployment.spec, deployment.artifact, context.deps))
     elif skipped := handler_dry_run.skipped_reason(deployment, context.deps, requested=check_handler):
         context.view.note(skipped)
     context.run(up.execute(deployment, context.deps, probe=not no_probe, detach=detach))
-    address = context.deps.targets[deployment.ref.target].address(deployment.ref)
+    address = deployment.target.address(deployment.ref)
     if not (detach and deployment.plan.actions):
-        context.view.note(how_to_invoke(deployment.spec, address))
+        context.view.note(how_to_invoke(deployment, address))
     context.view.result(how_to_invoke_fields(deployment, address), address)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.environment_digests import environment_summary
+from lmi_deploy.domain.local_runtimes import NEEDS
 from lmi_deploy.domain.naming import digest, short
 from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import (
@@ -27,7 +28,7 @@ from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.planning.changes import changes, model_summary, probe_of, probe_summary, properties_summary
-from lmi_deploy.targets.local.runtime_selection import NEEDS, supports_handover
+from lmi_deploy.targets.local.runtime_selection import supports_handover
 
 ALIVE = frozenset({"starting", "loading", "ready"})
 WAIT_TIMEOUTS = "container_startup"
@@ -63,8 +64,10 @@ def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: Loc
     )
 
 
-def teardown(observed: LocalObserved) -> Plan:
-    """Everything of the deployment, the current server first; empty if nothing of it exists."""
+def teardown(observed: LocalObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+    """Everything of the deployment, the current server first; empty if nothing of it exists. Logs and weights are
+    part of it here.
+    """
     if not (observed.exists or observed.servers):
         return Plan(deployment=observed.ref.name, actions=())
     actions = tuple(_sweep(observed, keep_server=None, keep_artifact=None))
@@ -199,7 +202,9 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
     }
 
 
-def generation(spec: Spec, artifact: Artifact, *, since: str) -> Generation:
+def generation(
+    spec: Spec, artifact: Artifact, plan: Plan, observed: LocalObserved, *, since: str
+) -> Generation:
     """The generation for the record."""
     place = spec.machine
     return Generation(

@@ -1,27 +1,13 @@
-"""Target local: the runtimes, and what each of them needs and can do."""
+"""Target local: which runtime runs a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, get_args
+from typing import get_args
 
 from lmi_deploy.domain.facts import AvailableRuntimes
+from lmi_deploy.domain.local_runtimes import ENVIRONMENT_ENGINES, RUNS
 from lmi_deploy.domain.recipe import Engine, Recipe, RuntimeName
 from lmi_deploy.errors import Unresolvable
-
-NEEDS: Final[Mapping[str, frozenset[str]]] = {
-    "embedded": frozenset({"engine", "environment"}),
-    "djl-serving": frozenset({"environment"}),
-    "container": frozenset(),
-}
-"""What is prepared on this machine for a server: DJL's Python engine, a serving environment for its workers."""
-_OF_OUR_ENVIRONMENTS: Final[tuple[Engine, ...]] = ("accelerate", "custom")
-RUNS: Final[Mapping[str, tuple[Engine, ...]]] = {
-    "embedded": _OF_OUR_ENVIRONMENTS,
-    "djl-serving": _OF_OUR_ENVIRONMENTS,
-    "container": get_args(Engine),
-}
-"""The engines of a runtime: an image contains its own, otherwise the serving environment must contain it."""
 
 
 def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
@@ -61,4 +47,4 @@ def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolv
             f"{what}: its workers have no such engine", hint=f"set endpoint.runtime: {ready[0]}"
         )
     lacking = "; ".join(f"{name} could, but {available.lacking.get(name, 'it is not here')}" for name in able)
-    return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(_OF_OUR_ENVIRONMENTS)}")
+    return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(ENVIRONMENT_ENGINES)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.observed import LocalObserved, ObservedServer
+from lmi_deploy.domain.observed import LocalObserved
 from lmi_deploy.domain.record import DeploymentStatus
 
 
@@ -15,7 +15,7 @@ def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     if current and observed.serving == current.server:
         return "in-step", ""
     if "failed" in phases:
-        return "failed", why_failed(phases["failed"])
+        return "failed", phases["failed"].failure
     if current and any(s.server == current.server and s.phase == "starting" for s in observed.servers):
         return "starting", "its process runs and does not answer: it is being started again, or it hangs"
     if phases.keys() & {"starting", "loading"}:
@@ -32,6 +32,16 @@ def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     return _unfinished(observed)
 
 
+def fingerprint(observed: LocalObserved) -> list[object]:
+    """The state that a plan depends on: without what changes by itself between two reads."""
+    current = observed.record.current if observed.record else None
+    return [
+        current.server if current else "",
+        observed.serving,
+        sorted(server.server for server in observed.servers),
+    ]
+
+
 def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     """Of a first `up` that was detached or interrupted."""
     record = observed.record
@@ -40,14 +50,3 @@ def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     if record and pending and ready and not record.silent(pending):
         return "starting", "its model server is ready, and nobody has asked it yet: `lmi wait` does"
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
-
-
-def why_failed(server: ObservedServer) -> str:
-    """The last lines of its log, and what it means that it still runs."""
-    if server.pid is None:
-        return server.message or "the model server failed; `lmi logs` says why"
-    # It runs, but its model has permanently FAILED; users should see this here before they see it on SageMaker.
-    return (
-        f"{server.message or 'its worker was lost'}; as in the cloud the model is now FAILED: /ping is 500 and every "
-        "request 503 until it is started again, by `lmi up` (properties.retry_threshold allows more failures)"
-    )

@@ -2,54 +2,102 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
-from lmi_deploy.domain import plan
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.facts import AvailableRuntimes, Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.observed import Inventory, LocalInventory, LocalObserved, Observed, ObservedServer
-from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
+from lmi_deploy.domain.plan import Action, Plan, ProbeServer
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
-from lmi_deploy.engines.registry import engine
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.local_state import State
-from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.ports.model_server import ModelServer
+from lmi_deploy.targets.local import dry_run
+from lmi_deploy.targets.local import plan as local_plan
+from lmi_deploy.targets.local import status as local_status
 from lmi_deploy.targets.local.http_client import INVOCATIONS, exchange
 from lmi_deploy.targets.local.log_file import tail
-from lmi_deploy.targets.local.readiness import ReadinessCheck
-from lmi_deploy.targets.local.stop import DRAIN, stop
-from lmi_deploy.targets.target import Outcome, Perform
-
-Steps = Generator[Event, None, Outcome]
-_RUNTIME = "runtime"
-"""In a server's home: the runtime that it was started with."""
+from lmi_deploy.targets.local.perform import Performers, runtime_of
+from lmi_deploy.targets.local.request_examples import request_examples
+from lmi_deploy.targets.local.resolve import place_of
+from lmi_deploy.targets.target import Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTarget:
+class LocalTarget(Target[LocalObserved, LocalInventory]):
+    """`port` gives the existing port of a deployment, else a free one; `runtimes` gets the recipe's own image."""
+
     state: State
     servers: Mapping[str, ModelServer]
     environments: Environments
     clock: Clock
+    machine: Callable[[], Machine]
+    port: Callable[[str], int]
+    runtimes: Callable[[str | None], AvailableRuntimes]
+
+    place_of = staticmethod(place_of)
+    plan_deployment = staticmethod(local_plan.diff)
+    plan_teardown = staticmethod(local_plan.teardown)
+    plan_wait = staticmethod(local_plan.wait_plan)
+    status_of = staticmethod(local_status.status_of)
+    fingerprint = staticmethod(local_status.fingerprint)
+    generation = staticmethod(local_plan.generation)
+    summary = staticmethod(local_plan.summary)
+    request_examples = staticmethod(request_examples)
+    trial_spec = staticmethod(dry_run.trial_spec)
+    billed: ClassVar[bool] = False
+
+    def plan_rollback(self, observed: LocalObserved, to: int | str = 0) -> tuple[Plan, Generation]:
+        raise UsageRefused(
+            f"{observed.ref.name}: target local keeps no earlier generation",
+            hint="`lmi up` with the earlier recipe does the same",
+        )
+
+    def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
+        return ProbeServer(server=local_plan.server_name(spec, artifact), probe=spec.probe)
+
+    def gather(self, recipe: Recipe, facts: Facts) -> Facts:
+        return replace(
+            facts,
+            machine=self.machine(),
+            port=self.port(recipe.name),
+            runtimes=self.runtimes(recipe.container.image),
+        )
+
+    def details(self, observed: LocalObserved) -> StatusDetails:
+        serving = next((s for s in observed.servers if s.server == observed.serving), None)
+        current = observed.record.current if observed.record else None
+        # The server has more than one path: its root is more useful than the path for requests.
+        return StatusDetails(
+            address=self.address(observed.ref).removesuffix(INVOCATIONS) if current else "",
+            server=serving or next(iter(observed.servers), None),
+        )
+
+    def require_extendable(self, observed: LocalObserved) -> None:
+        raise UsageRefused(f"{observed.ref.name}: target local has no expiry", hint="`lmi down` ends it")
+
+    def lacking(self, spec: Spec, hub: Hub) -> str:
+        return dry_run.lacking(spec, lambda: self.inventory(spec, hub))
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
         return tuple(DeploymentRef(name=name, target="local") for name in self.state.names())
 
-    def status_of(self, home: Path) -> ObservedServer:
+    def status_of_home(self, home: Path) -> ObservedServer:
         """The server of one home, by the runtime that it was started with."""
         return self.server_of(home).status(home)
 
     def observe(self, ref: DeploymentRef) -> LocalObserved:
-        servers = tuple(self.status_of(home) for home in self.state.servers(ref.name))
+        servers = tuple(self.status_of_home(home) for home in self.state.servers(ref.name))
         record = self.state.read(ref.name)
         return LocalObserved(
             ref=ref,
@@ -63,18 +111,6 @@ class LocalTarget:
     def read_record(self, ref: DeploymentRef) -> Record | None:
         return self.state.read(ref.name)
 
-    def confirm(self, observed: Observed) -> Observed:
-        return observed
-
-    def inspect(self, ref: DeploymentRef) -> LocalObserved:
-        return self.observe(ref)
-
-    def observe_all(self, ref: DeploymentRef) -> LocalObserved:
-        return self.observe(ref)
-
-    def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
-        return inventory
-
     def inventory(self, spec: Spec, hub: Hub) -> LocalInventory:
         return LocalInventory(
             engine=self.environments.engine_ready(ENGINE_PACKAGE_VERSION),
@@ -86,37 +122,13 @@ class LocalTarget:
         """Its lock and its record are created first, on the same disk."""
 
     def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        ref = DeploymentRef(name=spec.name, target="local")
-        deployer = _LocalDeployer(target=self, ref=ref, spec=spec, artifact=artifact, hub=hub)
-        return {**self.teardown_actions(ref), **deployer.performers()}
+        return self._performers(spec.ref).deploy(spec, artifact, hub, self.environments)
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
-        return {
-            plan.StopServer: lambda action: self._stop(ref, action),
-            plan.RemoveArtifact: lambda action: self._remove_artifact(ref, action),
-            plan.RemoveDeployment: self._remove,
-            plan.AwaitReady: lambda action: self._pending_readiness(ref).wait(action),
-            plan.ProbeServer: lambda action: self._pending_readiness(ref).probe(action),
-            plan.TakeAddress: lambda action: self._pending_readiness(ref).take(action),
-        }
+        return self._performers(ref).teardown()
 
-    def readiness(self, ref: DeploymentRef, host: str, codec: Codec) -> ReadinessCheck:
-        return ReadinessCheck(
-            name=ref.name,
-            home=lambda server: self.state.server(ref.name, server),
-            server_of=self.server_of,
-            clock=self.clock,
-            host=host,
-            codec=codec,
-        )
-
-    def _pending_readiness(self, ref: DeploymentRef) -> ReadinessCheck:
-        """The unfinished part of an earlier `up`, from the record."""
-        record = self.state.read(ref.name)
-        if record is None or record.coming is None:
-            raise NotFound(f"{ref.name}: no record says what is coming", hint="`lmi up` writes one")
-        response = {key: str(value) for key, value in record.coming.summary.items()}
-        return self.readiness(ref, record.coming.host, codec_of(response))
+    def _performers(self, ref: DeploymentRef) -> Performers:
+        return Performers(ref=ref, state=self.state, servers=self.servers, clock=self.clock)
 
     def invoke(
         self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
@@ -148,127 +160,6 @@ class LocalTarget:
 
     def server_of(self, home: Path) -> ModelServer:
         return self.servers[runtime_of(home)]
-
-    def _stop(self, ref: DeploymentRef, action: plan.StopServer) -> Steps:
-        home = self.state.server(ref.name, action.server)
-        yield from stop(self.server_of(home), home, key=plan.key(action))
-        return "ended"
-
-    def _remove_artifact(self, ref: DeploymentRef, action: plan.RemoveArtifact) -> Steps:
-        yield from ()
-        shutil.rmtree(self.state.artifact(ref.name, action.artifact), ignore_errors=True)
-        return "removed"
-
-    def _remove(self, action: plan.RemoveDeployment) -> Steps:
-        yield from ()
-        self.state.remove(action.name)
-        return "removed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LocalDeployer:
-    """The actions that deploy one spec."""
-
-    target: LocalTarget
-    ref: DeploymentRef
-    spec: Spec
-    artifact: Artifact
-    hub: Hub
-
-    def performers(self) -> Perform:
-        return {
-            plan.InstallEngine: self._engine,
-            plan.BuildEnvironment: self._environment,
-            plan.FetchWeights: self._weights,
-            plan.PutArtifact: self._artifact,
-            plan.StartServer: self._start,
-            **self._readiness().performers(),
-            plan.TakeAddress: self._take,
-        }
-
-    def _readiness(self) -> ReadinessCheck:
-        codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
-        return self.target.readiness(self.ref, self.spec.machine.host, codec)
-
-    def _engine(self, action: plan.InstallEngine) -> Steps:
-        return (yield from self.target.environments.install_engine(action.version, key=plan.key(action)))
-
-    def _environment(self, action: plan.BuildEnvironment) -> Steps:
-        build = self.target.environments.build
-        return (
-            yield from build(action.environment, action.packages, action.requirements, key=plan.key(action))
-        )
-
-    def _weights(self, action: plan.FetchWeights) -> Steps:
-        listing = self.spec.model.listing(action.files)
-        yield from self.hub.fetch(listing, action.files, key=plan.key(action))
-        return f"{len(action.files)} files verified"
-
-    def _artifact(self, action: plan.PutArtifact) -> Steps:
-        listing = self.spec.model.listing(self.spec.weights.files)
-        # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
-        # again.
-        yield from self.hub.fetch(listing, self.spec.weights.files, key=plan.key(action))
-        files = self.artifact.filled(str(self.hub.folder(listing)))
-        self.target.state.put_artifact(self.ref.name, action.artifact, files)
-        return f"{len(files)} files"
-
-    def _start(self, action: plan.StartServer) -> Steps:
-        yield from ()
-        observed = self._run(action.server, host=action.host, port=action.port)
-        return f"pid {observed.pid}" if observed.pid else observed.phase
-
-    def _run(self, server: str, *, host: str, port: int) -> ObservedServer:
-        home, place = self._home(server), self.spec.machine
-        home.mkdir(parents=True, exist_ok=True)
-        # Written before anything runs: a process that finds the home must know which runtime it belongs to.
-        (home / _RUNTIME).write_text(place.runtime)
-        environments = self.target.environments
-        launch = Launch(
-            model_folder=self.target.state.artifact(self.ref.name, self.artifact.digest),
-            home=home,
-            python=environments.python(self.spec.environment),
-            engine=environments.engine(ENGINE_PACKAGE_VERSION),
-            host=host,
-            port=port,
-            environment=dict(place.environment),
-            labels={
-                "deployment": self.ref.name,
-                "server": server,
-                "artifact": self.artifact.digest[:10],
-                "address": f"{place.host}:{place.port}",
-            },
-            image=place.image,
-            weights=self.hub.folder(self.spec.model.listing(self.spec.weights.files)),
-            devices=0 if place.device == "CPU" else 1,
-        )
-        return self._server().start(launch)
-
-    def _take(self, action: plan.TakeAddress) -> Steps:
-        own, previous = self._home(action.server), self._home(action.previous)
-        if action.loads_again:
-            # It has proved itself beside the previous one, so it may be expected to load once more.
-            self.target.server_of(previous).stop(previous, grace=DRAIN)
-            self._server().stop(own, grace=DRAIN)
-            self._run(action.server, host=action.host, port=action.port)
-            timeout = self.spec.machine.startup_timeout
-            yield from self._readiness().ready(action.server, plan.key(action), timeout=timeout)
-            return f"{action.host}:{action.port}"
-        return (yield from self._readiness().take(action))
-
-    def _server(self) -> ModelServer:
-        return self.target.servers[self.spec.machine.runtime]
-
-    def _home(self, server: str) -> Path:
-        return self.target.state.server(self.ref.name, server)
-
-
-def runtime_of(home: Path) -> str:
-    """The runtime that the server of this home was started with."""
-    try:
-        return (home / _RUNTIME).read_text() or "embedded"
-    except OSError:
-        return "embedded"
 
 
 def _serving(servers: tuple[ObservedServer, ...], state: State, name: str) -> str | None:

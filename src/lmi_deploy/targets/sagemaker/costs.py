@@ -1,15 +1,22 @@
-"""The cost of a deployment on SageMaker while it exists."""
+"""The cost of a deployment on SageMaker while it exists, and the user's limit on it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from lmi_deploy.domain.currency import format_price
-from lmi_deploy.domain.observed import CloudInventory, Price
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved, Price
+from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.sagemaker.actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.scaling_summary import scaling_of
+from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
+from lmi_deploy.errors import Refused
+
+UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +75,76 @@ def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Pr
         return None
     least, most = (place.scaling.least, place.scaling.most) if place.scaling else (place.count, place.count)
     return Cost(instance=placement.instance, least=least, most=most, price=price)
+
+
+def prices(inventory: CloudInventory) -> Mapping[str, Price]:
+    """By instance type, as the plan shows them."""
+    return inventory.prices
+
+
+def require_affordable(
+    spec: Spec, plan: Plan, observed: CloudObserved, inventory: CloudInventory, most: float
+) -> None:
+    """Refused if any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
+    for placement in spec.cloud.placements:
+        cost = cost_of(spec.cloud, placement, inventory.prices)
+        if cost is None:
+            raise Refused(
+                f"--max-hourly {most:g}: nobody could tell what {placement.instance} costs",
+                hint="leave the bound out, or choose an instance type with a known price",
+            )
+        if cost.high > most:
+            raise Refused(
+                f"--max-hourly {most:g}: {spec.name} may cost {cost.words}",
+                hint=f"allow {format_price(cost.high, cost.price.currency)}, or take fewer or smaller instances",
+            )
+    if plan.has_action(RunTransferJob):
+        _require_affordable_job(spec, observed, inventory, most)
+
+
+def _require_affordable_job(
+    spec: Spec, observed: CloudObserved, inventory: CloudInventory, most: float
+) -> None:
+    """During the deployment the current generation costs, too."""
+    cost, serving = job_cost(spec.cloud, inventory), _serving_cost(observed, inventory)
+    if cost is None:
+        instance = spec.cloud.job.instance if spec.cloud.job else ""
+        raise Refused(
+            f"--max-hourly {most:g}: nobody could tell what the transfer job on {instance} costs",
+            hint="leave the bound out, or choose weights.job.instance_type with a known price",
+        )
+    total = cost.high + serving
+    if total > most:
+        extra = f" beside the {format_price(serving, cost.price.currency)} of what serves" if serving else ""
+        raise Refused(
+            f"--max-hourly {most:g}: the transfer job of {spec.name} costs {cost.words}{extra}",
+            hint=f"allow {format_price(total, cost.price.currency)}, take fewer or smaller instances "
+            "(weights.job), or send the weights from here (weights.via: stream)",
+        )
+
+
+def _serving_cost(observed: CloudObserved, inventory: CloudInventory) -> float:
+    """Per hour of the endpoint as it is now; 0 if it costs nothing, or has an instance type that is not in the
+    recipe.
+    """
+    if observed.endpoint is None or observed.serving is None:
+        return 0.0
+    current = observed.record.current if observed.record else None
+    price = inventory.prices.get(current.instance) if current else None
+    return max(observed.endpoint.count, observed.endpoint.desired_count, 1) * price.hourly if price else 0.0
+
+
+def require_affordable_generation(generation: Generation, price: Price | None, most: float | None) -> str:
+    """The hourly cost of a generation, in words; Refused if that may be above the limit, or is unknown."""
+    cost = generation_cost(generation, price)
+    if most is not None and cost is None:
+        raise Refused(
+            f"--max-hourly {most:g}: nobody could tell what {generation.instance or generation.server} costs",
+            hint="leave the bound out",
+        )
+    if most is not None and cost is not None and cost.high > most:
+        raise Refused(
+            f"--max-hourly {most:g}: the generation {generation.server} may cost {cost.words}",
+            hint=f"allow {format_price(cost.high, cost.price.currency)}, or go back to another generation",
+        )
+    return cost.words if cost else UNKNOWN_PRICE

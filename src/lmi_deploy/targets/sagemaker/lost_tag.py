@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.observed import CloudObserved
-from lmi_deploy.domain.sagemaker.settings import TAG
-from lmi_deploy.errors import Refused
+from lmi_deploy.domain.sagemaker.settings import TAG, ObservedEndpoint
+from lmi_deploy.errors import NotFound, Refused
 
 
 def missing_tag_text(observed: CloudObserved) -> str:
@@ -22,6 +22,17 @@ def require_ownership_tag(observed: CloudObserved, *, cost: str = "") -> None:
             hint=f"nothing was changed. {tag_command(observed)}; then run the same command again. If it is not, "
             "ask its owner: it uses resources of this deployment",
         )
+
+
+def require_endpoint(observed: CloudObserved) -> ObservedEndpoint:
+    """The endpoint of the deployment. Refused if it is not ours, NotFound if there is none."""
+    require_ownership_tag(observed)
+    if observed.not_owned_reason:
+        raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
+    if observed.endpoint is None or observed.endpoint.status == "Deleting":
+        missing = "its endpoint is being deleted" if observed.endpoint else "it has no endpoint"
+        raise NotFound(f"{observed.ref.name}: {missing}", hint="`lmi status` says what is there")
+    return observed.endpoint
 
 
 def tag_command(observed: CloudObserved) -> str:

@@ -6,6 +6,7 @@ from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import DeploymentStatus, Record
 from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.lost_tag import missing_tag_text
+from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 
 
 def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
@@ -103,6 +104,15 @@ def missing_words(observed: CloudObserved) -> str:
         f"the {parts} {was} deleted, not by lmi; the endpoint serves on, but cannot be updated, scaled or repaired: "
         "`lmi up` with the recipe that serves creates what is missing"
     )
+
+
+def fingerprint(observed: CloudObserved) -> list[object]:
+    """The state that a plan depends on: without what changes by itself between two reads, or what AWS shows only
+    later.
+    """
+    current = observed.record.current if observed.record else None
+    config = target_endpoint_config(observed.endpoint) if observed.endpoint else ""
+    return [current.server if current else "", config, observed.missing]
 
 
 def _to(endpoint: ObservedEndpoint) -> str:

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ParamSpec
+from typing import ClassVar
 
-from lmi_deploy import __version__
-from lmi_deploy.domain import plan
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.buckets import default_bucket
-from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.facts import CloudFacts, Facts
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.observed import CloudInventory, CloudObserved, Inventory, Observed
-from lmi_deploy.domain.record import DeploymentRef, Record
-from lmi_deploy.domain.sagemaker import actions as cloud_plan
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved
+from lmi_deploy.domain.plan import Action, Plan
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
-from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, TAG_TTL
-from lmi_deploy.domain.sagemaker.tags import tags_of
+from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.engines.codec import Codec, codec_of
-from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.deployment_index import DeploymentIndex
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.probe import TIMEOUT, probe
+from lmi_deploy.targets.sagemaker import costs, running_costs
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
-from lmi_deploy.targets.sagemaker import wait
-from lmi_deploy.targets.sagemaker.perform.create import ResourceCreator, expiry_tags
-from lmi_deploy.targets.sagemaker.perform.storage import ArtifactStorage, remove_artifact
-from lmi_deploy.targets.sagemaker.propagation import Propagation
-from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles, TransferJobs, clear_jobs, stop_job
-from lmi_deploy.targets.target import Outcome, Perform
-
-P = ParamSpec("P")
-Steps = Generator[Event, None, Outcome]
-BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
+from lmi_deploy.targets.sagemaker import status as sagemaker_status
+from lmi_deploy.targets.sagemaker.lost_tag import require_endpoint, require_ownership_tag
+from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
+from lmi_deploy.targets.sagemaker.orphans import Orphans
+from lmi_deploy.targets.sagemaker.perform.performers import Performers
+from lmi_deploy.targets.sagemaker.plan import deploy, rollback_candidates
+from lmi_deploy.targets.sagemaker.plan.summary import generation, summary
+from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
+from lmi_deploy.targets.sagemaker.preflight import preflight
+from lmi_deploy.targets.sagemaker.request_examples import request_examples
+from lmi_deploy.targets.sagemaker.resolve import place_of
+from lmi_deploy.targets.sagemaker.rollback import rollback
+from lmi_deploy.targets.sagemaker.teardown import kept, teardown, weights_named
+from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
+from lmi_deploy.targets.target import Orphan, Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SageMakerTarget:
+class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     """`cloud` opens a region (empty: the default of AWS's own chain), `depot` a bucket; None if it does not exist."""
 
     cloud: Callable[[str], Cloud]
@@ -52,6 +54,108 @@ class SageMakerTarget:
     remembered: DeploymentIndex
     clock: Clock
     job_files: JobFiles
+    hub_address: Callable[[], str] = lambda: ""
+    """Empty: the public Hub."""
+
+    place_of = staticmethod(place_of)
+    plan_deployment = staticmethod(deploy.diff)
+    keep_choices = staticmethod(deploy.keep_choices)
+    next_placement = staticmethod(deploy.next_placement)
+    plan_teardown = staticmethod(teardown)
+    plan_rollback = staticmethod(rollback)
+    plan_wait = staticmethod(wait_plan)
+    earlier = staticmethod(rollback_candidates.candidates)
+    status_of = staticmethod(sagemaker_status.status_of)
+    fingerprint = staticmethod(sagemaker_status.fingerprint)
+    notices = staticmethod(observed_notices)
+    plan_notices = staticmethod(plan_notices)
+    generation = staticmethod(generation)
+    summary = staticmethod(summary)
+    weights_named = staticmethod(weights_named)
+    unattended = staticmethod(sagemaker_status.unattended)
+    require_extendable = staticmethod(require_endpoint)
+    kept = staticmethod(kept)
+    request_examples = staticmethod(request_examples)
+    billed: ClassVar[bool] = True
+    prices = staticmethod(costs.prices)
+    require_affordable = staticmethod(costs.require_affordable)
+
+    def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
+        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
+
+    def hourly_cost(self, observed: CloudObserved) -> str:
+        return running_costs.hourly(observed, self.cloud(observed.ref.region).prices)
+
+    def remaining_cost(self, observed: CloudObserved) -> str:
+        return running_costs.remaining(observed, self.cloud(observed.ref.region).prices)
+
+    def require_affordable_generation(
+        self, generation: Generation, ref: DeploymentRef, most: float | None
+    ) -> str:
+        price = self.cloud(ref.region).prices.hourly(generation.instance) if generation.instance else None
+        return costs.require_affordable_generation(generation, price, most)
+
+    def gather(self, recipe: Recipe, facts: Facts) -> Facts:
+        caller = self.cloud(recipe.endpoint.region or "").caller
+        cloud = CloudFacts(
+            account=caller.account,
+            partition=caller.partition,
+            region=caller.region,
+            principal=caller.arn,
+            bucket=recipe.endpoint.bucket or default_bucket(caller.account, caller.region),
+            hub=self.hub_address() if recipe.weights.via == "job" else "",
+        )
+        return replace(facts, cloud=cloud)
+
+    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> tuple[str, ...]:
+        return preflight(spec, plan, lambda: self.cloud(spec.cloud.region), recipe)
+
+    def details(self, observed: CloudObserved) -> StatusDetails:
+        current = observed.record.current if observed.record else None
+        return StatusDetails(
+            address=self.address(observed.ref) if current else "",
+            endpoint=observed.endpoint,
+            jobs=observed.jobs,
+            expires=observed.expires,
+            expired=observed.expired,
+        )
+
+    def list_all(self, region: str) -> tuple[DeploymentRef, ...]:
+        return self._orphans(region).all()
+
+    def list_orphans(self, region: str) -> tuple[Orphan, ...]:
+        return self._orphans(region).find()
+
+    def _orphans(self, region: str) -> Orphans:
+        return Orphans(
+            cloud=self.cloud(region),
+            observe=self.observe,
+            lock=lambda ref: self.opened(ref).lock,
+            clock=self.clock,
+        )
+
+    def require_removable(self, observed: CloudObserved) -> None:
+        if observed.ownership:
+            require_ownership_tag(observed, cost=self.hourly_cost(observed))
+
+    def set_expiry(self, observed: CloudObserved, expires: str) -> None:
+        endpoint = require_endpoint(observed)
+        self.cloud(observed.ref.region).hosting.tag(endpoint.arn, ((TAG_EXPIRES, expires),))
+
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        return self._performers(spec.ref).deploy(spec, artifact, hub, self.files, self.job_files)
+
+    def teardown_actions(self, ref: DeploymentRef) -> Perform:
+        return self._performers(ref).teardown()
+
+    def _performers(self, ref: DeploymentRef) -> Performers:
+        return Performers(
+            ref=ref,
+            cloud=self._opened(ref),
+            services=lambda: self.opened(ref),
+            forget=lambda: self.remembered.discard(ref),
+            clock=self.clock,
+        )
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
         """Those that were deployed from this machine: without a network request."""
@@ -73,8 +177,7 @@ class SageMakerTarget:
         record = bucket_services.records.read(ref.name) if bucket_services else None
         return record or self.observe(ref).record
 
-    def confirm(self, observed: Observed) -> Observed:
-        assert isinstance(observed, CloudObserved)
+    def confirm(self, observed: CloudObserved) -> CloudObserved:
         current = sagemaker_observe.confirm(observed, self.cloud(observed.ref.region))
         return sagemaker_observe.check_expiry(current, self.clock.now())
 
@@ -93,8 +196,7 @@ class SageMakerTarget:
             bucket=bucket_services is not None, weights=issues == (), weights_flaws=issues or (), priced=False
         )
 
-    def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
-        assert isinstance(inventory, CloudInventory)
+    def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:
         prices = self.cloud(spec.cloud.region).prices
         requested = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
         known = {instance: price for instance, price in requested.items() if price}
@@ -104,54 +206,6 @@ class SageMakerTarget:
 
     def remember(self, ref: DeploymentRef) -> None:
         self.remembered.add(ref)
-
-    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        ref, cloud = spec.ref, self.cloud(spec.cloud.region)
-        propagation = Propagation(cloud=cloud, clock=self.clock)
-        creating = ResourceCreator(spec=spec, cloud=cloud, clock=self.clock, propagation=propagation)
-        storing = ArtifactStorage(
-            spec=spec, artifact=artifact, hub=hub, files=self.files, depot=lambda: self.opened(ref)
-        )
-        codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
-
-        return {
-            **self.teardown_actions(ref),
-            cloud_plan.UpdateEndpoint: lambda action: wait.update(action, propagation),
-            cloud_plan.MakeBucket: lambda action: _make_bucket(cloud, action),
-            cloud_plan.PushWeights: storing.push,
-            cloud_plan.RunTransferJob: lambda action: self._job(spec, action),
-            plan.PutArtifact: storing.put,
-            cloud_plan.CreateModel: creating.model,
-            cloud_plan.CreateEndpointConfig: creating.endpoint_config,
-            cloud_plan.CreateEndpoint: creating.endpoint,
-            cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, codec),
-        }
-
-    def teardown_actions(self, ref: DeploymentRef) -> Perform:
-        cloud = self._opened(ref)
-        hosting, clock = cloud.hosting, self.clock
-        return {
-            cloud_plan.UpdateEndpoint: lambda action: wait.update(
-                action, Propagation(cloud=cloud, clock=clock)
-            ),
-            cloud_plan.AwaitService: lambda action: self._await(ref, action),
-            cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, self._codec(ref)),
-            cloud_plan.SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
-            cloud_plan.RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
-            cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
-            cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
-            cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
-            cloud_plan.DeleteEndpoint: lambda action: wait.delete(action, cloud=cloud, clock=clock),
-            cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
-            cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
-            cloud_plan.StopTransferJob: lambda a: stop_job(
-                a, cloud=cloud, clock=clock, interval=wait.poll_intervals
-            ),
-            cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
-            cloud_plan.DeleteWeights: lambda action: self._remove_weights(ref, action),
-            plan.RemoveArtifact: lambda a: remove_artifact(self.opened(ref).store, ref.name, a),
-            plan.RemoveDeployment: lambda action: self._remove(ref),
-        }
 
     def invoke(
         self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
@@ -201,96 +255,3 @@ class SageMakerTarget:
         if bucket_services is None:
             raise NotFound(f"s3://{bucket}: no such bucket", hint="`lmi up` makes the account's default one")
         return bucket_services
-
-    def _await(self, ref: DeploymentRef, action: cloud_plan.AwaitService) -> Steps:
-        cloud = self._opened(ref)
-        bucket_services = self.opened(ref)
-        waiting = wait.EndpointWaiter(cloud=cloud, depot=bucket_services, clock=self.clock, action=action)
-        return (yield from waiting.run())
-
-    def _job(self, spec: Spec, action: cloud_plan.RunTransferJob) -> Steps:
-        jobs = TransferJobs(
-            cloud=self.cloud(spec.cloud.region),
-            depot=self.opened(spec.ref),
-            clock=self.clock,
-            job_files=self.job_files,
-            poll_intervals=wait.poll_intervals,
-        )
-        return (yield from jobs.run(action, spec, tags=tags_of(spec)))
-
-    def _probe(self, ref: DeploymentRef, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
-        answered = probe(
-            action.probe,
-            codec,
-            lambda request: self.invoke(ref, request, timeout=TIMEOUT),
-            name=ref.name,
-            clock=self.clock,
-        )
-        yield answered
-        return f"answered in {answered.seconds:.1f} s"
-
-    def _codec(self, ref: DeploymentRef) -> Codec:
-        """By the record: of the pending generation, else of the current one."""
-        record = self.opened(ref).records.read(ref.name)
-        generation = (record.coming or record.current) if record else None
-        if generation is None:
-            raise NotFound(f"{ref.name}: no record says what it is asked", hint="`lmi up` writes one")
-        return codec_of({key: str(value) for key, value in generation.summary.items()})
-
-    def _remove_weights(self, ref: DeploymentRef, action: cloud_plan.DeleteWeights) -> Steps:
-        yield from ()
-        freed = self.opened(ref).weights.remove(action.weights, but=ref.name)
-        return f"{freed:,} bytes freed"
-
-    def _remove(self, ref: DeploymentRef) -> Steps:
-        yield from ()
-        bucket_services = self.opened(ref)
-        clear_jobs(bucket_services.store, ref.name)
-        bucket_services.records.remove(ref.name)
-        self.remembered.discard(ref)
-        return "removed"
-
-
-def _call(done: Callable[P, None], *args: P.args, **named: P.kwargs) -> Steps:
-    """One request, without events."""
-    yield from ()
-    done(*args, **named)
-    return "done"
-
-
-def _make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
-    yield from ()
-    if cloud.account.has_bucket(action.bucket):
-        return "there already"
-    cloud.account.make_bucket(action.bucket, tags=BUCKET_TAGS, kms_key=action.kms_key)
-    return "made"
-
-
-def _tag(cloud: Cloud, action: cloud_plan.TagEndpoint) -> Steps:
-    yield from ()
-    cloud.hosting.tag(_arn(cloud, action.endpoint), action.tags)
-    return f"{len(action.tags)} tag{'' if len(action.tags) == 1 else 's'}"
-
-
-def _untag(cloud: Cloud, action: cloud_plan.UntagEndpoint) -> Steps:
-    yield from ()
-    cloud.hosting.untag(_arn(cloud, action.endpoint), action.names)
-    return "taken off"
-
-
-def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Steps:
-    yield from ()
-    arn = _arn(cloud, action.endpoint)
-    if not action.ttl:
-        cloud.hosting.untag(arn, (TAG_EXPIRES, TAG_TTL))
-        return "it does not expire"
-    tags = expiry_tags(clock, action.ttl)
-    cloud.hosting.tag(arn, tags)
-    return f"it expires at {dict(tags)[TAG_EXPIRES]}"
-
-
-def _arn(cloud: Cloud, endpoint: str) -> str:
-    observed = cloud.hosting.endpoint(endpoint)
-    if observed is None:
-        raise NotFound(f"{endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
-    return observed.arn

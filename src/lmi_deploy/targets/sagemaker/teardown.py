@@ -18,7 +18,10 @@ from lmi_deploy.domain.sagemaker.actions import (
     StopTransferJob,
 )
 from lmi_deploy.domain.sagemaker.scaling_summary import SCALING
+from lmi_deploy.domain.sagemaker.settings import TAG
+from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.generations import resource_names
+from lmi_deploy.targets.sagemaker.status import other_location_text
 
 
 def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
@@ -61,11 +64,45 @@ def _was_scaled(record: Record | None) -> bool:
     return bool(started) or any(generation.summary.get(SCALING) for generation in record.generations)
 
 
-def weights_named(record: Record | None) -> tuple[str, ...]:
+def weights_named(observed: CloudObserved) -> tuple[str, ...]:
     """The weights of a deployment, current or pending."""
-    if record is None:
+    record = observed.record
+    if record is None or not observed.bucket:
         return ()
     known = (*record.generations, *((record.coming,) if record.coming else ()))
     kept = (str(generation.summary.get("weights_name", "")) for generation in known)
     started = (str(intent.names.get("weights", "")) for intent in record.intents)
     return tuple(sorted({name for name in (*kept, *started) if name}))
+
+
+def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]:
+    """What a teardown leaves alone, and why. Refused if nothing of ours is here: then it is another's, or in another
+    account or region. `region` is what the user named.
+    """
+    if observed.not_owned_reason and plan.empty:
+        raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
+    foreign = (f"{observed.not_owned_reason}; it is left alone",) if observed.not_owned_reason else ()
+    misnamed = (
+        f"{resource.kind.replace('-', ' ')} {resource.name}: it carries the tag {TAG} of {observed.ref.name}, but not "
+        "a name that lmi gives; it is left alone"
+        for resource in observed.misnamed
+    )
+    return (*foreign, *misnamed, *(_other_location_notices(observed, region) if plan.empty else ()))
+
+
+def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[str]:
+    """Nothing exists here, but this machine knows a deployment of that name in another place.
+
+    Refused if the user may mean that one: in another account, or in another region than a default.
+    """
+    if not observed.other_locations:
+        return
+    name = observed.ref.name
+    words = f"{name}: nothing of it is in {observed.ref.place}{other_location_text(observed)}"
+    if not region or any(other.region == observed.ref.region for other in observed.other_locations):
+        raise Refused(
+            words,
+            hint="nothing was deleted. Use the credentials of that account (AWS_PROFILE), or name the region: "
+            f"lmi down {name} --region {observed.other_locations[0].region}",
+        )
+    yield words

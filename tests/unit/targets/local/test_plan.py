@@ -29,10 +29,8 @@ from lmi_deploy.domain.plan import (
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
-from lmi_deploy.planning.resolve import resolve
-from lmi_deploy.targets.local.plan import server_name, summary
-from lmi_deploy.targets.plan import diff, teardown
-from tests.support.factories import facts, recipe
+from lmi_deploy.targets.local.plan import diff, server_name, summary, teardown
+from tests.support.factories import facts, recipe, resolve
 from tests.support.hypothesis_settings import examples
 
 REF = DeploymentRef(name="m", target="local")

@@ -14,11 +14,9 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.render import render
-from lmi_deploy.planning.resolve import resolve
-from lmi_deploy.targets.local.plan import server_name
+from lmi_deploy.targets.local.plan import diff, server_name
 from lmi_deploy.targets.local.runtime_selection import runtime_of
-from lmi_deploy.targets.plan import diff
-from tests.support.factories import facts, recipe
+from tests.support.factories import facts, recipe, resolve
 
 ALL = AvailableRuntimes(names=("container", "djl-serving", "embedded"))
 BARE = AvailableRuntimes(names=("embedded",), lacking={"container": "no image is named (container.image)"})

@@ -8,7 +8,7 @@ import pytest
 
 from lmi_deploy.domain.observed import LocalObserved, ObservedServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
-from lmi_deploy.targets.status import status_of
+from lmi_deploy.targets.local.status import status_of
 
 REF = DeploymentRef(name="m", target="local")
 GENERATION = Generation(

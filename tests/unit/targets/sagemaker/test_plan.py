@@ -39,8 +39,11 @@ from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render
-from lmi_deploy.targets.plan import diff, generation, rollback, teardown
 from lmi_deploy.targets.sagemaker.desired_state import desired_state
+from lmi_deploy.targets.sagemaker.plan.deploy import diff
+from lmi_deploy.targets.sagemaker.plan.summary import generation
+from lmi_deploy.targets.sagemaker.rollback import rollback
+from lmi_deploy.targets.sagemaker.teardown import teardown
 from tests.support.cloud_factories import placed_spec
 from tests.support.hypothesis_settings import examples
 

@@ -11,7 +11,6 @@ from lmi_deploy.domain.recipe import Vpc
 from lmi_deploy.domain.sagemaker.settings import Scaling
 from lmi_deploy.domain.target_spec import Placement
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.resolve import resolve
 from tests.support.cloud_factories import (
     ACCOUNT,
     CLOUD,
@@ -21,6 +20,7 @@ from tests.support.cloud_factories import (
     cloud_recipe,
     cloud_spec,
 )
+from tests.support.factories import resolve
 
 G5 = "instance_type: ml.g5.xlarge\n"
 M5 = "instance_type: ml.m5.xlarge\n"

@@ -15,11 +15,10 @@ from lmi_deploy.domain.sagemaker.settings import resource_name
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import RecipeError, Unresolvable
 from lmi_deploy.planning.render import render
-from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.cloud_factories import CLOUD, GB, cloud_facts, cloud_recipe
-from tests.support.factories import facts
+from tests.support.factories import facts, resolve
 from tests.support.hypothesis_settings import examples
 
 ACCOUNT = CLOUD.account

@@ -9,7 +9,7 @@ import pytest
 from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
-from lmi_deploy.targets.status import status_of
+from lmi_deploy.targets.sagemaker.status import status_of
 
 REF = DeploymentRef(name="m", target="sagemaker")
 GENERATION = Generation(

@@ -12,6 +12,7 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.targets.sagemaker.permissions import Policies, policies
+from lmi_deploy.targets.sagemaker.resolve import place_of
 
 _HEAD: Final = """\
 # Permissions
@@ -150,4 +151,5 @@ def _spec(extra: str, *, source: str) -> Spec:
         bucket=default_bucket(_ACCOUNT, _REGION),
     )
     recipe = parse(_BASE.replace("NAME", "name") + extra, "example")
-    return resolve(recipe, Facts(listing=listing, config={}, tensors=None, cloud=cloud))
+    facts = Facts(listing=listing, config={}, tensors=None, cloud=cloud)
+    return resolve(recipe, facts, place_of)

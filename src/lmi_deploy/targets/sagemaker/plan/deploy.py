@@ -115,6 +115,13 @@ def next_placement(
     return replace(inventory, avoid=avoid) if left else None
 
 
+def keep_choices(inventory: CloudInventory, before: CloudInventory) -> CloudInventory:
+    """With the prices and the avoided instance types of an earlier plan of the same command."""
+    return replace(
+        inventory, prices=before.prices, job_price=before.job_price, priced=before.priced, avoid=before.avoid
+    )
+
+
 def target_endpoint_config(endpoint: ObservedEndpoint) -> str:
     """The config that the endpoint will have once it has settled, if nothing fails."""
     return endpoint.config if endpoint.status == "RollingBack" else endpoint.pending or endpoint.config

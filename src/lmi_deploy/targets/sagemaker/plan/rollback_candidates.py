@@ -16,6 +16,11 @@ def earlier(observed: CloudObserved) -> tuple[Generation, ...]:
     return tuple(generation for generation in reversed(known) if generation.server != serving)
 
 
+def candidates(observed: CloudObserved) -> tuple[tuple[Generation, str], ...]:
+    """The same, each with the reason if a rollback to it is impossible, or empty."""
+    return tuple((each, lacks(each, observed)) for each in earlier(observed))
+
+
 def lacks(generation: Generation, observed: CloudObserved) -> str:
     """Which of its resources is missing, so that a rollback to it is impossible; empty if none is."""
     if generation.server not in existing(observed, "endpoint-config"):

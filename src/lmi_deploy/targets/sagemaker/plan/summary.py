@@ -17,12 +17,11 @@ from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_summary
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
 from lmi_deploy.planning.changes import model_summary, probe_summary, properties_summary
-from lmi_deploy.targets.sagemaker.costs import cost_of, job_cost
+from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost
 from lmi_deploy.targets.sagemaker.desired_state import desired_state, wait_timeout
 
 MODEL: Final = "sagemaker_model"
 WAIT_TIMEOUT: Final = "patience"
-UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.domain.permissions import Permission
+from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.sagemaker.actions import (
     CreateEndpoint,
     CreateModel,
@@ -14,12 +15,11 @@ from lmi_deploy.domain.sagemaker.actions import (
     RunTransferJob,
     UpdateEndpoint,
 )
+from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.targets.sagemaker.permissions import Policies, Policy, policies
-from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 _CREATES: Final = (CreateModel, CreateEndpoint, UpdateEndpoint)
 OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:", "ec2:Describe")
@@ -42,25 +42,27 @@ class PreflightFinding:
     hint: str = ""
 
 
-def preflight(deployment: DeploymentPlan, deps: Dependencies) -> tuple[str, ...]:
-    """Notices. Raises one error for all findings that prevent the plan; makes no request if nothing is created."""
-    place = deployment.spec.place
-    if not isinstance(place, SageMakerPlace) or not deployment.has_action(_CREATES):
+def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: str) -> tuple[str, ...]:
+    """Notices. Raises one error for all findings that prevent the plan; makes no request if nothing is created.
+
+    `recipe` is its name for a command line.
+    """
+    if not plan.has_action(_CREATES):
         return ()
-    cloud = deps.cloud(place.region)
-    iam = f"`lmi iam {deployment.recipe}` prints what"
-    required = policies(deployment.spec)
+    place, cloud = spec.cloud, open_cloud()
+    iam = f"`lmi iam {recipe}` prints what"
+    required = policies(spec)
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
         ("the role", lambda: _role(place.role, required.execution, cloud, iam)),
-        ("the role of the transfer job", lambda: _job_role(deployment, place, required, cloud, iam)),
-        ("your own rights", lambda: _rights(deployment, cloud, iam)),
+        ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, iam)),
+        ("your own rights", lambda: _rights(plan, required.deployer, cloud, iam)),
         ("the quota", lambda: _quota(place, cloud)),
         ("the secret", lambda: _secret(place, cloud)),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
     stopping = [one for one in found if one.error is not None]
     if stopping:
-        raise _refusal(deployment.spec.name, stopping)
+        raise _refusal(spec.name, stopping)
     return tuple(one.text for one in found)
 
 
@@ -83,10 +85,10 @@ def _refusal(name: str, stopping: list[PreflightFinding]) -> LmiError:
 
 
 def _job_role(
-    deployment: DeploymentPlan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
+    plan: Plan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
 ) -> Iterator[PreflightFinding]:
     """Only if a job will run: existing weights need none."""
-    if place.job is not None and required.job is not None and deployment.has_action((RunTransferJob,)):
+    if place.job is not None and required.job is not None and plan.has_action(RunTransferJob):
         yield from _role(place.job.role, required.job, cloud, iam)
 
 
@@ -106,10 +108,9 @@ def _role(role: str, policy: Policy, cloud: Cloud, iam: str) -> Iterator[Preflig
         yield PreflightFinding(text) if optional else PreflightFinding(text, AccessError, iam)
 
 
-def _rights(deployment: DeploymentPlan, cloud: Cloud, iam: str) -> Iterator[PreflightFinding]:
-    makes_bucket = deployment.has_action(MakeBucket)
-    needed = (*_NEEDED, *_FOR_BUCKET) if makes_bucket else _NEEDED
-    lacking = cloud.roles.lacking(cloud.caller.arn, policies(deployment.spec).deployer.rights)
+def _rights(plan: Plan, deployer: Policy, cloud: Cloud, iam: str) -> Iterator[PreflightFinding]:
+    needed = (*_NEEDED, *_FOR_BUCKET) if plan.has_action(MakeBucket) else _NEEDED
+    lacking = cloud.roles.lacking(cloud.caller.arn, deployer.rights)
     for right in lacking:
         text = f"{cloud.caller.arn} may not {_words(right)}"
         if right.action.startswith(needed):

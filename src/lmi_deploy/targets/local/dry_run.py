@@ -1,0 +1,58 @@
+"""A spec of another target, tried on this machine before anything costs money."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.facts import Machine
+from lmi_deploy.domain.local_runtimes import RUNS
+from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.observed import LocalInventory
+from lmi_deploy.domain.recipe import RuntimeName
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import LocalPlace
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.targets.local.resolve import LOCAL_HOST, device_of
+
+_RUNTIME: Final[RuntimeName] = "embedded"
+STARTUP: Final = 1800
+"""Seconds: a processor loads a model more slowly than its intended device."""
+
+
+def lacking(spec: Spec, inventory: Callable[[], LocalInventory]) -> str:
+    """Why a try would cost more than its time, in words; empty if everything for it is on this machine."""
+    if spec.engine.name not in RUNS[_RUNTIME]:
+        return f"engine {spec.engine.name} does not run on this machine"
+    present = inventory()
+    missing = {
+        "DJL's Python engine": not present.engine,
+        "the serving environment": not present.environment,
+        "the weights": present.missing_weights > 0,
+    }
+    words = [what for what, lacks in missing.items() if lacks]
+    return f"not on this machine yet: {', '.join(words)}" if words else ""
+
+
+def trial_spec(spec: Spec, artifact: Artifact, machine: Machine) -> Spec:
+    """The same spec on this machine, under a name that no recipe's deployment has. Unresolvable if its engine does
+    not run here.
+    """
+    if spec.engine.name not in RUNS[_RUNTIME]:
+        raise Unresolvable(
+            f"--check-handler: engine {spec.engine.name} does not run on this machine",
+            hint="leave it out: model.py is checked by its syntax tree all the same",
+        )
+    device, memory = device_of(machine)
+    place = LocalPlace(
+        runtime=_RUNTIME,
+        host=LOCAL_HOST,
+        port=0,  # the server chooses a free one: two simultaneous dry runs may choose the same
+        device=device,
+        device_memory=memory,
+        startup_timeout=STARTUP,
+        environment=(),
+    )
+    return replace(spec, name=f"check-{short(digest([spec.name, artifact.digest]))}", place=place)

@@ -1,0 +1,197 @@
+"""The function for each action: the writes of one deployment on this machine."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.domain import plan
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.engines.codec import Codec, codec_of
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import NotFound
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.environments import Environments
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.local_state import State
+from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.targets.local.readiness import ReadinessCheck
+from lmi_deploy.targets.local.stop import DRAIN, stop
+from lmi_deploy.targets.target import Outcome, Perform
+
+Steps = Generator[Event, None, Outcome]
+_RUNTIME = "runtime"
+"""In a server's home: the runtime that it was started with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performers:
+    ref: DeploymentRef
+    state: State
+    servers: Mapping[str, ModelServer]
+    clock: Clock
+
+    def deploy(self, spec: Spec, artifact: Artifact, hub: Hub, environments: Environments) -> Perform:
+        deployer = _LocalDeployer(
+            writes=self, spec=spec, artifact=artifact, hub=hub, environments=environments
+        )
+        return {**self.teardown(), **deployer.performers()}
+
+    def teardown(self) -> Perform:
+        """Those that need no spec."""
+        return {
+            plan.StopServer: self._stop,
+            plan.RemoveArtifact: self._remove_artifact,
+            plan.RemoveDeployment: self._remove,
+            plan.AwaitReady: lambda action: self._pending_readiness().wait(action),
+            plan.ProbeServer: lambda action: self._pending_readiness().probe(action),
+            plan.TakeAddress: lambda action: self._pending_readiness().take(action),
+        }
+
+    def server_of(self, home: Path) -> ModelServer:
+        return self.servers[runtime_of(home)]
+
+    def home(self, server: str) -> Path:
+        return self.state.server(self.ref.name, server)
+
+    def readiness(self, host: str, codec: Codec) -> ReadinessCheck:
+        return ReadinessCheck(
+            name=self.ref.name,
+            home=self.home,
+            server_of=self.server_of,
+            clock=self.clock,
+            host=host,
+            codec=codec,
+        )
+
+    def _pending_readiness(self) -> ReadinessCheck:
+        """The unfinished part of an earlier `up`, from the record."""
+        record = self.state.read(self.ref.name)
+        if record is None or record.coming is None:
+            raise NotFound(f"{self.ref.name}: no record says what is coming", hint="`lmi up` writes one")
+        response = {key: str(value) for key, value in record.coming.summary.items()}
+        return self.readiness(record.coming.host, codec_of(response))
+
+    def _stop(self, action: plan.StopServer) -> Steps:
+        home = self.home(action.server)
+        yield from stop(self.server_of(home), home, key=plan.key(action))
+        return "ended"
+
+    def _remove_artifact(self, action: plan.RemoveArtifact) -> Steps:
+        yield from ()
+        shutil.rmtree(self.state.artifact(self.ref.name, action.artifact), ignore_errors=True)
+        return "removed"
+
+    def _remove(self, action: plan.RemoveDeployment) -> Steps:
+        yield from ()
+        self.state.remove(action.name)
+        return "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LocalDeployer:
+    """The actions that deploy one spec."""
+
+    writes: Performers
+    spec: Spec
+    artifact: Artifact
+    hub: Hub
+    environments: Environments
+
+    def performers(self) -> Perform:
+        return {
+            plan.InstallEngine: self._engine,
+            plan.BuildEnvironment: self._environment,
+            plan.FetchWeights: self._weights,
+            plan.PutArtifact: self._artifact,
+            plan.StartServer: self._start,
+            **self._readiness().performers(),
+            plan.TakeAddress: self._take,
+        }
+
+    def _readiness(self) -> ReadinessCheck:
+        codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
+        return self.writes.readiness(self.spec.machine.host, codec)
+
+    def _engine(self, action: plan.InstallEngine) -> Steps:
+        return (yield from self.environments.install_engine(action.version, key=plan.key(action)))
+
+    def _environment(self, action: plan.BuildEnvironment) -> Steps:
+        build = self.environments.build
+        return (
+            yield from build(action.environment, action.packages, action.requirements, key=plan.key(action))
+        )
+
+    def _weights(self, action: plan.FetchWeights) -> Steps:
+        listing = self.spec.model.listing(action.files)
+        yield from self.hub.fetch(listing, action.files, key=plan.key(action))
+        return f"{len(action.files)} files verified"
+
+    def _artifact(self, action: plan.PutArtifact) -> Steps:
+        listing = self.spec.model.listing(self.spec.weights.files)
+        # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
+        # again.
+        yield from self.hub.fetch(listing, self.spec.weights.files, key=plan.key(action))
+        files = self.artifact.filled(str(self.hub.folder(listing)))
+        self.writes.state.put_artifact(self.writes.ref.name, action.artifact, files)
+        return f"{len(files)} files"
+
+    def _start(self, action: plan.StartServer) -> Steps:
+        yield from ()
+        observed = self._run(action.server, host=action.host, port=action.port)
+        return f"pid {observed.pid}" if observed.pid else observed.phase
+
+    def _run(self, server: str, *, host: str, port: int) -> ObservedServer:
+        home, place = self.writes.home(server), self.spec.machine
+        home.mkdir(parents=True, exist_ok=True)
+        # Written before anything runs: a process that finds the home must know which runtime it belongs to.
+        (home / _RUNTIME).write_text(place.runtime)
+        launch = Launch(
+            model_folder=self.writes.state.artifact(self.writes.ref.name, self.artifact.digest),
+            home=home,
+            python=self.environments.python(self.spec.environment),
+            engine=self.environments.engine(ENGINE_PACKAGE_VERSION),
+            host=host,
+            port=port,
+            environment=dict(place.environment),
+            labels={
+                "deployment": self.writes.ref.name,
+                "server": server,
+                "artifact": self.artifact.digest[:10],
+                "address": f"{place.host}:{place.port}",
+            },
+            image=place.image,
+            weights=self.hub.folder(self.spec.model.listing(self.spec.weights.files)),
+            devices=0 if place.device == "CPU" else 1,
+        )
+        return self._server().start(launch)
+
+    def _take(self, action: plan.TakeAddress) -> Steps:
+        own, previous = self.writes.home(action.server), self.writes.home(action.previous)
+        if action.loads_again:
+            # It has proved itself beside the previous one, so it may be expected to load once more.
+            self.writes.server_of(previous).stop(previous, grace=DRAIN)
+            self._server().stop(own, grace=DRAIN)
+            self._run(action.server, host=action.host, port=action.port)
+            timeout = self.spec.machine.startup_timeout
+            yield from self._readiness().ready(action.server, plan.key(action), timeout=timeout)
+            return f"{action.host}:{action.port}"
+        return (yield from self._readiness().take(action))
+
+    def _server(self) -> ModelServer:
+        return self.writes.servers[self.spec.machine.runtime]
+
+
+def runtime_of(home: Path) -> str:
+    """The runtime that the server of this home was started with."""
+    try:
+        return (home / _RUNTIME).read_text() or "embedded"
+    except OSError:
+        return "embedded"

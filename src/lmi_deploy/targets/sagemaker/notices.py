@@ -1,0 +1,59 @@
+"""Notices of a plan on SageMaker: problems of what exists, and effects that the actions alone do not explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.catalog.instances import instance
+from lmi_deploy.domain.facts import Facts
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.sagemaker.actions import CreateEndpointConfig, DeleteEndpoint, RunTransferJob
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.targets.sagemaker.plan.expiry import expiry_notice
+from lmi_deploy.targets.sagemaker.status import failed_update_reason, missing_words
+from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_notices
+
+
+def observed_notices(observed: CloudObserved, plan: Plan) -> tuple[str, ...]:
+    """An expiry, an update that failed, parts that were deleted under the endpoint."""
+    failed = ""
+    if observed.endpoint and observed.record and not observed.not_owned_reason:
+        failed = failed_update_reason(observed.endpoint, observed.record)
+    return tuple(filter(None, (expiry_notice(observed, plan), failed, _missing_parts(observed, plan))))
+
+
+def _missing_parts(observed: CloudObserved, plan: Plan) -> str:
+    words, name = missing_words(observed), observed.ref.name
+    if not words or not plan.has_action(DeleteEndpoint):
+        return words
+    return (
+        f"{words}. This plan has other settings: it deletes the endpoint {name} and creates it again, and {name} "
+        "answers nothing meanwhile. To update without that, run `lmi up` with the recipe that serves first"
+    )
+
+
+def plan_notices(recipe: Recipe, facts: Facts, spec: Spec, plan: Plan) -> tuple[str, ...]:
+    """What the key does not encrypt, and what a transfer job cannot reach."""
+    return (
+        *(key_notices(spec.cloud) if plan.has_action(CreateEndpointConfig) else ()),
+        *(job_notices(recipe, facts) if plan.has_action(RunTransferJob) else ()),
+    )
+
+
+def key_notices(place: SageMakerPlace) -> Iterator[str]:
+    """Source: SageMaker's API reference, CreateEndpointConfig, KmsKeyId."""
+    types = sorted(
+        {
+            one.instance
+            for one in place.placements
+            if (machine := instance(one.instance)) and machine.refuses_volume
+        }
+    )
+    if place.kms_key and types:
+        yield (
+            f"endpoint.kms_key does not encrypt the local disks of {', '.join(types)}, on which the weights lie: the "
+            "instance encrypts those itself, with a key of its own"
+        )

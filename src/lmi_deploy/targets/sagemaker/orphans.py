@@ -1,0 +1,79 @@
+"""Deployments in an account: all with our tag, and which of them are orphans."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lmi_deploy.domain.naming import name_error
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.expiry import is_expired
+from lmi_deploy.domain.sagemaker.settings import TAG, TAG_BUCKET, TAG_EXPIRES, Resource, is_resource_name
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.lock import Lock
+from lmi_deploy.targets.sagemaker.running_costs import hourly
+from lmi_deploy.targets.sagemaker.status import unattended
+from lmi_deploy.targets.target import Orphan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """`lock` opens the lock of a deployment whose bucket exists."""
+
+    cloud: Cloud
+    observe: Callable[[DeploymentRef], CloudObserved]
+    lock: Callable[[DeploymentRef], Lock]
+    clock: Clock
+
+    def all(self) -> tuple[DeploymentRef, ...]:
+        """Every deployment in the account's region that has any resources, from any machine."""
+        return tuple(self._ref(name, found) for name, found in self._groups())
+
+    def find(self) -> tuple[Orphan, ...]:
+        """Those that have expired, and those of which an interrupted run left a job, or parts with no record."""
+        return tuple(
+            Orphan(ref=self._ref(name, found), why=why, resources=len(found))
+            for name, found in self._groups()
+            if (why := self._why(name, found))
+        )
+
+    def _groups(self) -> Iterator[tuple[str, list[Resource]]]:
+        found: defaultdict[str, list[Resource]] = defaultdict(list)
+        jobs: defaultdict[str, list[Resource]] = defaultdict(list)
+        for resource in self.cloud.tagged.all():
+            name = resource.tag(TAG)
+            if not name_error(name) and is_resource_name(resource.kind, resource.name, name):
+                kind = jobs if resource.kind == "processing-job" else found
+                kind[name].append(resource)
+        # SageMaker lists a finished job for ever; there is nothing to delete.
+        alone = {
+            name: running for name in jobs.keys() - found.keys() if (running := self._running(jobs[name]))
+        }
+        yield from sorted({**found, **alone}.items())
+
+    def _running(self, jobs: Sequence[Resource]) -> list[Resource]:
+        observed = ((resource, self.cloud.jobs.job(resource.name)) for resource in jobs)
+        return [resource for resource, job in observed if job and job.is_running]
+
+    def _why(self, name: str, found: Sequence[Resource]) -> str:
+        endpoint = next((resource for resource in found if resource.kind == "endpoint"), None)
+        if endpoint is not None and not is_expired(endpoint.tag(TAG_EXPIRES), self.clock.now()):
+            return ""
+        observed = self.observe(self._ref(name, found))
+        why = unattended(observed)
+        if not why or not observed.jobs:
+            return why
+        if observed.bucket and self.lock(observed.ref).holder(name):
+            return ""  # its `up` still runs, and watches them
+        cost = hourly(observed, self.cloud.prices)
+        return f"{why}, which costs {cost}" if cost else why
+
+    def _ref(self, name: str, found: Sequence[Resource]) -> DeploymentRef:
+        bucket = next(filter(None, (resource.tag(TAG_BUCKET) for resource in found)), "")
+        caller = self.cloud.caller
+        return DeploymentRef(
+            name=name, target="sagemaker", region=caller.region, bucket=bucket, account=caller.account
+        )

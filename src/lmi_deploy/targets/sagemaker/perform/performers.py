@@ -1,0 +1,186 @@
+"""The function for each action: the writes of one deployment in its account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ParamSpec
+
+from lmi_deploy import __version__
+from lmi_deploy.domain import plan
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker import actions as cloud_plan
+from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, TAG_TTL
+from lmi_deploy.domain.sagemaker.tags import tags_of
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.engines.codec import Codec, codec_of
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import NotFound
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.source import Source
+from lmi_deploy.targets.probe import TIMEOUT, probe
+from lmi_deploy.targets.sagemaker import wait
+from lmi_deploy.targets.sagemaker.perform.create import ResourceCreator, expiry_tags
+from lmi_deploy.targets.sagemaker.perform.storage import ArtifactStorage, remove_artifact
+from lmi_deploy.targets.sagemaker.propagation import Propagation
+from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles, TransferJobs, clear_jobs, stop_job
+from lmi_deploy.targets.target import Outcome, Perform
+
+P = ParamSpec("P")
+Steps = Generator[Event, None, Outcome]
+BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performers:
+    """`services` opens the deployment's bucket, which exists by then; `forget` drops it from this machine's index."""
+
+    ref: DeploymentRef
+    cloud: Cloud
+    services: Callable[[], BucketServices]
+    forget: Callable[[], None]
+    clock: Clock
+
+    def deploy(
+        self, spec: Spec, artifact: Artifact, hub: Hub, files: Callable[[Path], Source], job_files: JobFiles
+    ) -> Perform:
+        propagation = Propagation(cloud=self.cloud, clock=self.clock)
+        creating = ResourceCreator(spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation)
+        storing = ArtifactStorage(spec=spec, artifact=artifact, hub=hub, files=files, depot=self.services)
+        codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
+        return {
+            **self.teardown(),
+            cloud_plan.MakeBucket: lambda action: _make_bucket(self.cloud, action),
+            cloud_plan.PushWeights: storing.push,
+            cloud_plan.RunTransferJob: lambda action: self._job(spec, action, job_files),
+            plan.PutArtifact: storing.put,
+            cloud_plan.CreateModel: creating.model,
+            cloud_plan.CreateEndpointConfig: creating.endpoint_config,
+            cloud_plan.CreateEndpoint: creating.endpoint,
+            cloud_plan.ProbeEndpoint: lambda action: self._probe(action, codec),
+        }
+
+    def teardown(self) -> Perform:
+        """Those that need no spec: of a teardown, of waiting and of going back."""
+        cloud, clock, hosting = self.cloud, self.clock, self.cloud.hosting
+        return {
+            cloud_plan.UpdateEndpoint: lambda action: wait.update(
+                action, Propagation(cloud=cloud, clock=clock)
+            ),
+            cloud_plan.AwaitService: self._await,
+            cloud_plan.ProbeEndpoint: lambda action: self._probe(action, self._codec()),
+            cloud_plan.SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
+            cloud_plan.RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
+            cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
+            cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
+            cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
+            cloud_plan.DeleteEndpoint: lambda action: wait.delete(action, cloud=cloud, clock=clock),
+            cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
+            cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
+            cloud_plan.StopTransferJob: lambda a: stop_job(
+                a, cloud=cloud, clock=clock, interval=wait.poll_intervals
+            ),
+            cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
+            cloud_plan.DeleteWeights: self._remove_weights,
+            plan.RemoveArtifact: lambda a: remove_artifact(self.services().store, self.ref.name, a),
+            plan.RemoveDeployment: self._remove,
+        }
+
+    def _await(self, action: cloud_plan.AwaitService) -> Steps:
+        waiting = wait.EndpointWaiter(
+            cloud=self.cloud, depot=self.services(), clock=self.clock, action=action
+        )
+        return (yield from waiting.run())
+
+    def _job(self, spec: Spec, action: cloud_plan.RunTransferJob, job_files: JobFiles) -> Steps:
+        jobs = TransferJobs(
+            cloud=self.cloud,
+            depot=self.services(),
+            clock=self.clock,
+            job_files=job_files,
+            poll_intervals=wait.poll_intervals,
+        )
+        return (yield from jobs.run(action, spec, tags=tags_of(spec)))
+
+    def _probe(self, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
+        name = self.ref.name
+        answered = probe(
+            action.probe,
+            codec,
+            lambda request: self.cloud.hosting.invoke(name, request, timeout=TIMEOUT),
+            name=name,
+            clock=self.clock,
+        )
+        yield answered
+        return f"answered in {answered.seconds:.1f} s"
+
+    def _codec(self) -> Codec:
+        """By the record: of the pending generation, else of the current one."""
+        record = self.services().records.read(self.ref.name)
+        generation = (record.coming or record.current) if record else None
+        if generation is None:
+            raise NotFound(f"{self.ref.name}: no record says what it is asked", hint="`lmi up` writes one")
+        return codec_of({key: str(value) for key, value in generation.summary.items()})
+
+    def _remove_weights(self, action: cloud_plan.DeleteWeights) -> Steps:
+        yield from ()
+        freed = self.services().weights.remove(action.weights, but=self.ref.name)
+        return f"{freed:,} bytes freed"
+
+    def _remove(self, action: plan.RemoveDeployment) -> Steps:
+        yield from ()
+        bucket_services = self.services()
+        clear_jobs(bucket_services.store, self.ref.name)
+        bucket_services.records.remove(self.ref.name)
+        self.forget()
+        return "removed"
+
+
+def _call(done: Callable[P, None], *args: P.args, **named: P.kwargs) -> Steps:
+    """One request, without events."""
+    yield from ()
+    done(*args, **named)
+    return "done"
+
+
+def _make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
+    yield from ()
+    if cloud.account.has_bucket(action.bucket):
+        return "there already"
+    cloud.account.make_bucket(action.bucket, tags=BUCKET_TAGS, kms_key=action.kms_key)
+    return "made"
+
+
+def _tag(cloud: Cloud, action: cloud_plan.TagEndpoint) -> Steps:
+    yield from ()
+    cloud.hosting.tag(_arn(cloud, action.endpoint), action.tags)
+    return f"{len(action.tags)} tag{'' if len(action.tags) == 1 else 's'}"
+
+
+def _untag(cloud: Cloud, action: cloud_plan.UntagEndpoint) -> Steps:
+    yield from ()
+    cloud.hosting.untag(_arn(cloud, action.endpoint), action.names)
+    return "taken off"
+
+
+def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Steps:
+    yield from ()
+    arn = _arn(cloud, action.endpoint)
+    if not action.ttl:
+        cloud.hosting.untag(arn, (TAG_EXPIRES, TAG_TTL))
+        return "it does not expire"
+    tags = expiry_tags(clock, action.ttl)
+    cloud.hosting.tag(arn, tags)
+    return f"it expires at {dict(tags)[TAG_EXPIRES]}"
+
+
+def _arn(cloud: Cloud, endpoint: str) -> str:
+    observed = cloud.hosting.endpoint(endpoint)
+    if observed is None:
+        raise NotFound(f"{endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
+    return observed.arn

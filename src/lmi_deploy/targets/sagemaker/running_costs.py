@@ -1,0 +1,85 @@
+"""The current cost of a deployment on SageMaker, and what keeps costing when a command stops early."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.errors import LmiError
+from lmi_deploy.ports.prices import Prices, Use
+
+_FREE = frozenset({"Failed", "Deleting"})
+
+
+def hourly(observed: CloudObserved, prices: Prices) -> str:
+    """Of its endpoint and its transfer jobs, in words; empty if nothing costs, or the price is unknown."""
+    lines = [_endpoint_hourly(observed, prices), *(_job_hourly(job, prices) for job in observed.jobs)]
+    return ", and ".join(filter(None, lines))
+
+
+def remaining(observed: CloudObserved, prices: Prices) -> str:
+    """What still exists although the command stops early, and its cost; empty if nothing does."""
+    lines = [
+        _remaining_endpoint_cost(observed, prices),
+        *(_remaining_job_cost(job, observed.ref.name, prices) for job in observed.jobs),
+    ]
+    return "; ".join(filter(None, lines))
+
+
+def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
+    endpoint, instance = observed.endpoint, _instance(observed)
+    if endpoint is None or endpoint.status in _FREE or not instance:
+        return ""
+    if observed.not_owned_reason and not observed.ownership:
+        return ""
+    return _in_words(max(endpoint.count, endpoint.desired_count, 1), instance, prices, use="hosting")
+
+
+def _job_hourly(job: ObservedJob, prices: Prices) -> str:
+    if not job.is_running or not job.instance:
+        return ""
+    return _in_words(job.count, job.instance, prices, use="processing")
+
+
+def _in_words(count: int, instance: str, prices: Prices, *, use: Use) -> str:
+    try:
+        price = prices.hourly(instance, use)
+    except LmiError:
+        return ""
+    if price is None:
+        return ""
+    total = format_price(count * price.hourly, price.currency)
+    return f"{total} an hour ({count} x {instance}; {price.source})"
+
+
+def _instance(observed: CloudObserved) -> str:
+    """Its type: by the current config, else by the record: of that config's generation, else the pending one."""
+    if observed.config is not None and observed.config.settings.instance:
+        return observed.config.settings.instance
+    record, endpoint = observed.record, observed.endpoint
+    if record is None:
+        return ""
+    known = (*record.generations, *((record.coming,) if record.coming else ()))
+    serving = endpoint.config if endpoint else ""
+    found = next((g for g in reversed(known) if g.server == serving), known[-1] if known else None)
+    return found.instance if found else ""
+
+
+def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:
+    if observed.endpoint is None or observed.not_owned_reason:
+        return ""
+    name, endpoint = observed.ref.name, observed.endpoint
+    if endpoint.status in _FREE:
+        return f"the endpoint {name} is {endpoint.status}, which costs nothing"
+    cost = _endpoint_hourly(observed, prices)
+    what = f"the endpoint {name} is {endpoint.status}"
+    ends = f"`lmi down {name}` ends it"
+    return f"{what} and goes on costing {cost}; {ends}" if cost else f"{what} and goes on costing; {ends}"
+
+
+def _remaining_job_cost(job: ObservedJob, name: str, prices: Prices) -> str:
+    if not job.is_running:
+        return f"whether the transfer job {job.name} runs, and costs, may not be asked with these credentials"
+    cost = _job_hourly(job, prices) or f"an unknown price ({job.count} x {job.instance})"
+    ends = f"`lmi up` goes on watching it, `lmi down {name}` stops it"
+    return f"the transfer job {job.name} is {job.status} and goes on costing {cost}; {ends}"
