@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.state.state_dir import FileLock
-from tests.support.action_failures import ActionFailures, FailingTarget
+from tests.support.action_failures import ActionFailures, failing
 from tests.support.fake_servers import Behaviour, silent
 from tests.support.local_app import RECIPE, REF, LocalApp
 
@@ -38,7 +38,7 @@ def test_the_old_server_answers_until_the_new_one_does(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     old = app.observed().serving
     failures = ActionFailures(at=4, when="before", error=KeyboardInterrupt)
-    app.target = lambda target: FailingTarget(target, failures)
+    app.target = lambda target: failing(target, failures)
     assert app.lmi(*CHANGED).code == 130
     app.target = lambda target: target
     assert app.observed().serving == old
@@ -154,9 +154,7 @@ def test_a_detached_change_takes_the_address_when_it_is_waited_for(app: LocalApp
 
 
 def test_what_ctrl_c_left_on_its_way_is_waited_for(app: LocalApp) -> None:
-    app.target = lambda target: FailingTarget(
-        target, ActionFailures(at=5, when="before", error=KeyboardInterrupt)
-    )
+    app.target = lambda target: failing(target, ActionFailures(at=5, when="before", error=KeyboardInterrupt))
     assert app.lmi("up", "--yes").code == 130
     app.target = lambda target: target
     assert app.lmi("wait").code == 0

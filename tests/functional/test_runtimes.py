@@ -25,7 +25,7 @@ from lmi_deploy.runtimes.server_dirs import chosen_port
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import Target
 from lmi_deploy.workflows.dependencies import Dependencies
-from tests.support.action_failures import ActionFailures, FailingTarget, Killed, When
+from tests.support.action_failures import ActionFailures, Killed, When, failing
 from tests.support.container_image import image, podman_environ
 from tests.support.djl_stand_in import install
 from tests.support.fakes import FakeEnvironments
@@ -152,7 +152,7 @@ def test_killed_while_the_address_changes_hands_the_next_up_converges(djl: Runti
     djl.handler("second")
     moment: When = "after" if when == "after" else "before"
     failures = ActionFailures(at=TAKE_ADDRESS, when=moment, error=Killed)
-    djl.target = lambda target: FailingTarget(target, failures)
+    djl.target = lambda target: failing(target, failures)
     with pytest.raises(Killed):
         djl.lmi("up", "--yes", *chosen)
     djl.target = lambda target: target

@@ -55,5 +55,5 @@ def generation(server: str) -> Generation:
 
 def resolve(recipe: Recipe, facts: Facts) -> Spec:
     """As a workflow does it: with the part of the recipe's own target."""
-    place_of = {"local": local_place, "sagemaker": sagemaker_place}[recipe.endpoint.target]
-    return planning.resolve(recipe, facts, place_of)
+    places: dict[str, planning.PlaceOf] = {"local": local_place, "sagemaker": sagemaker_place}
+    return planning.resolve(recipe, facts, places[recipe.endpoint.target])

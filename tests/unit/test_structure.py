@@ -18,6 +18,7 @@ PURE_PACKAGES = ("domain", "catalog", "sizing", "engines", "recipe", "planning")
 ADAPTERS = ("aws", "sources", "host", "state", "runtimes", "weights")
 ALWAYS = {"errors", "domain"}
 ALLOWED: dict[str, set[str]] = {
+    "__main__": {"cli"},
     "errors": set(),
     "domain": set(),
     "ports": set(),
@@ -44,8 +45,6 @@ ALLOWED["composition"] = {*ALLOWED} - {"server", "emulator", "cli", "ui", "bench
 ALLOWED_BY_FILE: dict[str, set[str]] = {
     "workflows/*.py": {"targets.target"},
     "emulator/composition.py": {"host", "runtimes"},
-    # A program of its own: what a transfer job starts in its container.
-    "targets/sagemaker/transfer_job/bootstrap.py": {"cli"},
     # Policies exist for this target alone.
     "cli/commands/iam.py": {"targets.sagemaker.permissions"},
 }

@@ -6,6 +6,7 @@ unpacked, not imported as archives: botocore reads its service models as files.
 
 from __future__ import annotations
 
+import runpy
 import sys
 import tempfile
 import zipfile
@@ -19,10 +20,8 @@ def main(wheels: str, arguments: list[str]) -> None:
             with zipfile.ZipFile(wheel) as packed:
                 packed.extractall(room)
         sys.path.insert(0, room)
-        from lmi_deploy.cli import main as lmi
-
         sys.argv = ["lmi", "weights", "job", *arguments]
-        lmi()
+        runpy.run_module("lmi_deploy", run_name="__main__")
 
 
 if __name__ == "__main__":
