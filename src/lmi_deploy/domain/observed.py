@@ -160,7 +160,7 @@ class CloudObserved:
 
     @property
     def created(self) -> str:
-        """When its endpoint was created: tells it from a later one of its name. Empty without an endpoint."""
+        """When its endpoint was created: distinguishes it from a later one of its name. Empty without an endpoint."""
         return self.endpoint.created if self.endpoint else ""
 
     @property

@@ -149,11 +149,10 @@ class S3Models:
     def _foreign(self, store: ObjectStore, prefix: Prefix, found: Sequence[StoredObject]) -> ModelListing:
         names = [one.key.removeprefix(prefix.path) for one in found]
         _reject_unsafe_paths(prefix, names)
-        hashed = Sha256Cache(self._cache / "s3-hashed")
+        hashed, started = Sha256Cache(self._cache / "s3-hashed"), self._clock.monotonic()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            oids = list(
-                self._listing_lines(prefix, found, pool.map(lambda one: hashed.sha256(store, one), found))
-            )
+            hashing = pool.map(lambda one: hashed.sha256(store, one), found)
+            oids = list(self._report_hashing(prefix, found, hashing, reported=started))
         files = tuple(
             FileEntry(path=name, size=one.size, oid=oid, kind="sha256")
             for name, one, oid in zip(names, found, oids, strict=True)
@@ -161,16 +160,18 @@ class S3Models:
         commit = digest([(file.path, file.size, file.oid) for file in files])[:40]
         return ModelListing(model_id=prefix.address, commit=commit, files=files, source="s3")
 
-    def _listing_lines(
-        self, prefix: Prefix, found: Sequence[StoredObject], oids: Iterator[str]
+    def _report_hashing(
+        self, prefix: Prefix, found: Sequence[StoredObject], oids: Iterator[str], *, reported: float
     ) -> Iterator[str]:
-        """Reading every byte of a model may take minutes, and no event can be yielded from here."""
-        output, done, total = self._clock.monotonic(), 0, sum(one.size for one in found)
+        """Reading every byte of a model may take minutes, and no event can be yielded from here. `reported` is when
+        the reading began.
+        """
+        done, total = 0, sum(one.size for one in found)
         for one, oid in zip(found, oids, strict=True):
             done += one.size
-            if self._clock.monotonic() - output >= _REPORT_EVERY:
+            if self._clock.monotonic() - reported >= _REPORT_EVERY:
                 self._notify(f"hashing {prefix.address}: {gigabytes(done)} of {gigabytes(total)}")
-                output = self._clock.monotonic()
+                reported = self._clock.monotonic()
             yield oid
 
     def _store(self, prefix: Prefix) -> ObjectStore:
