@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lmi_deploy.workflows.dependencies import Dependencies
-from tests.support.fake_cloud import FakeCloud
+from tests.support.cloud_app import CloudApp
 from tests.support.local_app import MODEL, LocalApp
 
 RECIPE = f"name: tiny\nmodel_id: {MODEL}\nengine: accelerate\ninstance_type: ml.g5.xlarge\n"
-
-
-class CloudApp(LocalApp):
-    """The house with an account."""
-
-    def deps(self) -> Dependencies:
-        return replace(super().deps(), cloud=FakeCloud(self.clock).cloud)
 
 
 @pytest.fixture
