@@ -235,7 +235,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         return None
 
     def require_extendable(self, observed: ObservedT) -> object:
-        """UsageRefused where a target has no expiry; NotFound, Refused if there is nothing of ours to extend."""
+        """UsageRefused where a target has no expiry; NotFound, Refused if there is no endpoint that lmi owns."""
 
     def set_expiry(self, observed: ObservedT, expires: str) -> None:
         """Move the time after which `lmi gc` may delete it; ISO 8601."""
