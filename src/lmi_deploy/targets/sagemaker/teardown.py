@@ -76,8 +76,8 @@ def weights_named(observed: CloudObserved) -> tuple[str, ...]:
 
 
 def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]:
-    """What a teardown leaves alone, and why. Refused if no part of it is here: then it is not owned by lmi, or in another
-    account or region. `region` is what the user named.
+    """What a teardown leaves alone, and why. Refused if no part of it is here: then it is not owned by lmi, or it is
+    in another account or region. `region` is what the user named.
     """
     if observed.not_owned_reason and plan.empty:
         raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
