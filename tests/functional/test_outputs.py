@@ -103,7 +103,7 @@ def test_init_reports_what_a_model_is_called_before_it_looks_anywhere(app: Local
     assert "owner/name on the Hub" in result.err
 
 
-@pytest.mark.parametrize("files", [(), ("notes.txt", "model.gguf")])
+@pytest.mark.parametrize("files", [(), ("notes.txt", "model.tflite")])
 def test_init_of_a_folder_without_a_model_reports_what_one_is(app: LocalApp, files: tuple[str, ...]) -> None:
     Path("here").mkdir()
     for name in files:

@@ -132,9 +132,11 @@ def _context(request: Request, shape: Architecture) -> int:
     requested = request.context or request.whole("max_model_len") or request.whole("n_positions")
     if requested is not None:
         return requested
+    if request.engine != "vllm":
+        return min(shape.positions or USUAL_CONTEXT, USUAL_CONTEXT)
     if shape.positions is None:
         raise CannotTell("config.json does not say how long a sequence may be; add --context L")
-    return shape.positions if request.engine == "vllm" else min(shape.positions, USUAL_CONTEXT)
+    return shape.positions
 
 
 def demand_of(subject: Subject) -> Demand:

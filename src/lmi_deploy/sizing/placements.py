@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from lmi_deploy.catalog import instances, prices
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.devices import instance_devices
+from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 
@@ -29,26 +30,51 @@ class Placement:
 
 def placements(checkpoint: Checkpoint, request: Request, region: str) -> tuple[Placement, ...]:
     """Those with a known price first, by price; CannotTell if no type can be judged."""
-    found: list[Placement] = []
-    unknown: Fit | None = None
+    return tuple(
+        replace(one, fit=assess(checkpoint, request, one.fit.devices))
+        for one in _holders(checkpoint, request, region)
+    )
+
+
+def cheapest_fitting(checkpoint: Checkpoint, request: Request, region: str) -> Placement | None:
+    """The first that fits, else the first that is tight; None if no type holds the model. CannotTell if no type can be
+    judged.
+    """
+    tight: Placement | None = None
+    for one in _holders(checkpoint, request, region):
+        if one.fit.verdict == "fits":
+            return one
+        tight = tight or one
+    return tight
+
+
+def _holders(checkpoint: Checkpoint, request: Request, region: str) -> Iterator[Placement]:
+    """In the order of their prices, each judged when it is needed. Types with the same devices are judged once."""
+    judged: dict[tuple[str, int, int], Fit] = {}
+    unknown, found = "", False
+    for usd, name, devices in _types(request, region):
+        key = (devices.name, devices.count, devices.memory)
+        if key not in judged:
+            judged[key] = assess(checkpoint, request, devices, limits=False)
+        fit = replace(judged[key], devices=devices)
+        if fit.verdict == "unknown":
+            unknown = fit.reason
+        elif fit.verdict != "does-not-fit":
+            found = True
+            yield Placement(instance=name, fit=fit, usd_per_hour=usd)
+    if unknown and not found:
+        raise CannotTell(unknown)
+
+
+def _types(request: Request, region: str) -> list[tuple[float | None, str, Devices]]:
+    """The types whose devices the engine runs on, those with a known price first."""
+    found: list[tuple[float | None, str, Devices]] = []
     for name in instances.names():
         try:
             devices = instance_devices(name)
         except CannotTell:
             continue
-        if (devices.kind == "neuron") != (request.engine == "neuronx") or devices.kind == "cpu":
-            continue
-        fit = assess(checkpoint, request, devices, limits=False)
-        if fit.verdict == "unknown":
-            unknown = fit
-        elif fit.verdict != "does-not-fit":
-            fit = assess(checkpoint, request, devices)
+        if devices.kind == ("neuron" if request.engine == "neuronx" else "gpu"):
             price = prices.price(name, region)
-            found.append(Placement(instance=name, fit=fit, usd_per_hour=price.hourly if price else None))
-    if not found and unknown is not None:
-        raise CannotTell(unknown.reason)
-    return tuple(sorted(found, key=_order))
-
-
-def _order(one: Placement) -> tuple[bool, float, str]:
-    return one.usd_per_hour is None, one.usd_per_hour or 0, one.instance
+            found.append((price.hourly if price else None, name, devices))
+    return sorted(found, key=lambda one: (one[0] is None, one[0] or 0, one[1]))

@@ -9,15 +9,13 @@ from typing import Final
 from lmi_deploy.catalog import instances, prices
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.devices import Devices, instance_devices
+from lmi_deploy.sizing.instance_choice import LEAST_CONTEXT, STEP, USUAL_REGION, longest_fitting
 from lmi_deploy.sizing.request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 
-_LEAST_CONTEXT: Final = 1024
-_STEP: Final = 256
 _HIGH_SHARE: Final = "0.95"
 _FP8_CAPABILITY: Final = 8.9
 """From Ada on GPUs have fp8 (NVIDIA's compute capabilities)."""
-_REGION: Final = "us-east-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +43,8 @@ def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) 
     def works(changed: Request) -> bool:
         return assess(checkpoint, changed, devices, limits=False).verdict == "fits"
 
-    context = fit.max_context // _STEP * _STEP
-    while context >= _LEAST_CONTEXT and not works(replace(request, context=context)):
-        context = context * 15 // 16 // _STEP * _STEP
-    if _LEAST_CONTEXT <= context < fit.context:
+    context = longest_fitting(checkpoint, request, devices, most=fit.max_context // STEP * STEP)
+    if LEAST_CONTEXT <= context < fit.context:
         yield Remedy(
             key="max_model_len", value=str(context), what=f"shorter sequences: max_model_len {context}"
         )
@@ -88,7 +84,7 @@ def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Itera
     free = replace(request, degree=None)
     found: list[tuple[float, str, int]] = []
     for name in instances.names():
-        price = prices.price(name, _REGION)
+        price = prices.price(name, USUAL_REGION)
         if price is None or name == devices.instance:
             continue
         try:
@@ -102,5 +98,5 @@ def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Itera
             found.append((price.hourly, name, fit.degree))
     if found:
         usd, name, degree = min(found)
-        what = f"a larger machine: {name} with degree {degree}, {usd:.2f} USD an hour in {_REGION}"
+        what = f"a larger machine: {name} with degree {degree}, {usd:.2f} USD an hour in {USUAL_REGION}"
         yield Remedy(key="instance_type", value=name, what=what, usd_per_hour=usd)

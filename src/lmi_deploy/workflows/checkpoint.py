@@ -29,7 +29,16 @@ class Unreadable(Exception):
 
 def read_checkpoint(model_id: str, revision: str, hub: Hub) -> Checkpoint:
     """NotFound and AccessError if there is no such model; `trouble` describes errors in its files."""
-    listing = hub.list_sizes(model_id) if isinstance(hub, ListsSizes) else hub.listing(model_id, revision)
+    return checkpoint_of(hub, listing_without_hashes(model_id, revision, hub))
+
+
+def listing_without_hashes(model_id: str, revision: str, hub: Hub) -> ModelListing:
+    """Files and sizes; a source that would read every byte to hash it leaves the hashes out."""
+    return hub.list_sizes(model_id) if isinstance(hub, ListsSizes) else hub.listing(model_id, revision)
+
+
+def checkpoint_of(hub: Hub, listing: ModelListing) -> Checkpoint:
+    """Never raises for errors in files: `trouble` describes them."""
     files = {entry.path: entry for entry in listing.files if "/" not in entry.path}
     try:
         return _checkpoint(hub, listing, files)

@@ -106,12 +106,17 @@ def matching_instances(fit_request: FitRequest, deps: Dependencies, region: str)
     """
     checkpoint = _checkpoint_of(fit_request, deps)
     try:
-        request = _request(fit_request)
-        if request.context is None and request.whole("max_model_len") is None:
-            request = replace(request, context=_usual_context(checkpoint))
-        return placements(checkpoint, replace(request, degree=None), region)
+        return placements(checkpoint, instance_request(fit_request, checkpoint), region)
     except CannotTell as reason:
         raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` says more") from None
+
+
+def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> Request:
+    """The question with a length, if it has none, and without a degree: each type takes its own. CannotTell."""
+    request = _request(fit_request)
+    if request.context is None and request.whole("max_model_len") is None:
+        request = replace(request, context=_usual_context(checkpoint))
+    return replace(request, degree=None)
 
 
 def _usual_context(checkpoint: Checkpoint) -> int:

@@ -1,36 +1,178 @@
-"""Look a model up, and write a recipe for it."""
+"""Look a model up, choose engine, hardware and lengths for it, and write its recipe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
-from lmi_deploy.errors import UsageRefused
-from lmi_deploy.planning.recipe_template import choose, name_for
+from lmi_deploy.catalog import instances
+from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.recipe import TargetName, Timeouts
+from lmi_deploy.errors import LmiError, NoCredentials, Unresolvable, UsageRefused
+from lmi_deploy.planning.init import (
+    Choice,
+    InitEngine,
+    ModelSummary,
+    decisions_left,
+    engine_for,
+    image_version,
+    name_for,
+    summarize,
+    write_recipe,
+)
 from lmi_deploy.planning.recognition import require_model
+from lmi_deploy.planning.timeouts import startup_timeout, startup_with_download
 from lmi_deploy.recipe.model.scalar_types import InvalidValue
 from lmi_deploy.recipe.model.scalar_types import model_id as id_of_a_model
+from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.sizing.instance_choice import USUAL_REGION
+from lmi_deploy.sizing.vllm import LMI_SEQUENCES
+from lmi_deploy.workflows.checkpoint import checkpoint_of, listing_without_hashes
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.fit import FitRequest
 from lmi_deploy.workflows.gather import read_json
+from lmi_deploy.workflows.hardware_choice import Hardware, InitRequest, choose_instance, judge_this_machine
+
+_SEQUENCES: Final = "max_rolling_batch_size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeDraft:
-    """A valid recipe; `name` is the name of its deployment."""
+    """A valid recipe; `name` is the name of its deployment, `notes` what the user should know beside it."""
 
     name: str
     text: str
-    commit: str
+    choice: Choice
+    verdict: str
+    notes: tuple[str, ...]
 
 
-def generate_recipe(model_id: str, revision: str, deps: Dependencies, *, schema: str) -> RecipeDraft:
-    """Reads only the repository's listing and its config.json. Unresolvable if it contains no model."""
+def generate_recipe(asked: InitRequest, deps: Dependencies, *, schema: str) -> RecipeDraft:
+    """Reads the repository's listing, its config.json and the headers of its weights. Unresolvable if it contains no
+    model that lmi can deploy, or if nothing holds it.
+    """
+    model_id = _valid_id(asked.model_id)
+    hub = deps.hub(model_id)
+    listing = listing_without_hashes(model_id, asked.revision, hub)
+    _require_model(listing, deps)
+    model = summarize(
+        replace(listing, model_id=asked.written_id or model_id), read_json(hub, listing, "config.json")
+    )
+    asked, told = _with_target(asked, deps)
+    target = asked.target or "local"
+    engine = engine_for(model.recognition, target, asked.engine, can_run_vllm=_can_run_vllm(target, deps))
+    checkpoint = checkpoint_of(hub, listing)
+    prompt = _prompt(asked, engine, model_id)
+    hardware = (
+        choose_instance(asked, prompt, checkpoint)
+        if target == "sagemaker"
+        else judge_this_machine(prompt, checkpoint, deps)
+    )
+    choice = _choice(asked, model, engine, hardware)
+    text = write_recipe(model, choice, revision=asked.revision, schema=schema, plain=asked.plain)
+    verdict = hardware.fit.verdict if hardware.fit else "unknown"
+    notes = (*told, *decisions_left(model), *([hardware.why] if verdict == "unknown" else []))
+    return RecipeDraft(
+        name=name_for(model.listing.model_id), text=text, choice=choice, verdict=verdict, notes=notes
+    )
+
+
+def _valid_id(model_id: str) -> str:
     try:
-        model_id = id_of_a_model().read(model_id)
+        return str(id_of_a_model().read(model_id))
     except InvalidValue as wrong:
         hint = "owner/name on the Hub, s3://bucket/prefix, or a folder with ./ or / before it"
         raise UsageRefused(f"MODEL: {wrong.what}", hint=hint) from None
-    hub = deps.hub(model_id)
-    listing = hub.listing(model_id, revision)
-    require_model(listing)
-    text = choose(listing, read_json(hub, listing, "config.json"), revision=revision, schema=schema)
-    return RecipeDraft(name=name_for(model_id), text=text, commit=listing.commit)
+
+
+def _require_model(listing: ModelListing, deps: Dependencies) -> None:
+    try:
+        require_model(listing)
+    except Unresolvable as refused:
+        found = read_json(deps.hub(listing.model_id), listing, "adapter_config.json")
+        if base := found.get("base_model_name_or_path"):
+            refused.hint = f"{refused.hint}; its base model is {base}"
+        raise
+
+
+def _with_target(asked: InitRequest, deps: Dependencies) -> tuple[InitRequest, list[str]]:
+    """SageMaker where AWS credentials are found, else this machine; and a sentence that says so."""
+    if asked.target == "local":
+        return asked, []
+    chosen = asked.target == "sagemaker"
+    try:
+        region = asked.region or deps.cloud("").caller.region
+    except NoCredentials:
+        if not chosen:
+            note = (
+                "no AWS credentials are found: for this machine; --target sagemaker makes one for SageMaker"
+            )
+            return replace(asked, target="local"), [note]
+        region = USUAL_REGION
+    except LmiError as reason:
+        region = USUAL_REGION
+        if not chosen:
+            note = f"AWS is set up, but does not answer ({reason.message}): for SageMaker in {region}"
+            return replace(asked, target="sagemaker", region=region), [note]
+    note = f"AWS credentials are found: for SageMaker in {region}; --target local makes one for this machine"
+    return replace(asked, target="sagemaker", region=region), [] if chosen else [note]
+
+
+def _can_run_vllm(target: TargetName, deps: Dependencies) -> bool:
+    """vLLM is in LMI's images alone, and those need a GPU."""
+    return target == "sagemaker" or (
+        bool(deps.machine().accelerators) and "container" in deps.runtimes(None).names
+    )
+
+
+def _prompt(asked: InitRequest, engine: InitEngine, model_id: str) -> FitRequest:
+    many = asked.users is not None and asked.users > LMI_SEQUENCES
+    return FitRequest(
+        model_id=model_id,
+        engine=engine,
+        version=image_version(),
+        instances=(asked.instance,) if asked.instance else (),
+        context=asked.context,
+        sequences=asked.users,
+        options={_SEQUENCES: str(asked.users)} if many else {},
+    )
+
+
+def _choice(asked: InitRequest, model: ModelSummary, engine: InitEngine, found: Hardware) -> Choice:
+    weights = model.weights or 0
+    machine = instances.instance(found.instance) if found.instance else None
+    if machine is not None:
+        startup = startup_with_download(Timeouts(), machine, weights)
+        network = f"{machine.network_gbps:g} Gbit/s" if machine.network_gbps else "its disk's rate"
+        why = f"{weights / GIB:.2f} GiB, at half of {network} from S3 and at 100 MB/s into the devices."
+    else:
+        startup = startup_timeout(Timeouts(), weights)
+        why = f"{weights / GIB:.2f} GiB at 100 MB/s, and 120 s to start; at least 600 s."
+    return Choice(
+        target=asked.target or "local",
+        engine=engine,
+        region=asked.region,
+        instance=found.instance,
+        price=found.price,
+        why=found.why,
+        degree=found.degree,
+        version=image_version() if machine is not None or engine == "vllm" else "",
+        options=tuple(_options(asked, engine, found)),
+        startup=startup,
+        startup_why=why,
+    )
+
+
+def _options(asked: InitRequest, engine: InitEngine, found: Hardware) -> list[tuple[str, str, str]]:
+    chosen = []
+    fit = found.fit
+    if found.context and (engine == "vllm" or asked.context):
+        users = asked.users or 1
+        why = "Tokens of a prompt with its answer"
+        if fit is not None and fit.kv_tokens:
+            many = "one such sequence" if users == 1 else f"{users} such sequences"
+            why += f": there is room for {fit.kv_tokens} tokens of KV cache, so for {many}"
+        chosen.append(("max_model_len", str(found.context), f"{why}."))
+    if engine == "vllm" and asked.users and asked.users > LMI_SEQUENCES:
+        chosen.append((_SEQUENCES, str(asked.users), "Sequences that are worked on at once."))
+    return chosen

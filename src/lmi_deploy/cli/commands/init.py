@@ -2,41 +2,121 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import click
 
-from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.cli.output_files import writing
-from lmi_deploy.errors import Refused
-from lmi_deploy.workflows.init import generate_recipe
+from lmi_deploy.errors import Refused, UsageRefused
 
 SCHEMA = "recipe.schema.json"
 
 
 @click.command("init")
-@click.argument("model")
+@click.argument("model", required=False)
+@click.option(
+    "--target", type=click.Choice(["sagemaker", "local"]), help="Default: sagemaker with credentials."
+)
+@click.option("--region", default="", help="Target sagemaker: its region; default: that of the credentials.")
+@click.option("--engine", type=click.Choice(["vllm", "accelerate"]), help="Default: by the model.")
+@click.option("--instance", metavar="TYPE", help="Default: the cheapest type that holds the model.")
+@click.option("--context", type=click.IntRange(1), metavar="N", help="Tokens of the longest sequence.")
+@click.option("--users", type=click.IntRange(1), metavar="N", help="Sequences of that length at once (1).")
 @click.option("--revision", default="main", show_default=True, help="Branch, tag or commit.")
+@click.option("--plain", is_flag=True, help="Without comments.")
+@click.option("--example", metavar="NAME", help="Copy a recipe that comes with lmi, instead of MODEL.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
 @json_option
-def command(*, model: str, revision: str, output: Path | None, as_json: bool) -> None:
-    """Look at MODEL (a Hub id or a local folder) and write a commented recipe for it, which validates.
+def command(*, model: str | None, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
+    """Look at MODEL (a Hub id or a local folder) and write a commented recipe that validates, plans and fits.
 
-    Each choice is explained beside it. The recipe goes to FILE (default: NAME.yaml); `-o -` prints it. The first line
-    points editors at a JSON Schema beside it; `lmi schema > recipe.schema.json` writes that.
+    Engine, instance type, degree, length and time-outs are computed from its config.json and the headers of its
+    weights; each choice is explained beside it. With AWS credentials the recipe is for SageMaker, else for this
+    machine. It goes to FILE (default: NAME.yaml); `-o -` prints it. The first line points editors at a JSON Schema
+    beside it; `lmi schema > recipe.schema.json` writes that.
     """
     context = open_context(as_json=as_json)
-    created = generate_recipe(model, revision, context.deps, schema=SCHEMA)
+    example = flags.pop("example")
+    if (model is None) == (example is None):
+        raise UsageRefused(
+            "MODEL: name a model, or --example NAME, and not both",
+            hint=f"such as lmi init owner/name; examples: {', '.join(_examples())}",
+        )
+    fields = _example(example) if model is None else _generated(model, output, flags, context)
+    _write(fields, output, context, force=force)
+
+
+def _generated(
+    model: str, output: Path | None, flags: dict[str, Any], context: CommandContext
+) -> dict[str, Any]:
+    from lmi_deploy.workflows.hardware_choice import InitRequest
+    from lmi_deploy.workflows.init import generate_recipe
+
+    if flags["target"] == "local" and (flags["instance"] or flags["region"]):
+        raise UsageRefused("--instance and --region are of target sagemaker", hint="leave --target local out")
+    if flags["instance"] and flags["target"] is None:
+        flags["target"] = "sagemaker"
+    if model and Path(model).is_dir() and not model.startswith(("/", "./", "../", "~")):
+        model = f"./{model}"
+    asked = InitRequest(model_id=model, written_id=_from_recipe(model, output), **flags)
+    draft = generate_recipe(asked, context.deps, schema=SCHEMA)
+    for note in draft.notes:
+        context.view.note(note)
+    choice = draft.choice
+    return {
+        "recipe": draft.text,
+        "name": draft.name,
+        "target": choice.target,
+        "region": choice.region,
+        "engine": choice.engine,
+        "instance_type": choice.instance or None,
+        "tensor_parallel_degree": choice.degree,
+        "options": {key: value for key, value, _ in choice.options},
+        "verdict": draft.verdict,
+        "notes": list(draft.notes),
+    }
+
+
+def _from_recipe(model: str, output: Path | None) -> str:
+    """A relative folder as the recipe's own folder sees it."""
+    if not model.startswith(("./", "../")) or output is None or str(output.parent) == ".":
+        return model
+    path = os.path.relpath(model, output.parent)
+    return path if path.startswith("../") else f"./{path}"
+
+
+def _examples() -> list[str]:
+    from lmi_deploy.catalog.package_files import recipes
+
+    return sorted(path.stem for path in recipes().glob("*.yaml"))
+
+
+def _example(name: str) -> dict[str, Any]:
+    from lmi_deploy.catalog.package_files import recipes
+
+    if name not in _examples():
+        raise UsageRefused(f"--example {name}: there is none", hint=f"one of {', '.join(_examples())}")
+    text = (recipes() / f"{name}.yaml").read_text(encoding="utf-8")
+    return {"recipe": text.replace("../docs/reference/recipe.schema.json", SCHEMA), "name": name}
+
+
+def _write(fields: dict[str, Any], output: Path | None, context: CommandContext, *, force: bool) -> None:
     if str(output) == "-":
-        context.view.result({"recipe": created.text, "name": created.name}, created.text)
+        context.view.result(fields, fields["recipe"])
         return
-    path = output or Path(f"{created.name}.yaml")
-    if path.exists():
-        raise Refused(f"{path}: is there already", hint="name another file with -o, or print it with -o -")
+    path = output or Path(f"{fields['name']}.yaml")
+    if path.exists() and not force:
+        raise Refused(
+            f"{path}: is there already", hint="name another file with -o, print it with -o -, or add --force"
+        )
     with writing(path):
-        path.write_text(created.text, encoding="utf-8")
+        path.write_text(fields["recipe"], encoding="utf-8")
     context.view.note(f"next: read {path}, then lmi plan {path}")
     if not path.with_name(SCHEMA).exists():
         context.view.note(f"for your editor: lmi schema > {path.with_name(SCHEMA)}")
-    context.view.result({"recipe": created.text, "name": created.name, "file": str(path)}, str(path))
+    context.view.result({**fields, "file": str(path)}, str(path))

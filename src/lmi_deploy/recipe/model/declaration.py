@@ -1,7 +1,7 @@
 """The recipe, declared once: every key with its type, meaning and example, and whether it is implemented.
 
 The source of the errors (`recipe/reader.py`), the JSON Schema (`recipe/schema.py`), the reference page and the
-comments of `lmi init` (`planning/recipe_template.py`). Defaults are those of the dataclasses in `domain/recipe.py`; a
+comments of `lmi init` (`planning/init.py`). Defaults are those of the dataclasses in `domain/recipe.py`; a
 test checks that both have the same fields.
 """
 

@@ -11,18 +11,21 @@ from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.recipe import Recipe, Timeouts
 from lmi_deploy.domain.sagemaker.settings import Delivery
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.timeouts import MOST, STARTUP_TIMEOUT, startup_timeout, whole_minutes
+from lmi_deploy.planning.timeouts import (
+    CAREFUL,
+    MOST,
+    STARTUP_TIMEOUT,
+    download_seconds,
+    startup_timeout,
+    startup_with_download,
+    whole_minutes,
+)
 
 DEFAULT_VOLUME_GB = 30
 """What SageMaker attaches if no volume size is given and the instance has no local disk."""
 _HEADROOM = 1.1
 _EXTRA_GB = 10
 """GB of a chosen volume beside the weights: temporary files, caches of compiled kernels, logs."""
-_CAREFUL = 0.5
-"""Share of the network's baseline that a time-out is reckoned with."""
-_DISK = 1_000_000_000
-_VOLUME = 250_000_000
-"""Maximum bytes a second of a local disk, and of an EBS volume (gp2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,27 +63,22 @@ def resolve_timeouts(
 ) -> ResolvedTimeouts:
     """The recipe's time-outs if the weights can be downloaded within them, else what the slowest instance needs."""
     slowest = min(machines, key=lambda machine: machine.network_gbps or math.inf)
-    careful = _seconds(slowest, size)
     timeouts = recipe.timeouts
     if delivery == "s3":
         _refuse_short("container_startup", timeouts.container_startup, slowest, size)
-        startup = startup_timeout(timeouts, size, download=careful if careful > 60 else 0)
-        return ResolvedTimeouts(model_download=timeouts.model_download or STARTUP_TIMEOUT, startup=startup)
+        return ResolvedTimeouts(
+            model_download=timeouts.model_download or STARTUP_TIMEOUT,
+            startup=startup_with_download(timeouts, slowest, size),
+        )
     _refuse_short("model_download", timeouts.model_download, slowest, size)
     return ResolvedTimeouts(
-        model_download=_download(timeouts, careful), startup=startup_timeout(timeouts, size)
+        model_download=_download(timeouts, download_seconds(slowest, size)),
+        startup=startup_timeout(timeouts, size),
     )
 
 
 def _download(timeouts: Timeouts, careful: int) -> int:
     return timeouts.model_download or min(MOST, max(STARTUP_TIMEOUT, whole_minutes(careful)))
-
-
-def _seconds(machine: Instance, size: int) -> int:
-    """A conservative estimate: half of the network's baseline, and no more than the disk's rate."""
-    disk = _DISK if machine.refuses_volume else _VOLUME
-    network = machine.network_gbps * 1e9 / 8 * _CAREFUL if machine.network_gbps else disk
-    return math.ceil(size / min(disk, network))
 
 
 def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> None:
@@ -98,7 +96,7 @@ def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> 
         )
     raise Unresolvable(
         f"timeouts.{key}: {arithmetic}, and {limit} s are allowed",
-        hint=f"at least {min(MOST, whole_minutes(needed / _CAREFUL))}, or leave it out",
+        hint=f"at least {min(MOST, whole_minutes(needed / CAREFUL))}, or leave it out",
     )
 
 

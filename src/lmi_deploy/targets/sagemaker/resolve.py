@@ -12,7 +12,7 @@ from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
-from lmi_deploy.sizing.instance_selection import hardware_for
+from lmi_deploy.sizing.instance_choice import instance_by_size
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
@@ -66,10 +66,11 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
 def _refuse(recipe: Recipe, size: int) -> None:
     found = list(validate(recipe))
     if not recipe.instance_type:
-        machine = hardware_for(size, None)
+        usable = instance_by_size(size, None)
+        such = f"such as instance_type: {usable.instance} ({usable.why}); " if usable else ""
         raise Unresolvable(
             "instance_type: is missing: target sagemaker runs on an instance",
-            hint=f"such as instance_type: {machine.instance} ({machine.why})",
+            hint=f"{such}`lmi instances --fits {recipe.model_id}` lists those that hold it",
         )
     if found:
         first, *rest = found

@@ -1,0 +1,154 @@
+"""`lmi init`: the recipe for this machine or for SageMaker, its flags, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.recipe.parse import parse
+from tests.support.cloud_app import CloudApp
+from tests.support.fakes import model_files
+from tests.support.local_app import MODEL, LocalApp
+from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
+
+
+def publish(app: LocalApp, table: Table, name: str = "org/large") -> str:
+    """Its weights follow from config.json: the file has a name that no engine loads."""
+    app.hub.models[name] = {"config.json": json.dumps(table).encode(), "weights.bin": b"\x80"}
+    return name
+
+
+def written(app: LocalApp, *argv: str) -> Any:
+    result = app.lmi("init", *argv, "-o", "new.yaml", "--force")
+    assert result.code == 0, result.err
+    return parse(Path("new.yaml").read_text(), "new.yaml")
+
+
+@pytest.fixture
+def cloud(app: LocalApp) -> CloudApp:
+    """The same folder with AWS credentials."""
+    return CloudApp(app.root)
+
+
+def test_without_credentials_it_is_for_this_machine_and_reports_so(app: LocalApp) -> None:
+    result = app.lmi("init", MODEL, "-o", "new.yaml")
+    assert (
+        "note: no AWS credentials are found: for this machine" in result.err
+        or "for this machine" in result.err
+    )
+    recipe = parse(Path("new.yaml").read_text(), "new.yaml")
+    assert (recipe.endpoint.target, recipe.engine, recipe.task) == ("local", "accelerate", "text-generation")
+    assert app.lmi("plan", "new.yaml").code == 0
+
+
+def test_with_credentials_it_is_for_sagemaker_and_reports_so(cloud: CloudApp) -> None:
+    result = cloud.lmi("init", MODEL, "-o", "new.yaml")
+    assert "AWS credentials are found: for SageMaker in us-east-1" in result.err
+    recipe = parse(Path("new.yaml").read_text(), "new.yaml")
+    assert (recipe.endpoint.target, recipe.endpoint.region) == ("sagemaker", "us-east-1")
+    assert written(cloud, MODEL, "--target", "local").endpoint.target == "local"
+
+
+def test_sagemaker_may_be_asked_for_without_credentials(app: LocalApp) -> None:
+    app.hub.models[MODEL] = model_files(**LLAMA_8B)
+    recipe = written(app, MODEL, "--target", "sagemaker", "--region", "eu-west-1")
+    assert (recipe.endpoint.target, recipe.endpoint.region) == ("sagemaker", "eu-west-1")
+
+
+def test_more_users_and_longer_sequences_take_a_larger_machine(cloud: CloudApp) -> None:
+    def price(*argv: str) -> float:
+        name = publish(cloud, {**LLAMA_8B, "max_position_embeddings": 131072})
+        recipe = written(cloud, name, *argv)
+        rows = cloud.lmi("instances", "--json").lines
+        return next(row["usd_per_hour"] for row in rows if row.get("instance") == recipe.instance_type[0])
+
+    one, long, many = price(), price("--context", "131072"), price("--context", "8192", "--users", "64")
+    assert one < long
+    assert one < many
+
+
+def test_users_above_the_servers_batch_widen_the_batch(cloud: CloudApp) -> None:
+    options = dict(written(cloud, publish(cloud, LLAMA_8B), "--context", "1024", "--users", "64").options)
+    assert options == {"max_model_len": "1024", "max_rolling_batch_size": "64"}
+
+
+def test_the_length_is_computed_and_fits(cloud: CloudApp) -> None:
+    name = publish(cloud, LLAMA_8B)
+    recipe = written(cloud, name, "--instance", "ml.g5.2xlarge")
+    length = int(dict(recipe.options)["max_model_len"])
+    assert 4096 < length < 131072
+    argv = ("fit", name, "--instance", "ml.g5.2xlarge", "--version", "0.36.0", "--json", "--context")
+    assert cloud.lmi(*argv, str(length)).result["verdict"] == "fits"
+    assert cloud.lmi(*argv, str(length * 5 // 4)).result["verdict"] != "fits"
+
+
+def test_an_instance_that_cannot_hold_it_is_refused_with_the_reason(cloud: CloudApp) -> None:
+    name = publish(cloud, LLAMA_70B)
+    result = cloud.lmi("init", name, "--instance", "ml.g5.2xlarge", "-o", "new.yaml")
+    assert result.code == 2
+    assert "org/large does not fit on ml.g5.2xlarge" in result.err
+    assert not Path("new.yaml").exists()
+
+
+def test_a_model_that_this_machine_cannot_hold_is_refused_with_the_reason(app: LocalApp) -> None:
+    result = app.lmi("init", publish(app, LLAMA_70B), "-o", "new.yaml")
+    assert result.code == 2
+    assert "org/large does not fit on this machine" in result.err
+    assert "--target sagemaker" in result.err
+
+
+def test_json_has_every_choice(cloud: CloudApp) -> None:
+    found = cloud.lmi("init", publish(cloud, LLAMA_8B), "-o", "new.yaml", "--json").result
+    assert (found["engine"], found["target"], found["verdict"]) == ("vllm", "sagemaker", "fits")
+    assert found["file"] == "new.yaml"
+    assert found["instance_type"].startswith("ml.")
+    assert found["tensor_parallel_degree"] == 1
+    assert "if you trust its authors" in found["notes"][-1]
+
+
+def test_nothing_is_overwritten_without_force(app: LocalApp) -> None:
+    assert app.lmi("init", MODEL, "-o", "new.yaml", "--plain").code == 0
+    before = Path("new.yaml").read_text()
+    refused = app.lmi("init", MODEL, "-o", "new.yaml")
+    assert (refused.code, Path("new.yaml").read_text()) == (5, before)
+    assert "--force" in refused.err
+    assert app.lmi("init", MODEL, "-o", "new.yaml", "--force").code == 0
+    assert Path("new.yaml").read_text() != before
+
+
+def test_an_example_is_copied(app: LocalApp) -> None:
+    result = app.lmi("init", "--example", "quickstart")
+    assert (result.code, result.out) == (0, "quickstart.yaml\n")
+    assert parse(Path("quickstart.yaml").read_text(), "quickstart.yaml").name == "quickstart"
+    assert "$schema=recipe.schema.json" in Path("quickstart.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("argv", "what"),
+    [
+        ((), "MODEL: name a model, or --example NAME, and not both"),
+        ((MODEL, "--example", "quickstart"), "and not both"),
+        (("--example", "none"), "--example none: there is none"),
+        ((MODEL, "--target", "local", "--instance", "ml.g5.xlarge"), "--instance and --region are of target"),
+        ((MODEL, "--instance", "ml.none.xlarge"), "ml.none.xlarge"),
+    ],
+)
+def test_contradictions_are_refused(app: LocalApp, argv: tuple[str, ...], what: str) -> None:
+    result = app.lmi("init", *argv, "-o", "new.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert what in result.err
+    assert not Path("new.yaml").exists()
+
+
+def test_an_adapter_is_named_with_its_base(app: LocalApp) -> None:
+    app.hub.models["org/lora"] = {
+        "adapter_config.json": b'{"base_model_name_or_path": "org/base"}',
+        "adapter_model.safetensors": b"",
+    }
+    result = app.lmi("init", "org/lora")
+    assert result.code == 2
+    assert "org/lora is an adapter" in result.err
+    assert "its base model is org/base" in result.err
