@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from lmi_deploy.catalog import images, options
 from lmi_deploy.catalog.server_version import server_version
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.naming import MAX_NAME
 from lmi_deploy.domain.recipe import Files, TargetName
@@ -18,7 +19,6 @@ from lmi_deploy.planning.file_selection import select
 from lmi_deploy.planning.recognition import ModelKind, Recognition, architecture_of, recognize
 from lmi_deploy.recipe.model.declaration import RECIPE, TEMPLATES
 from lmi_deploy.recipe.model.field_types import Group
-from lmi_deploy.domain.byte_units import GIB
 
 InitEngine = Literal["vllm", "accelerate"]
 _PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9._/-]*")

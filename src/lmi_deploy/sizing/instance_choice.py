@@ -1,12 +1,12 @@
-"""The longest sequences that a model has room for, and an instance type where its fit cannot be told."""
+"""The longest sequences that a model has room for, and an instance type if its fit is unknown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.catalog import instances, prices
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.assessment import Checkpoint, assess, total_size_or_none
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.request import Request
@@ -23,7 +23,7 @@ _USABLE: Final = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceBySize:
-    """A type with devices for so many bytes of weights, where the fit cannot be told."""
+    """A type with devices for so many bytes of weights, if the fit is unknown."""
 
     instance: str
     degree: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.catalog import instances, prices
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.recipe import TargetName
 from lmi_deploy.errors import Unresolvable, UsageRefused
 from lmi_deploy.planning.init import InitEngine

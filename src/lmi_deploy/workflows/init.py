@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lmi_deploy.catalog import instances
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.recipe import TargetName, Timeouts
 from lmi_deploy.errors import LmiError, NoCredentials, Unresolvable, UsageRefused
@@ -24,7 +25,6 @@ from lmi_deploy.planning.recognition import require_model
 from lmi_deploy.planning.timeouts import startup_timeout, startup_with_download
 from lmi_deploy.recipe.model.scalar_types import InvalidValue
 from lmi_deploy.recipe.model.scalar_types import model_id as id_of_a_model
-from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.instance_choice import USUAL_REGION
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES
 from lmi_deploy.workflows.checkpoint import checkpoint_of, listing_without_hashes

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.catalog import images
+from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.naming import name_error
 from lmi_deploy.domain.recipe import Recipe, TargetName
@@ -25,7 +26,6 @@ from lmi_deploy.planning.init import (
 )
 from lmi_deploy.recipe.model.declaration import TEMPLATES
 from lmi_deploy.recipe.parse import parse
-from lmi_deploy.domain.byte_units import GIB
 
 COMMIT = "12fd25f77366fa6b3b4b768ec3050bf629380bac"
 LLAMA = {"architectures": ["LlamaForCausalLM"], "num_attention_heads": 32}
