@@ -43,6 +43,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "serve": CommandEntry("serve", "Serve a model folder in the foreground."),
     "emulator": CommandEntry("emulator", "SageMaker on this machine, for rehearsals."),
     "init": CommandEntry("init", "Look at a model and write a commented recipe for it."),
+    "import": CommandEntry(
+        "import_", "Make a recipe of a serving.properties, a folder, an archive or variables."
+    ),
+    "migrate": CommandEntry("migrate", "Rewrite a recipe for another version of the server."),
     "weights": CommandEntry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
     "gc": CommandEntry("gc", "Free what expired, and what interrupted runs left."),
     "images": CommandEntry("images", "List the container images that AWS publishes.", reads=True),

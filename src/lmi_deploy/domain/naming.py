@@ -26,6 +26,15 @@ def canonical(value: Any) -> Any:
     return value
 
 
+def name_for(model_id: str) -> str:
+    """A deployment's name from the model's, shortened so that an overlay's name fits; invalid characters become
+    dashes.
+    """
+    last = model_id.rstrip("/").rpartition("/")[2]
+    name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
+    return name[: MAX_NAME - 8].strip("-") or "model"
+
+
 def digest(value: Any) -> str:
     """sha256 in hex over the canonical JSON of a noun; stable over runs, machines and dictionary order."""
     text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)

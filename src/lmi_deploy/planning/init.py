@@ -12,7 +12,7 @@ from lmi_deploy.catalog import images, options
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
-from lmi_deploy.domain.naming import MAX_NAME
+from lmi_deploy.domain.naming import name_for
 from lmi_deploy.domain.recipe import Files, TargetName
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import select
@@ -127,15 +127,6 @@ def write_recipe(
     ]
     text = "\n\n".join(blocks) + "\n"
     return _without_comments(text) if plain else text
-
-
-def name_for(model_id: str) -> str:
-    """A deployment's name from the model's, shortened so that an overlay's name fits; invalid characters become
-    dashes.
-    """
-    last = model_id.rstrip("/").rpartition("/")[2]
-    name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
-    return name[: MAX_NAME - 8].strip("-") or "model"
 
 
 def decisions_left(model: ModelSummary) -> Iterator[str]:

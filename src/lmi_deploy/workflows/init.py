@@ -8,6 +8,7 @@ from typing import Final
 from lmi_deploy.catalog import instances
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.naming import name_for
 from lmi_deploy.domain.recipe import TargetName, Timeouts
 from lmi_deploy.errors import LmiError, NoCredentials, Unresolvable, UsageRefused
 from lmi_deploy.planning.init import (
@@ -17,7 +18,6 @@ from lmi_deploy.planning.init import (
     decisions_left,
     engine_for,
     image_version,
-    name_for,
     summarize,
     write_recipe,
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lmi_deploy.catalog import images
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.naming import name_error
+from lmi_deploy.domain.naming import name_error, name_for
 from lmi_deploy.domain.recipe import Recipe, TargetName
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.init import (
@@ -20,7 +20,6 @@ from lmi_deploy.planning.init import (
     decisions_left,
     engine_for,
     image_version,
-    name_for,
     summarize,
     write_recipe,
 )

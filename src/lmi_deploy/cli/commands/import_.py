@@ -1,0 +1,67 @@
+"""`lmi import`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.output_files import writing
+from lmi_deploy.errors import Refused
+from lmi_deploy.ui.selection import open_view
+
+
+@click.command("import")
+@click.argument("source", metavar="FOLDER|FILE|-")
+@click.option(
+    "--model", default="", metavar="ID", help="The model, if the settings name none, or another one."
+)
+@click.option("--instance", default="", metavar="TYPE", help="Of SageMaker.")
+@click.option("--local", is_flag=True, help="For this machine.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@json_option
+def command(
+    *, source: str, model: str, instance: str, local: bool, output: Path | None, force: bool, as_json: bool
+) -> None:
+    """Make a recipe of a deployment by hand: a model folder, a model.tar.gz, a serving.properties, or variables.
+
+    Variables are lines of NAME=VALUE, or the JSON of `docker inspect` or `aws sagemaker describe-model`; `-` reads
+    them from standard input. Every spelling that DJLServing has had is known, and engines that are gone become
+    today's. What differs is said, and stands in the recipe as comments. An archive is read and never unpacked: only
+    its model.py and requirements.txt are written, in a folder beside the recipe.
+    """
+    from lmi_deploy.recipe.importer import import_recipe, newest_version
+    from lmi_deploy.workflows.import_source import read_source
+
+    view = open_view(as_json=as_json)
+    printed = str(output) == "-"
+    folder = output.parent if output and not printed else Path()
+    found = read_source(source, sys.stdin.buffer, folder)
+    recipe = import_recipe(
+        found.source, model_id=model, version=newest_version(), instance=instance, local=local
+    )
+    for note in recipe.notes:
+        view.note(note)
+    fields = {"recipe": recipe.text, "name": recipe.name, "notes": list(recipe.notes)}
+    if printed:
+        view.result(fields, recipe.text)
+        return
+    path = output or Path(f"{recipe.name}.yaml")
+    files = {path: recipe.text.encode()}
+    files |= {folder / found.source.name / name: content for name, content in found.files.items()}
+    _write(files, force=force)
+    view.note(f"next: read {path}, then lmi validate {path}")
+    view.result({**fields, "file": str(path)}, str(path))
+
+
+def _write(files: dict[Path, bytes], *, force: bool) -> None:
+    existing = [str(path) for path in files if path.exists()]
+    if existing and not force:
+        raise Refused(f"{existing[0]}: is there already", hint="name another file with -o, or add --force")
+    for path, content in files.items():
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)

@@ -1,0 +1,66 @@
+"""`lmi migrate`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from difflib import unified_diff
+from pathlib import Path
+
+import click
+
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.output_files import writing
+from lmi_deploy.cli.recipe_loading import read
+from lmi_deploy.errors import RecipeError, UsageRefused
+from lmi_deploy.ui.selection import open_view
+
+CHANGES_PENDING = 4
+
+
+@click.command("migrate")
+@click.argument("recipe", type=click.Path(dir_okay=False))
+@click.option("--to", "version", required=True, metavar="VERSION", help="Such as 0.36.0, or 0.36.0-lmi28.")
+@click.option(
+    "--check", is_flag=True, help="Show the difference and write nothing; ends with 4 if there is one."
+)
+@json_option
+def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
+    """Rewrite RECIPE for another version of the server: its version, and the names and values of its options.
+
+    Comments and the order of keys stay. An option that the other server does not know is commented out with the
+    reason. Nothing is written if the result would not validate.
+    """
+    from lmi_deploy.catalog.images import image
+    from lmi_deploy.recipe.migrate import migrate
+
+    view = open_view(as_json=as_json)
+    image("djl-lmi", version, "us-east-1")
+    try:
+        before = read(recipe).decode()
+    except UnicodeDecodeError:
+        raise UsageRefused(f"{recipe}: is not UTF-8", hint="`lmi validate` says more") from None
+    found = migrate(before, recipe, version)
+    difference = list(
+        unified_diff(before.splitlines(), found.text.splitlines(), recipe, recipe, lineterm="", n=1)
+    )
+    view.words(difference)
+    for change in found.changes:
+        view.note(
+            f"{recipe}:{change.line}: {change.key}: {change.became or 'left out'}. {change.why}".strip()
+        )
+    if found.problems:
+        raise RecipeError(
+            list(found.problems),
+            hint="nothing is written; these need your decision: change them, then run it again",
+        )
+    if not check and recipe != "-" and found.changes:
+        with writing(recipe):
+            Path(recipe).write_text(found.text, encoding="utf-8")
+    fields = {
+        "recipe": recipe,
+        "version": version,
+        "changes": [asdict(change) for change in found.changes],
+        "written": bool(found.changes) and not check,
+    }
+    view.result(fields, "" if found.changes else f"{recipe}: nothing to change for {version}")
+    return CHANGES_PENDING if check and found.changes else 0

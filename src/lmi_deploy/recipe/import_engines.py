@@ -1,0 +1,125 @@
+"""Which engine of today serves what an old one served, with the differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lmi_deploy.domain.recipe import Task
+
+ImportedEngine = Literal["vllm", "accelerate", "custom"]
+BUILTIN: Final = "djl_python.huggingface"
+_TASKS: Final[Mapping[str, Task]] = {
+    "text-generation": "text-generation",
+    "conversational": "text-generation",
+    "text2text-generation": "text2text-generation",
+    "translation": "text2text-generation",
+    "summarization": "text2text-generation",
+    "feature-extraction": "text-embedding",
+    "sentence-similarity": "text-embedding",
+    "text-embedding": "text-embedding",
+    "embed": "text-embedding",
+    "text-classification": "text-classification",
+    "sentiment-analysis": "text-classification",
+    "question-answering": "question-answering",
+}
+_ENCODER_DECODER = re.compile(
+    r"(^|[-_/])(flan|t5|mt5|ul2|bart|mbart|pegasus|marian|opus-mt|m2m)", re.IGNORECASE
+)
+_OLD: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
+    (
+        "FasterTransformer",
+        re.compile(r"fastertransformer", re.IGNORECASE),
+        "DJLServing 0.25 removed FasterTransformer (last image 0.24.0). Requests differ: max_seq_len is "
+        "max_new_tokens, "
+        "beam_width is num_beams on accelerate and not there on vllm, and the answer has generated_text in place of "
+        "outputs.",
+    ),
+    (
+        "DeepSpeed",
+        re.compile(r"deepspeed", re.IGNORECASE),
+        "DJLServing 0.28 removed DeepSpeed (last image 0.27.0). Requests stay: inputs and parameters. Kernel "
+        "injection, "
+        "checkpoint and SmoothQuant have no counterpart; AWQ, GPTQ and fp8 checkpoints and quantize: fp8 or "
+        "bitsandbytes do.",
+    ),
+    (
+        "Transformers-NeuronX",
+        re.compile(r"neuronx|(^|\W)tnx($|\W)", re.IGNORECASE),
+        "DJLServing 0.35 removed Neuron (last image 0.29.0), and this version of lmi does not run it: the recipe needs "
+        "an instance type with GPUs.",
+    ),
+    (
+        "TensorRT-LLM",
+        re.compile(r"tensorrt_llm|trtllm|mpi.*trt", re.IGNORECASE),
+        "The last image with TensorRT-LLM is 0.33.0, and this version of lmi does not run it. Compiled engines cannot "
+        "be taken along: the model is loaded from its checkpoint.",
+    ),
+    (
+        "lmi-dist",
+        re.compile(r"lmi-dist|lmi_dist", re.IGNORECASE),
+        "Since DJLServing 0.33 the server runs vLLM where lmi-dist is asked for. Requests and answers stay.",
+    ),
+    (
+        "the rolling batch scheduler",
+        re.compile(r"^scheduler$", re.IGNORECASE),
+        "DJLServing 0.33 removed the scheduler. vLLM does its work; decoding_strategy goes into the request.",
+    ),
+)
+"""What is gone, the mark of it in `engine`, `option.entryPoint` or `option.rolling_batch`, and what differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice:
+    """`builtin` is the handler, if it is not the engine's own."""
+
+    engine: ImportedEngine
+    task: Task | None
+    builtin: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineChoice:
+    """Takes the keys that decide it out of `settings`."""
+    model = settings.get("option.model_id", "")
+    engine, entry, rolling = (
+        settings.pop(key, "") for key in ("engine", "option.entryPoint", "option.rolling_batch")
+    )
+    settings.pop("option.mpi_mode", None)
+    settings.pop("option.async_mode", None)
+    written = settings.pop("option.task", "")
+    task = _TASKS.get(written.lower())
+    notes = [f"option.task={written} is none that lmi has a request for"] if written and task is None else []
+    old = _old_engine(engine, entry, rolling)
+    if own_code:
+        if old:
+            notes.append(f"{old[0]}: {old[1]} Your model.py may import it, and fails then.")
+        return EngineChoice(engine="custom", task=task, notes=tuple(notes))
+    if task is None and _ENCODER_DECODER.search(model):
+        task = "text2text-generation"
+    transformers = task in ("text2text-generation", "text-classification", "question-answering")
+    plain = entry == BUILTIN and rolling.lower() in ("", "disable") and engine.lower() != "mpi"
+    chosen: ImportedEngine = "accelerate" if transformers or (plain and not old) else "vllm"
+    if old:
+        notes.append(f"{old[0]} became {chosen}. {old[1]}")
+    elif entry and not entry.startswith(("djl_python.huggingface", "djl_python.lmi_vllm")):
+        notes.append(f"option.entryPoint={entry} became engine {chosen}")
+    return EngineChoice(
+        engine=chosen,
+        task=task,
+        builtin=BUILTIN if chosen == "accelerate" and entry == BUILTIN else "",
+        notes=tuple(notes),
+    )
+
+
+def _old_engine(*marks: str) -> tuple[str, str] | None:
+    return next(
+        (
+            (name, difference)
+            for name, pattern, difference in _OLD
+            if any(pattern.search(mark) for mark in marks if mark)
+        ),
+        None,
+    )

@@ -1,0 +1,263 @@
+"""Make a recipe of what people have: serving.properties, environment variables, a handler of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lmi_deploy.catalog import options
+from lmi_deploy.domain.naming import name_for
+from lmi_deploy.errors import RecipeError, UsageRefused
+from lmi_deploy.recipe.import_engines import EngineChoice, choose_engine
+from lmi_deploy.recipe.import_settings import merged_settings
+from lmi_deploy.recipe.option_moves import moves
+from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.secret_detection import names_secret, secret_in
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
+_MOST_SECONDS: Final = 3600
+_MOST_PREDICT: Final = 60
+_TAKEN_ALONG: Final = (
+    *("VLLM_", "NCCL_", "SERVING_", "ARGS_", "HF_", "PYTORCH_", "TORCH_", "OMP_", "SAGEMAKER_"),
+    *("LMCACHE_", "TRANSFORMERS_", "TOKENIZERS_", "CUDA_"),
+)
+"""Beginnings of variables that are settings; the others belong to the process or the image."""
+_ROUNDS: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSource:
+    """`weights` is the model id if the weights lie beside the settings; `other_files` are not taken along."""
+
+    origin: str
+    name: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    model_py: str = ""
+    requirements: str = ""
+    weights: str = ""
+    other_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRecipe:
+    """`notes` are differences to what was imported; they stand in the recipe as comments as well."""
+
+    name: str
+    text: str
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Pairs that may still turn out to be refused."""
+
+    head: list[tuple[str, str]]
+    environment: dict[str, str]
+    options: dict[str, str]
+    properties: dict[str, str]
+    notes: list[str]
+    version: str
+
+
+def import_recipe(
+    source: ImportSource, *, model_id: str = "", version: str, instance: str = "", local: bool = False
+) -> ImportedRecipe:
+    """UsageRefused if no model is named anywhere. What the server of `version` would drop is left out, with a note."""
+    settings, variables = merged_settings(source.properties, source.environment)
+    model = model_id or source.weights or settings.get("option.model_id", "")
+    if not model:
+        raise UsageRefused(
+            f"{source.origin}: names no model (option.model_id, option.s3url, HF_MODEL_ID), and holds no weights",
+            hint="add --model owner/name, an s3:// prefix or a folder",
+        )
+    settings["option.model_id"] = model
+    choice = choose_engine(settings, own_code=bool(source.model_py))
+    del settings["option.model_id"]
+    draft = _draft(source, choice, settings, variables, version)
+    name = name_for(source.name or model)
+    draft.head = [("name", name), ("model_id", model), *draft.head, *_place(instance, local=local)]
+    if not instance and not local:
+        draft.notes.append(
+            "instance_type is yours to choose: `lmi instances --fits RECIPE` lists those that hold it"
+        )
+    text = _accepted(draft, source.origin)
+    return ImportedRecipe(name=name, text=text, notes=tuple(draft.notes))
+
+
+def _draft(
+    source: ImportSource,
+    choice: EngineChoice,
+    settings: dict[str, str],
+    variables: Mapping[str, str],
+    version: str,
+) -> _Draft:
+    notes = list(choice.notes)
+    head = [
+        *_model_keys(settings),
+        ("engine", choice.engine),
+        *([("task", choice.task)] if choice.task else []),
+        *_degree(settings, notes),
+        *_trust(settings),
+        *_handler(source, choice, notes),
+        *_timeouts(settings, notes),
+    ]
+    own = {key.removeprefix("option."): value for key, value in settings.items() if key.startswith("option.")}
+    for move in moves(choice.engine, own.items(), version):
+        del own[move.name]
+        if move.became:
+            own[move.became[0]] = move.became[1]
+        became = f"became {': '.join(move.became)}" if move.became else "is left out"
+        notes.append(f"option.{move.name}={move.value} {became}: {move.why}")
+    if source.other_files:
+        notes.append(f"not taken along: {', '.join(source.other_files[:8])}")
+    return _Draft(
+        head=head,
+        environment=_environment(variables, notes),
+        options=own,
+        properties={key: value for key, value in settings.items() if not key.startswith("option.")},
+        notes=notes,
+        version=version.partition("/")[0],
+    )
+
+
+def _model_keys(settings: dict[str, str]) -> Iterator[tuple[str, str]]:
+    if revision := settings.pop("option.revision", ""):
+        yield "revision", revision
+
+
+def _degree(settings: dict[str, str], notes: list[str]) -> Iterator[tuple[str, str]]:
+    degree = settings.pop("option.tensor_parallel_degree", "")
+    if degree.isdecimal() and int(degree) > 0:
+        yield "tensor_parallel_degree", degree
+    elif degree not in ("", "max", "auto"):
+        notes.append(f"option.tensor_parallel_degree={degree} is no number of devices: all of them are used")
+
+
+def _trust(settings: dict[str, str]) -> Iterator[tuple[str, str]]:
+    if settings.pop("option.trust_remote_code", "").lower() in ("true", "1"):
+        yield "trust_remote_code", "true"
+    if settings.pop("option.trust_insecure_model_files", "").lower() in ("true", "1"):
+        yield "files", "{allow_pickle: true}"
+
+
+def _handler(source: ImportSource, choice: EngineChoice, notes: list[str]) -> Iterator[tuple[str, str]]:
+    if choice.engine == "custom":
+        yield "handler", f"{{file: {_scalar(source.model_py)}}}"
+        yield "probe", '{body: \'{"inputs": "OK"}\'}'
+        notes.append("probe.body is a guess: write a request that your model.py answers")
+    elif choice.builtin:
+        yield "handler", f"{{builtin: {choice.builtin}}}"
+    if source.requirements and choice.engine == "custom":
+        yield "requirements", _scalar(source.requirements)
+    elif source.requirements:
+        notes.append(f"{source.requirements} is left out: {choice.engine} has its packages")
+
+
+def _timeouts(settings: dict[str, str], notes: list[str]) -> Iterator[tuple[str, str]]:
+    found: dict[str, int] = {}
+    limits = (
+        ("model_loading_timeout", "model_loading", _MOST_SECONDS),
+        ("predict_timeout", "predict", _MOST_PREDICT),
+    )
+    for key, name, most in limits:
+        text = settings.pop(f"option.{key}", "")
+        if text.isdecimal() and int(text) > 0:
+            found[name] = min(int(text), most)
+            if int(text) > most:
+                notes.append(f"option.{key}={text} became {most}: SageMaker waits no longer")
+        elif text:
+            notes.append(f"option.{key}={text} is no number of seconds, and is left out")
+    if found:
+        yield "timeouts", "{" + ", ".join(f"{name}: {seconds}" for name, seconds in found.items()) + "}"
+
+
+def _environment(variables: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    kept, secrets, others = {}, [], []
+    for name, value in variables.items():
+        if names_secret(name) or secret_in(value):
+            secrets.append(name)
+        elif name.startswith(_TAKEN_ALONG):
+            kept[name] = value
+        else:
+            others.append(name)
+    if secrets:
+        notes.append(f"secrets are not taken along: {', '.join(secrets)} (docs/how-to/use-secrets.md)")
+    if others:
+        notes.append(f"variables of the process or the image are left out: {', '.join(others[:12])}")
+    return kept
+
+
+def _place(instance: str, *, local: bool) -> list[tuple[str, str]]:
+    if local:
+        return [("endpoint", "{target: local}")]
+    return [("instance_type", instance)] if instance else []
+
+
+def _accepted(draft: _Draft, origin: str) -> str:
+    """The recipe without the pairs that its own checks refuse; other mistakes stay, for the user to decide."""
+    for _ in range(_ROUNDS):
+        text = _text(draft, origin)
+        refused = [key for key in _mistakes(text) if _remove(draft, *key)]
+        if not refused:
+            return text
+    return _text(draft, origin)
+
+
+def _mistakes(text: str) -> list[tuple[str, str]]:
+    try:
+        parse(text, "import")
+    except RecipeError as error:
+        return [(problem.key, problem.what) for problem in error.problems]
+    return []
+
+
+def _remove(draft: _Draft, key: str, why: str) -> bool:
+    """Whether it was an option, a property or a variable."""
+    for prefix, pairs in (
+        ("options.", draft.options),
+        ("properties.", draft.properties),
+        ("container.environment.", draft.environment),
+    ):
+        name = key.removeprefix(prefix)
+        if key.startswith(prefix) and name in pairs:
+            draft.notes.append(f"{key}: {pairs.pop(name)} is left out: {why}")
+            return True
+    return False
+
+
+def _text(draft: _Draft, origin: str) -> str:
+    lines = [
+        f"# Made by `lmi import` of {_comment(origin)}.",
+        *(f"# - {_comment(note)}" for note in draft.notes),
+    ]
+    lines += [f"{key}: {value if value[:1] == '{' else _scalar(value)}" for key, value in draft.head]
+    lines += ["container:", f"  version: {draft.version}"]
+    if draft.environment:
+        lines += ["  environment:", *_pairs(draft.environment, indent=4)]
+    for key, pairs in (("options", draft.options), ("properties", draft.properties)):
+        if pairs:
+            lines += [f"{key}:", *_pairs(pairs, indent=2)]
+    return "\n".join(lines) + "\n"
+
+
+def _pairs(pairs: Mapping[str, str], *, indent: int) -> Iterator[str]:
+    yield from (f"{' ' * indent}{_scalar(name)}: {_scalar(value)}" for name, value in pairs.items())
+
+
+def _scalar(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    return f"'{text}'" if text.isprintable() and text and "'" not in text else json.dumps(text)
+
+
+def _comment(text: str) -> str:
+    return "".join(char for char in text if char.isprintable())[:400]
+
+
+def newest_version() -> str:
+    """The newest server whose options lmi knows."""
+    return options.newest("vllm")
