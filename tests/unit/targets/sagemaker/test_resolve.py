@@ -128,7 +128,7 @@ REFUSED = [
         "at least 300",
     ),
     (G5 + "weights: {deliver: artifact}\n", 6 * GB, "artifact is for at most 5 GB", "leave it out"),
-    ("", 140 * GB, "instance_type: is missing", "ml.g5.48xlarge (130.4 GiB x 1.3 = 169.5 GiB"),
+    ("", 140 * GB, "instance_type: is missing", "ml.p4d.24xlarge (130.4 GiB x 1.3 = 169.5 GiB"),
     (
         G5 + "endpoint: {role: 'arn:aws:iam::999999999999:role/x'}\n",
         10,
