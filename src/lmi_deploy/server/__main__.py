@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from lmi_deploy.server.composition import Options
-from lmi_deploy.server.djl_log import DjlLog
-from lmi_deploy.server.log import Log
+from lmi_deploy.server.log import DjlLog, Log
 from lmi_deploy.server.models.model_name import name_of
 from lmi_deploy.server.program import Program
 

@@ -23,8 +23,9 @@ from lmi_deploy.server.settings import ServerSettings, management_apart
 from lmi_deploy.server.workers.async_worker import AsyncWorkerSession
 from lmi_deploy.server.workers.command import Engine
 from lmi_deploy.server.workers.devices import DevicePlacement, detect_gpus
+from lmi_deploy.server.workers.group import WorkerSession
 from lmi_deploy.server.workers.process import WorkerProcesses
-from lmi_deploy.server.workers.sync_worker import SyncWorkerSession, WorkerSession
+from lmi_deploy.server.workers.sync_worker import SyncWorkerSession
 from lmi_deploy.server.workers.worker import Worker
 
 ARCHIVES = "archives"
@@ -137,11 +138,11 @@ class Composition:
         )
         around = ServerDefaults(defaults=settings.keys, environ=environ, gpus=detect_gpus(environ))
 
-        def new_shift(model: ModelSettings, place: DevicePlacement) -> WorkerSession:
+        def new_session(model: ModelSettings, place: DevicePlacement) -> WorkerSession:
             worker = Worker(engine, model, place, log, processes=self.processes)
             return (
                 AsyncWorkerSession(worker, log) if model.async_mode else SyncWorkerSession(worker, model, log)
             )
 
         archives = ModelArchives(options.run_dir / ARCHIVES)
-        return Models(new_shift=new_shift, defaults=around, archives=archives, log=log, metrics=metrics)
+        return Models(new_session=new_session, defaults=around, archives=archives, log=log, metrics=metrics)

@@ -70,23 +70,19 @@ class Control:
 
     async def _respond(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            requested = _requested_verb(line)
+            requested = _parse_command(line)
             if requested.get("do") == "hand_over":
                 await self._give(reader, writer)
                 return
-            response = await self._verb(requested)(requested)
+            verb = self._verbs.get(str(requested.get("do")))
+            if verb is None:
+                names = ", ".join(sorted(self._verbs))
+                raise ControlError(f"do={requested.get('do')}: unknown, one of {names} is expected")
+            response = await verb(requested)
         except ControlError as exc:
             response = {"error": str(exc)}
         writer.write(json.dumps(response).encode() + b"\n")
         await writer.drain()
-
-    def _verb(self, requested: Message) -> Verb:
-        verb = self._verbs.get(str(requested.get("do")))
-        if verb is None:
-            raise ControlError(
-                f"do={requested.get('do')}: unknown, one of {', '.join(sorted(self._verbs))} is expected"
-            )
-        return verb
 
     async def _give(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         listening = self._hand_over()
@@ -107,7 +103,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _requested_verb(line: bytes) -> Message:
+def _parse_command(line: bytes) -> Message:
     try:
         requested = json.loads(line)
     except (ValueError, RecursionError) as exc:

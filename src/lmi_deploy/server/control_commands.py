@@ -1,4 +1,6 @@
-"""The commands of the control socket: status, take over, stop, and those of DJLServing's management API."""
+"""The commands of the control socket: status with a report on the workers, take over, stop, and those of DJLServing's
+management API.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,10 @@ import datetime
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+
+import psutil
 
 from lmi_deploy.server.control import ControlError, Message, SocketHandover, Verb
 from lmi_deploy.server.error_responses import ErrorReply
@@ -19,9 +23,7 @@ from lmi_deploy.server.inference import Counts
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
 from lmi_deploy.server.models.registry import Models
-from lmi_deploy.server.workers.report import is_dead, workers_of
-
-_CHECK_EVERY = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
+from lmi_deploy.server.workers.pool import Pool
 
 
 @dataclass(slots=True)
@@ -59,7 +61,13 @@ class ControlCommands:
 
     async def status(self, _: Message) -> Message:
         counts = self.counts
-        why = self._why_failed() if self.state.phase == "ready" else ""
+        why = ""
+        if self.state.phase == "ready":
+            failed = next((pool for pool in self.models if pool.failed), None)
+            if failed is not None:
+                why = failed.why_failed or "the model failed"
+            elif _has_lost_workers(self.models):
+                why = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
         return {
             "phase": "failed" if why else self.state.phase,
             "pid": os.getpid(),
@@ -67,17 +75,10 @@ class ControlCommands:
             "model": self.model,
             "labels": dict(self.labels),
             "requests": {"served": counts.served, "failed": counts.failed, "in_flight": counts.in_flight},
-            "workers": workers_of(self.models),
+            "workers": _workers_of(self.models),
             "started_at": self.state.started_at,
             "message": why or self.state.message,
         }
-
-    def _why_failed(self) -> str:
-        """For a server that listens; empty if its models respond."""
-        failed = next((pool for pool in self.models if pool.failed), None)
-        if failed is not None:
-            return failed.why_failed or "the model failed"
-        return _CHECK_EVERY if is_dead(self.models) else ""
 
     async def stop(self, _: Message) -> Message:
         self.end()
@@ -111,7 +112,47 @@ class ControlCommands:
 
     def give_socket(self) -> socket.socket:
         """Our listening socket, for the server that takes over."""
-        listening = self.listener.listening
+        listening = self.listener.socket
         if self.state.phase != "ready" or listening is None:
             raise ControlError(f"this server is {self.state.phase}: it has no socket to hand over")
         return listening
+
+
+def _workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
+    """Process id, resident bytes and phase of every worker that runs or is starting."""
+    found: list[dict[str, object]] = []
+    for pool in pools:
+        for session in pool.starting:
+            if session.pid is not None:
+                found.append(_worker(session.pid, "loading"))
+        for slot in pool.running:
+            found.append(_worker(slot.session.pid, "busy" if slot.busy else "ready"))
+    return found
+
+
+def _has_lost_workers(pools: Iterable[Pool]) -> bool:
+    """Whether a model has lost its last worker since the last request to it.
+
+    HTTP clients see it only with their next request, as with the real server; the supervisor of the deployment sees
+    it at once.
+    """
+    return any(
+        pool.running and not any(_is_own_worker(slot.session.pid) for slot in pool.running) for pool in pools
+    )
+
+
+def _is_own_worker(pid: int | None) -> bool:
+    """Whether it is a running child of this process: the number alone may now belong to another process."""
+    try:
+        process = psutil.Process(pid) if pid else None
+        return process is not None and process.ppid() == os.getpid()
+    except psutil.Error:
+        return False
+
+
+def _worker(pid: int | None, phase: str) -> dict[str, object]:
+    try:
+        resident = int(psutil.Process(pid).memory_info().rss) if pid else None
+    except psutil.Error:
+        resident = None
+    return {"pid": pid, "rss_bytes": resident, "phase": phase}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -18,7 +19,7 @@ from lmi_deploy.server.models.registry import Models
 from lmi_deploy.server.settings import ServerSettings
 from lmi_deploy.server.workers.job_queue import ClientDisconnected, Frame, Job
 from lmi_deploy.server.workers.pool import Pool
-from lmi_deploy.server.workers.protocol import Pair, WorkerResponse
+from lmi_deploy.server.workers.protocol import WorkerResponse
 
 
 @dataclass(slots=True)
@@ -73,38 +74,37 @@ class Inference:
             if len(parts) < 2:
                 raise error_responses.unknown_path()
             return self.models.next_of(parts[1], parts[2] if len(parts) > 2 else None)
-        name = parts[1] if parts[0] == "models" else self._stated_name(requested)
-        if name is None:
-            name = self.models.startup_name()
-        if name is None:
+        if parts[0] == "models":
+            name: str | None = parts[1]
+        elif (
+            name := requested.stated("model_name")
+        ) is None:  # an empty one is a name, too: that of no model
+            name = requested.entry("model_name")
+        if name is None and (name := self.models.startup_name()) is None:
             raise error_responses.bad_request("Parameter model_name is required.")
         return self.models.next_of(name, requested.stated("model_version"))
-
-    def _stated_name(self, requested: ModelInput) -> str | None:
-        """An empty one is a name, too: that of no model."""
-        stated = requested.stated("model_name")
-        return stated if stated is not None else requested.entry("model_name")
 
     async def _infer(self, exchange: Exchange, requested: ModelInput, pool: Pool) -> None:
         if "handler" not in requested.named:
             requested.set("handler", pool.settings.handler)
         later = (requested.value("x-synchronous") or "true").lower() != "true"
         future: asyncio.Future[WorkerResponse] = asyncio.get_running_loop().create_future()
-        job = Job(
-            requested.properties(), requested.content, _never if later else exchange.is_disconnected, future
-        )
+        job = Job(requested.properties(), requested.content, exchange.is_disconnected, future)
         if later:
             await self._later(exchange, job, pool, requested)
             return
         await _submit(pool, job, requested)
+        # Of a synchronous worker, predict_timeout limits the wait.
+        limit = self._settings.chunked_read_timeout if pool.settings.async_mode else None
         try:
-            response = await self._head(future, pool)
-            await (
-                self._stream(exchange, job, response)
-                if response.streamed
-                else self._unary(exchange, response)
-            )
-        except ClientDisconnected as exc:
+            async with asyncio.timeout(limit):
+                response = await future
+            headers, reason = responses.handler_head(response)
+            if response.streamed:
+                await self._stream(exchange, job, Response(response.code, headers, reason=reason))
+            else:
+                await exchange.reply(Response(response.code, headers, response.body(), reason))
+        except (ClientDisconnected, TimeoutError) as exc:
             raise ConnectionClosed from exc
         finally:
             job.abandon()
@@ -121,30 +121,16 @@ class Inference:
             if pool.settings.async_mode:
                 result.stream()
 
-    async def _head(self, future: asyncio.Future[WorkerResponse], pool: Pool) -> WorkerResponse:
-        if not pool.settings.async_mode:
-            return await future  # predict_timeout cancels it
-        try:
-            async with asyncio.timeout(self._settings.chunked_read_timeout):
-                return await future
-        except TimeoutError as exc:
-            raise ConnectionClosed from exc
-
-    async def _unary(self, exchange: Exchange, response: WorkerResponse) -> None:
-        headers, reason = _head_of(response)
-        await exchange.reply(Response(response.code, headers, response.body(), reason))
-
-    async def _stream(self, exchange: Exchange, job: Job, response: WorkerResponse) -> None:
+    async def _stream(self, exchange: Exchange, job: Job, head: Response) -> None:
         """The head waits for the first chunk; if that is also the last, it is an ordinary response."""
-        headers, reason = _head_of(response)
         started = False
         while True:
             frame = await self._frame(job)
             if frame.last and not started:
-                await exchange.reply(Response(response.code, headers, frame.blob, reason))
+                await exchange.reply(dataclasses.replace(head, body=frame.blob))
                 return
             if not started and frame.blob:
-                await exchange.start_stream(response.code, reason, headers)
+                await exchange.start_stream(head)
                 started = True
             await exchange.send_chunk(frame.blob)
             if frame.last:
@@ -172,12 +158,6 @@ async def _submit(pool: Pool, job: Job, requested: ModelInput) -> None:
         await pool.submit(job)
 
 
-def _head_of(response: WorkerResponse) -> tuple[list[Pair], str]:
-    reason = responses.reason_phrase(response)
-    responses.check_status(response.code, reason)
-    return responses.handler_headers(response.properties), reason
-
-
 def _items(requested: ModelInput) -> int | None:
     """How many pieces one poll may give; None for all."""
     text = requested.value("x-max-items") or "-1"
@@ -185,7 +165,3 @@ def _items(requested: ModelInput) -> int | None:
         return int(text) if int(text) >= 0 else None
     except ValueError as exc:
         raise error_responses.ErrorReply(500, "NumberFormatException", f'For input string: "{text}"') from exc
-
-
-def _never() -> bool:
-    return False

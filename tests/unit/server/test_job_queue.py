@@ -8,8 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.workers.batches import request_of, split
-from lmi_deploy.server.workers.job_queue import ClientDisconnected, Frame, Job, JobQueue
+from lmi_deploy.server.workers.job_queue import (
+    ClientDisconnected,
+    Frame,
+    Job,
+    JobQueue,
+    merge_requests,
+    split_response,
+)
 from lmi_deploy.server.workers.protocol import WorkerResponse
 
 
@@ -115,8 +121,8 @@ def test_an_abandoned_stream_holds_no_one_up() -> None:
 
 def test_one_job_is_an_ordinary_request_and_two_are_a_batch() -> None:
     async def go() -> None:
-        assert request_of([job("a")], "handle") == ([("name", "a")], [("data", b"a")])
-        properties, content = request_of([job("a"), job("b")], "handle")
+        assert merge_requests([job("a")], "handle") == ([("name", "a")], [("data", b"a")])
+        properties, content = merge_requests([job("a"), job("b")], "handle")
         assert properties == [
             ("batch_000.name", "a"),
             ("batch_001.name", "b"),
@@ -132,8 +138,8 @@ def test_a_batch_answer_is_taken_apart() -> None:
     response = WorkerResponse(
         201, "Made", (("k", "v"),), (("batch_1.", b"second"), ("batch_0.data", b"first"))
     )
-    assert [part.body() for part in split(response, 2)] == [b"first", b"second"]
-    assert {(part.code, part.message, part.properties) for part in split(response, 2)} == {
+    assert [part.body() for part in split_response(response, 2)] == [b"first", b"second"]
+    assert {(part.code, part.message, part.properties) for part in split_response(response, 2)} == {
         (201, "Made", (("k", "v"),))
     }
 
@@ -148,5 +154,5 @@ def test_a_batch_answer_is_taken_apart() -> None:
 )
 def test_a_batch_answer_that_does_not_match(content: tuple[tuple[str, bytes], ...], why: str) -> None:
     with pytest.raises(ErrorReply) as caught:
-        split(WorkerResponse(200, "OK", (), content), 2)
+        split_response(WorkerResponse(200, "OK", (), content), 2)
     assert caught.value.message == why

@@ -46,20 +46,19 @@ class Exchange:
         """The whole response at once."""
         keep = reply.status < 400 and not self._connection.draining
         chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
-        size = [("content-length", str(len(reply.body)))] if responses.has_length(reply.status) else []
-        body = reply.body if responses.has_body(reply.status) and self.request.method != "HEAD" else b""
+        # As the real server: its 101 and 304 have a length, and 304 no body.
+        has_length = reply.status in (101, 304) or (reply.status != 204 and not 100 <= reply.status < 200)
+        size = [("content-length", str(len(reply.body)))] if has_length else []
+        has_body = has_length and reply.status != 304 and self.request.method != "HEAD"
+        body = reply.body if has_body else b""
         if chunked and body:
             body = responses.chunk(body) + responses.LAST_CHUNK
-        await self._send(
-            reply.status, reply.reason, headers=reply.headers, framing=size, keep=keep, body=body
-        )
+        await self._send(reply, size, keep=keep, body=body)
 
-    async def start_stream(self, status: int, reason: str, headers: Sequence[Pair]) -> None:
+    async def start_stream(self, head: Response) -> None:
         """Send the head of a response of unknown length."""
         coding = [("transfer-encoding", "chunked")]
-        await self._send(
-            status, reason, headers=headers, framing=coding, keep=not self._connection.draining, body=b""
-        )
+        await self._send(head, coding, keep=not self._connection.draining)
 
     async def send_chunk(self, blob: bytes) -> None:
         if blob and self.request.method != "HEAD":
@@ -69,31 +68,18 @@ class Exchange:
         if self.request.method != "HEAD":
             await self._connection.send(responses.LAST_CHUNK)
 
-    async def _send(
-        self,
-        status: int,
-        reason: str,
-        *,
-        headers: Sequence[Pair],
-        framing: list[Pair],
-        keep: bool,
-        body: bytes,
-    ) -> None:
-        self.status = status
+    async def _send(self, head: Response, framing: list[Pair], *, keep: bool, body: bytes = b"") -> None:
+        self.status = head.status
         self._connection.keep = keep
         text, self._connection.client_request_id = self._connection.client_request_id, None
         named = [("x-request-id", text)] if text is not None else []
-        named += [*self._cors(headers), *responses.NEVER_CACHED]
-        closing = [("connection", "keep-alive" if keep else "close")]
-        head = responses.head(
-            status, reason or responses.reason_of(status), [*headers, *named, *framing, *closing]
-        )
-        await self._connection.send(head + body)
-
-    def _cors(self, headers: Sequence[Pair]) -> Sequence[Pair]:
-        cors = self._connection.settings.cors
-        other = {name.lower() for name, _ in headers} if cors else set()
-        return [pair for pair in cors if pair[0] not in other]
+        if cors := self._connection.settings.cors:
+            stated = {name.lower() for name, _ in head.headers}
+            named += [pair for pair in cors if pair[0] not in stated]
+        closing = ("connection", "keep-alive" if keep else "close")
+        headers = [*head.headers, *named, *responses.NEVER_CACHED, *framing, closing]
+        reason = head.reason or responses.reason_of(head.status)
+        await self._connection.send(responses.head(head.status, reason, headers) + body)
 
 
 class Connection(Stream):
@@ -195,7 +181,10 @@ class Connection(Stream):
         except TooSlow:
             await self._bare(408, "Request Timeout", keep=False)
         except MalformedRequest as exc:
-            await self._malformed(exc.request or Request("GET", "/", []))
+            message = "Invalid HTTP message."
+            refusal = ErrorReply(400, "BadRequestException", message, reason=message)
+            exchange = Exchange(self, exc.request or Request("GET", "/", []))
+            await exchange.reply(responses.error_response(refusal, 400))
         except TooLarge as exc:
             await self._too_large(exc)
         except BadExpectation:
@@ -226,11 +215,6 @@ class Connection(Stream):
     def _failed(self, exc: Exception) -> None:
         self._log.defect("a connection failed, and is closed", exc)
         self.abort()
-
-    async def _malformed(self, request: Request) -> None:
-        message = "Invalid HTTP message."
-        refusal = ErrorReply(400, "BadRequestException", message, reason=message)
-        await Exchange(self, request).reply(responses.error_response(refusal, 400))
 
     async def _too_large(self, refused: TooLarge) -> None:
         """Answered before the body arrives: a client may wait for that."""

@@ -44,7 +44,8 @@ def _query_entries(target: str, start: int) -> list[Entry]:
     end = len(target) if end < 0 else end
     named: dict[str, list[Entry]] = {}
     count = 0
-    for first, last in _pieces(target, start, end):
+    starts = [start, *(found.end() for found in _PARAMETER_END.finditer(target, start, end))]
+    for first, last in zip(starts, [*(started - 1 for started in starts[1:]), end], strict=True):
         while first < last and target[first] == "=":
             first += 1
         if first == last or count == MOST_PARAMETERS:
@@ -58,11 +59,6 @@ def _query_entries(target: str, start: int) -> list[Entry]:
     return [entry for entries in named.values() for entry in entries]
 
 
-def _pieces(target: str, start: int, end: int) -> list[tuple[int, int]]:
-    starts = [start, *(found.end() for found in _PARAMETER_END.finditer(target, start, end))]
-    return list(zip(starts, [*(started - 1 for started in starts[1:]), end], strict=True))
-
-
 def _component(text: str, start: int, end: int) -> str:
     part = text[start:end]
     if "%" in part:
@@ -72,26 +68,18 @@ def _component(text: str, start: int, end: int) -> str:
 
 def _unescaped(part: str) -> str:
     part = part.replace("+", " ")
-    return _ESCAPES.sub(_run, part) if "%" in part else part
-
-
-def _run(escapes: re.Match[str]) -> str:
-    return from_utf8(bytes.fromhex(escapes[0].replace("%", "")))
+    if "%" not in part:
+        return part
+    return _ESCAPES.sub(lambda run: from_utf8(bytes.fromhex(run[0].replace("%", ""))), part)
 
 
 def _check_escapes(text: str, start: int, end: int) -> None:
-    if why := _wrong_escape(text, start, end):
+    if bad := _BAD_ESCAPE.search(text, start, end):
+        at = bad.start()
+        why = f"invalid hex byte '{text[at + 1 : at + 3]}' at index {at + 1} of '{text}'"
+        if at + 3 > end:
+            why = f"unterminated escape sequence at index {at} of: {text}"
         raise ErrorReply(409, "IllegalArgumentException", why)
-
-
-def _wrong_escape(text: str, start: int, end: int) -> str:
-    bad = _BAD_ESCAPE.search(text, start, end)
-    if bad is None:
-        return ""
-    at = bad.start()
-    if at + 3 > end:
-        return f"unterminated escape sequence at index {at} of: {text}"
-    return f"invalid hex byte '{text[at + 1 : at + 3]}' at index {at + 1} of '{text}'"
 
 
 def form_entries(content_type: str | None, body: bytes) -> list[Entry] | None:
@@ -111,11 +99,15 @@ def _urlencoded(body: bytes, *, key_may_end: bool) -> list[Entry]:
     """`key_may_end`: whether a last key without a value counts. It does not where the type has parameters."""
     entries: list[Entry] = []
     at = 0
-    while (at := _behind_ampersands(body, at)) < len(body):
+    while begun := _NO_AMPERSAND.search(body, at):
+        at = begun.start()
         found = _KEY_END.search(body, at)
         if found is None and not key_may_end:
             break
-        key = _key(body[at : found.start() if found else len(body)])
+        key = from_utf8(body[at : found.start() if found else len(body)])
+        if "%" in key and _BAD_ESCAPE.search(key):
+            raise undecodable(f"Bad string: '{key}'")
+        key = _unescaped(key)
         at = found.end() if found else len(body)
         if found is not None and found[0] == b"=":
             name = field_name(key)
@@ -126,12 +118,9 @@ def _urlencoded(body: bytes, *, key_may_end: bool) -> list[Entry]:
         elif key:
             entries.append((field_name(key), b""))
         multipart_form.check_form(entries)
+    else:
+        at = len(body)
     return multipart_form.check_form(entries, left_over=len(body) - at)
-
-
-def _behind_ampersands(body: bytes, start: int) -> int:
-    found = _NO_AMPERSAND.search(body, start)
-    return found.start() if found else len(body)
 
 
 def _value(body: bytes, start: int) -> tuple[bytes, int, bool]:
@@ -145,13 +134,6 @@ def _value(body: bytes, start: int) -> tuple[bytes, int, bool]:
             raise undecodable("Bad end of line")
         end += 1
     return _field_value(value), end, more
-
-
-def _key(raw: bytes) -> str:
-    text = from_utf8(raw)
-    if "%" in text and _BAD_ESCAPE.search(text):
-        raise undecodable(f"Bad string: '{text}'")
-    return _unescaped(text)
 
 
 def _field_value(raw: bytes) -> bytes:

@@ -1,23 +1,24 @@
-"""Routes of the server, and the form of refusals."""
+"""Routes of the server: /ping, inference and management; the form of refusals; error rates that turn /ping to 503."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lmi_deploy.server import error_responses
-from lmi_deploy.server.error_rate import Rates
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import responses
 from lmi_deploy.server.http.access import Access
 from lmi_deploy.server.http.connection import Application, ConnectionClosed, Exchange
-from lmi_deploy.server.http.responses import Response, json_response
+from lmi_deploy.server.http.responses import json_response
 from lmi_deploy.server.inference import Inference
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
 from lmi_deploy.server.models.properties import hash_order
+from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.models.registry import Models, health
 from lmi_deploy.server.settings import ServerSettings
 
@@ -25,6 +26,7 @@ _INFERENCE = re.compile(
     r"/(ping|invocations|predictions|v1/chat/completions)([/?].*)?|/models/.+/invoke", re.DOTALL
 )
 _METRICS = re.compile(r"/server/metrics(\?.*)?", re.DOTALL)
+_RATE = re.compile(r"(\d+)/PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,29 +51,27 @@ class FrontEnd:
 
     async def both(self, exchange: Exchange) -> None:
         """Everything, as on the one port of the default."""
-        inferred = _INFERENCE.fullmatch(exchange.request.target)
-        await self._guarded(exchange, self._inferred if inferred else self._managed, self.access)
+        await self._route(exchange, self._infer, self._manage, self.access)
 
     async def inference_only(self, exchange: Exchange) -> None:
-        inferred = _INFERENCE.fullmatch(exchange.request.target)
-        await self._guarded(exchange, self._inferred if inferred else _nothing, self.access)
+        await self._route(exchange, self._infer, _nothing, self.access)
 
     async def inference_and_metrics(self, exchange: Exchange) -> None:
         """For a server that is managed over its control socket: the read-only routes stay on the port that is
         scraped.
         """
-        response = self._managed if _METRICS.fullmatch(exchange.request.target) else _nothing
-        inferred = _INFERENCE.fullmatch(exchange.request.target)
-        await self._guarded(exchange, self._inferred if inferred else response, self.access)
+        is_metrics = _METRICS.fullmatch(exchange.request.target)
+        await self._route(exchange, self._infer, self._manage if is_metrics else _nothing, self.access)
 
     async def management_only(self, exchange: Exchange) -> None:
-        inferred = _INFERENCE.fullmatch(exchange.request.target)
-        await self._guarded(exchange, _nothing if inferred else self._managed, self.second)
+        await self._route(exchange, _nothing, self._manage, self.second)
 
-    async def _guarded(self, exchange: Exchange, response: Application, access: Access) -> None:
+    async def _route(
+        self, exchange: Exchange, inference: Application, others: Application, access: Access
+    ) -> None:
         try:
             access.check_host(exchange.request)
-            await response(exchange)
+            await (inference if _INFERENCE.fullmatch(exchange.request.target) else others)(exchange)
         except ErrorReply as refusal:
             await self._refuse(exchange, refusal)
         except (OSError, EOFError, ConnectionClosed):
@@ -100,32 +100,69 @@ class FrontEnd:
         if status >= 500 or status == 424:
             self._rates.error(kinds, asyncio.get_running_loop().time())
 
-    async def _inferred(self, exchange: Exchange) -> None:
+    async def _infer(self, exchange: Exchange) -> None:
         if self.settings.fail_fast and any(pool.failed for pool in self.models):
             self.panic()
             raise ConnectionClosed
-        if exchange.request.target.startswith("/ping"):
-            for _ in range(
-                2
-            ):  # the refusal of a request that arrived in the same piece overtakes it, as in the real server
-                await asyncio.sleep(0)
-            await exchange.reply(self._ping())
-        else:
+        if not exchange.request.target.startswith("/ping"):
             await self.inference(exchange)
+            return
+        for _ in range(2):  # as in the real server, the refusal of a request in the same piece overtakes it
+            await asyncio.sleep(0)
+        states = {pool.settings.name: {"status": health(pool)} for pool in self.models}
+        status = 503 if self._rates.tripped else 200
+        if any(pool.failed for pool in self.models):
+            status = 500
+        elif self.settings.allow_multi_status and any(not pool.has_started for pool in self.models):
+            status = 207
+        await exchange.reply(json_response({name: states[name] for name in hash_order(states)}, status))
 
-    async def _managed(self, exchange: Exchange) -> None:
+    async def _manage(self, exchange: Exchange) -> None:
         self.access.check_origin(exchange.request)
         await exchange.reply(await self.management.reply(exchange.request))
-
-    def _ping(self) -> Response:
-        states = {pool.settings.name: {"status": health(pool)} for pool in self.models}
-        shown = {name: states[name] for name in hash_order(states)}
-        if any(pool.failed for pool in self.models):
-            return json_response(shown, 500)
-        if self.settings.allow_multi_status and any(not pool.has_started for pool in self.models):
-            return json_response(shown, 207)
-        return json_response(shown, 503 if self._rates.tripped else 200)
 
 
 async def _nothing(exchange: Exchange) -> None:
     raise error_responses.unknown_path()
+
+
+class Rates:
+    """The limits `error_rate_*` of config.properties: `error_rate_any=5/PT1M` trips at the sixth error within a minute,
+    permanently.
+    """
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        stated = ((kind, f"error_rate_{kind}") for kind in ("wlm", "server", "model", "any"))
+        self._rates = {kind: _Rate(key, keys[key]) for kind, key in stated if key in keys}
+
+    @property
+    def tripped(self) -> bool:
+        return any(rate.tripped for rate in self._rates.values())
+
+    def error(self, kinds: Iterable[str], now: float) -> None:
+        """One error, which counts as each of these kinds, and once as any."""
+        for name in (*kinds, "any"):
+            if name in self._rates:
+                self._rates[name].error(now)
+
+
+class _Rate:
+    """One limit: so many errors within so many seconds."""
+
+    def __init__(self, key: str, text: str) -> None:
+        found = _RATE.fullmatch(text.strip().upper())
+        if found is None or not any(found.groups()[1:]):
+            raise InvalidSettings(
+                f"{key}={text}: a number and an ISO-8601 duration are expected, as in 5/PT1M"
+            )
+        hours, minutes, seconds = (float(part or 0) for part in found.groups()[1:])
+        self.tripped = False
+        self._most = int(found[1])
+        self._window = hours * 3600 + minutes * 60 + seconds
+        self._errors: deque[float] = deque()
+
+    def error(self, now: float) -> None:
+        self._errors.append(now)
+        while self._errors and now - self._errors[0] > self._window:
+            self._errors.popleft()
+        self.tripped = self.tripped or len(self._errors) > self._most

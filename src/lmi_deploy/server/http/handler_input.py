@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.http import form_parsing
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.workers.batches import alphabetical
-from lmi_deploy.server.workers.protocol import Entry, Pair
+from lmi_deploy.server.workers.protocol import Entry, Pair, alphabetical
 
 ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 

@@ -24,14 +24,10 @@ class Listener:
         self._application = application
         self._log = log
         self.port = 0  # reported even after another server took the socket over
-        self._socket: socket.socket | None = None
+        self.socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, asyncio.Task[None]] = {}
         self._draining = False
-
-    @property
-    def listening(self) -> socket.socket | None:
-        return self._socket
 
     @property
     def connections(self) -> int:
@@ -47,20 +43,24 @@ class Listener:
         except OSError:
             own.close()
             raise
-        self._socket = own
+        self.socket = own
         self.port = own.getsockname()[1]
 
     async def open(self) -> None:
         """Accept clients on the reserved socket."""
-        assert self._socket is not None, "reserved before it is opened"
+        assert self.socket is not None, "reserved before it is opened"
         loop = asyncio.get_running_loop()
         # The connections inherit it: their remains do not block the port for the next server.
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._server = await loop.create_server(self._connection, sock=self._socket, backlog=BACKLOG)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._server = await loop.create_server(
+            lambda: Connection(self._settings, self._application, self._opened, self._log),
+            sock=self.socket,
+            backlog=BACKLOG,
+        )
 
     async def replace(self, other: socket.socket) -> None:
         """Accept on another server's socket, and close our own."""
-        before, self._socket = self._server, other
+        before, self.socket = self._server, other
         self.port = other.getsockname()[1]
         await self.open()
         if before is not None:
@@ -70,8 +70,8 @@ class Listener:
         """Accept no more connections; a copy of the socket in another process still accepts."""
         if self._server is not None:
             self._server.close()
-        elif self._socket is not None:
-            self._socket.close()
+        elif self.socket is not None:
+            self.socket.close()
 
     async def drain(self, *, linger: float) -> None:
         """Wait for every request in progress; kept connections without one are closed after `linger` seconds."""
@@ -92,9 +92,6 @@ class Listener:
     def abort(self) -> None:
         for task in self._connections.values():
             task.cancel()
-
-    def _connection(self) -> Connection:
-        return Connection(self._settings, self._application, self._opened, self._log)
 
     def _opened(self, connection: Connection) -> None:
         connection.draining = self._draining

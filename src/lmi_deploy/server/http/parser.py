@@ -83,7 +83,11 @@ def parse_head(head: bytes) -> Request:
     method, target, version = words.groups()
     headers: list[tuple[str, str]] = []
     try:
-        _read_headers(lines, headers)
+        if sum(map(len, lines)) > MOST_HEADER_BYTES:
+            raise MalformedRequest("headers too long")
+        for line in lines:
+            folded = headers.pop() if line[:1] in _BLANK and headers else None
+            headers.append(parse_header(line) if folded is None else _unfold(*folded, line))
     except MalformedRequest as exc:
         exc.request = Request(method, target, headers, version=version.upper())
         raise
@@ -106,17 +110,7 @@ def check_request_start(have: bytes) -> None:
         raise MalformedRequest("line too long")
 
 
-def _read_headers(lines: list[str], found: list[tuple[str, str]]) -> None:
-    if sum(map(len, lines)) > MOST_HEADER_BYTES:
-        raise MalformedRequest("headers too long")
-    for line in lines:
-        if line[:1] in _BLANK and found:
-            found.append(_folded(*found.pop(), line))
-        else:
-            found.append(_header(line))
-
-
-def _header(line: str) -> tuple[str, str]:
+def parse_header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     value = value.strip(" \t")
     if not colon or not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
@@ -124,16 +118,11 @@ def _header(line: str) -> tuple[str, str]:
     return name, value
 
 
-def _folded(name: str, value: str, line: str) -> tuple[str, str]:
+def _unfold(name: str, value: str, line: str) -> tuple[str, str]:
     value = f"{value} {line.strip(_CONTROL_OR_BLANK)}"
     if value[0] == " " or _BAD_VALUE.search(value):
         raise MalformedRequest(line)
     return name, value
-
-
-def check_trailer(line: str) -> None:
-    """`MalformedRequest` for an invalid header; a folded one is refused, too."""
-    _header(line)
 
 
 def is_chunked(request: Request) -> bool:

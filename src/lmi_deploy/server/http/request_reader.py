@@ -13,10 +13,10 @@ from lmi_deploy.server.http.parser import (
     Request,
     body_length,
     check_request_start,
-    check_trailer,
     chunk_size,
     is_chunked,
     parse_head,
+    parse_header,
 )
 from lmi_deploy.server.http.stream import Stream
 
@@ -95,9 +95,12 @@ class RequestReader:
                 if late is Idle:
                     late, until = TooSlow, self._now() + self._limits.head
             try:
-                await self._more(len(have), until)
+                await self._stream.more(len(have) + 1, until)
             except TimeoutError as exc:
                 raise late from exc
+            except EOFError:
+                if have.strip(_SKIPPED):
+                    raise  # it left in the middle of a head
 
     async def body(self, request: Request) -> Request:
         """The request with its body; `TooSlow` if it does not arrive in time."""
@@ -113,7 +116,11 @@ class RequestReader:
         chunked = is_chunked(request)
         length = body_length(request)
         if (expected := request.header("expect")) is not None and request.version >= "HTTP/1.1":
-            self._expectation(expected, length=0 if chunked else length)
+            if expected.strip().lower() != "100-continue":
+                raise BadExpectation(expected)
+            if length > self._max_body and not chunked:
+                raise TooLarge
+            self._stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request = request.without("expect")
         if chunked:
             request = request.without("content-length")
@@ -124,32 +131,12 @@ class RequestReader:
         else:
             stated = request.header("content-length")
             if stated is not None and stated[0] == "0" and stated != "0":
-                request, stated = (
-                    request.without("content-length"),
-                    None,
-                )  # the handler gets the value without the zeros
+                # The handler gets the value without the zeros.
+                request, stated = request.without("content-length"), None
             request.sized = stated is not None
-            request.body = await self._sized(length) if length else b""
+            if length:
+                request.body = await self._stream.exactly(length, self._deadline(self._now(), length))
         return request
-
-    async def _more(self, before: int, until: float) -> None:
-        try:
-            await self._stream.more(before + 1, until)
-        except EOFError:
-            if self._stream.have.strip(_SKIPPED):
-                raise  # it left in the middle of a head
-
-    def _expectation(self, expected: str, *, length: int) -> None:
-        if expected.strip().lower() != "100-continue":
-            raise BadExpectation(expected)
-        if length > self._max_body:
-            raise TooLarge
-        self._stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    async def _sized(self, length: int) -> bytes:
-        if len(self._stream.have) < length:
-            await self._stream.more(length, self._deadline(self._now(), length))
-        return self._stream.take(length)
 
     async def _chunks(self) -> bytes:
         parts: list[bytes] = []
@@ -159,18 +146,13 @@ class RequestReader:
             if received > self._max_body:
                 raise TooLarge(closing=True)
             until = self._deadline(started, received)
-            await self._stream.more(size, until)
-            parts.append(self._stream.take(size))
+            parts.append(await self._stream.exactly(size, until))
             await self._line(LONGEST_LINE, until)
-        await self._trailers(self._deadline(started, received))
+        left, until = MOST_HEADER_BYTES, self._deadline(started, received)
+        while trailer := await self._line(left, until):  # trailers are dropped
+            left -= len(trailer)
+            parse_header(trailer.decode("latin-1"))
         return b"".join(parts)
-
-    async def _trailers(self, until: float) -> None:
-        """They are read and dropped."""
-        left = MOST_HEADER_BYTES
-        while line := await self._line(left, until):
-            left -= len(line)
-            check_trailer(line.decode("latin-1"))
 
     async def _line(self, limit: int, until: float) -> bytes:
         have = self._stream.have
@@ -185,18 +167,14 @@ class RequestReader:
 
     async def skip(self, length: int) -> None:
         """Skip a body that was refused; `TooSlow` if it does not arrive in time."""
-        try:
-            await self._skip(length)
-        except TimeoutError as exc:
-            raise TooSlow from exc
-
-    async def _skip(self, length: int) -> None:
         # A number of bytes that can be any is no promise of them: each wait is limited, and not by that number.
         while length > 0:
             try:
                 await self._stream.more(1, self._now() + self._limits.body)
             except EOFError:
                 return
+            except TimeoutError as exc:
+                raise TooSlow from exc
             offset = min(length, len(self._stream.have))
             self._stream.used(offset)
             length -= offset

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.workers.batches import alphabetical
-from lmi_deploy.server.workers.protocol import Pair, WorkerResponse
+from lmi_deploy.server.workers.protocol import Pair, WorkerResponse, alphabetical
 
 JSON_TYPE: tuple[Pair, ...] = (("content-type", "application/json"),)
 NEVER_CACHED: tuple[Pair, ...] = (
@@ -20,11 +19,14 @@ NEVER_CACHED: tuple[Pair, ...] = (
 )
 _OURS = {"content-length", "connection", "x-request-id", "pragma", "cache-control", "expires"}
 # Gson writes these as escapes so that JSON can be embedded in HTML.
-_HTML_SAFE = {char: f"\\u{ord(char):04x}" for char in "'<>&=\u2028\u2029"}
+_HTML_SAFE = {ord(char): f"\\u{ord(char):04x}" for char in "'<>&=\u2028\u2029"}
 _NO_TOKEN = re.compile(r"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
 _NO_VALUE = re.compile(r"^[\x00-\x20\x7f]|[\x00-\x08\x0a-\x1f\x7f]")
 _LINE_END = re.compile(r"[\r\n]")
 _REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+_STATUS_CLASSES = {
+    1: "Informational", 2: "Success", 3: "Redirection", 4: "Client Error", 5: "Server Error"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,10 @@ class Response:
     reason: str = ""
 
 
-def pretty(value: object) -> bytes:
-    """The server's own JSON: two spaces, HTML-safe, a newline at the end."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    return (text.translate({ord(char): escape for char, escape in _HTML_SAFE.items()}) + "\n").encode()
-
-
 def json_response(value: object, status: int = 200, reason: str = "") -> Response:
-    return Response(status, JSON_TYPE, pretty(value), reason)
+    """The server's own JSON: two spaces, HTML-safe, a newline at the end."""
+    text = json.dumps(value, indent=2, ensure_ascii=False).translate(_HTML_SAFE)
+    return Response(status, JSON_TYPE, f"{text}\n".encode(), reason)
 
 
 def status_response(text: str, status: int = 200) -> Response:
@@ -55,6 +53,19 @@ def error_response(refusal: ErrorReply, status: int) -> Response:
     """`{code, type, message}`; a message of None is left out."""
     response = {"code": status, "type": refusal.kind, "message": refusal.message}
     return json_response({k: v for k, v in response.items() if v is not None}, status, refusal.reason or "")
+
+
+def handler_head(response: WorkerResponse) -> tuple[list[Pair], str]:
+    """Headers and reason of a handler's response: its message is the reason of every status but 200.
+
+    `ErrorReply` for a status that the real server's library does not accept.
+    """
+    reason = "" if response.code == 200 else response.message
+    if response.code < 0:
+        raise _illegal(f"code : {response.code} (expected: >= 0)")
+    if _LINE_END.search(reason):
+        raise _illegal(f"reasonPhrase contains one of the following prohibited characters: \\r\\n: {reason}")
+    return handler_headers(response.properties), reason
 
 
 def handler_headers(properties: Iterable[Pair]) -> list[Pair]:
@@ -89,23 +100,13 @@ def _illegal(message: str) -> ErrorReply:
     return ErrorReply(500, "IllegalArgumentException", message)
 
 
-def reason_phrase(response: WorkerResponse) -> str:
-    """The handler's message, which is the reason of every status but 200."""
-    return "" if response.code == 200 else response.message
-
-
 def reason_of(status: int) -> str:
     if status in _REASONS:
         return _REASONS[status]
     try:
         return http.HTTPStatus(status).phrase
     except ValueError:
-        return _class_of(status)
-
-
-def _class_of(status: int) -> str:
-    names = {1: "Informational", 2: "Success", 3: "Redirection", 4: "Client Error", 5: "Server Error"}
-    return f"{names.get(status // 100, 'Unknown Status')} ({status})"
+        return f"{_STATUS_CLASSES.get(status // 100, 'Unknown Status')} ({status})"
 
 
 def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
@@ -113,24 +114,6 @@ def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
     lines = ["", *(f"{name}: {value}" for name, value in headers), "", ""]
     first = f"HTTP/1.1 {status} {reason}".encode("ascii", "replace")
     return first + "\r\n".join(lines).encode("latin-1", "replace")
-
-
-def check_status(status: int, reason: str) -> None:
-    """`ErrorReply` for a status that the real server's library does not accept."""
-    if status < 0:
-        raise _illegal(f"code : {status} (expected: >= 0)")
-    if _LINE_END.search(reason):
-        raise _illegal(f"reasonPhrase contains one of the following prohibited characters: \\r\\n: {reason}")
-
-
-def has_length(status: int) -> bool:
-    """Whether a response of this status has a Content-Length."""
-    return status in (101, 304) or (status != 204 and not 100 <= status < 200)
-
-
-def has_body(status: int) -> bool:
-    """Whether it has a body on the wire; the real server's 304 has a length and no body."""
-    return has_length(status) and status != 304
 
 
 def chunk(blob: bytes) -> bytes:

@@ -71,9 +71,10 @@ class Stream(asyncio.BufferedProtocol):
         finally:
             self._waiter, self._need, self._until = None, 1, math.inf
 
-    async def exactly(self, size: int) -> bytes:
-        """The next `size` bytes."""
-        await self.more(size)
+    async def exactly(self, size: int, until: float = math.inf) -> bytes:
+        """The next `size` bytes; errors as those of `more`."""
+        if len(self.have) < size:
+            await self.more(size, until)
         return self.take(size)
 
     def write(self, raw: bytes) -> None:
@@ -127,10 +128,12 @@ class Stream(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         have = self.have
         have += _LANDING[:nbytes]
-        if len(have) >= self._need:
-            self._wake()
-        if len(have) >= max(READ_AHEAD, self._need):
-            self._rest()
+        if len(have) >= self._need and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        if len(have) >= max(READ_AHEAD, self._need):  # receive no more until the parser uses these bytes
+            self._resting = True
+            if not self.closing:
+                self.transport.pause_reading()
 
     def eof_received(self) -> bool:
         self._ended()
@@ -160,16 +163,6 @@ class Stream(asyncio.BufferedProtocol):
 
     def _end(self, need: int) -> EOFError:
         return EOFError(f"{len(self.have)} of {need} bytes")
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def _rest(self) -> None:
-        """Stop receiving until the parser uses the bytes in `have`."""
-        self._resting = True
-        if not self.closing:
-            self.transport.pause_reading()
 
     def _go_on(self) -> None:
         self._resting = False

@@ -26,7 +26,7 @@ class Models:
     def __init__(
         self,
         *,
-        new_shift: NewSession,
+        new_session: NewSession,
         defaults: ServerDefaults,
         archives: ModelArchives,
         log: Log,
@@ -36,7 +36,7 @@ class Models:
         self.startup: list[str] = []
         self._pools: dict[tuple[str, str | None], Pool] = {}
         self._turns: dict[str, int] = {}
-        self._new_shift = new_shift
+        self._new_session = new_session
         self._surroundings = defaults
         self._log = log
         self._metrics = metrics
@@ -91,7 +91,7 @@ class Models:
             self._log.event(cloud_differences.ONE_ENGINE, model=name)
         pool = Pool(
             settings,
-            self._new_shift,
+            self._new_session,
             log=PoolLog(self._log, name, next(self._model_numbers)),
             numbers=self._numbers,
             metrics=self._metrics,

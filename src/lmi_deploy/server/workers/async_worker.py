@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.batches import alphabetical
 from lmi_deploy.server.workers.connection import WorkerLost
+from lmi_deploy.server.workers.group import Following, WorkerFailed
 from lmi_deploy.server.workers.job_queue import Frame, Job
-from lmi_deploy.server.workers.protocol import WireError, WorkerResponse, unpack_map
-from lmi_deploy.server.workers.sync_worker import Following, WorkerFailed
+from lmi_deploy.server.workers.protocol import WireError, WorkerResponse, alphabetical, unpack_map
 from lmi_deploy.server.workers.worker import Worker
 
 TRACKING = "request_tracking_id"
@@ -71,7 +70,9 @@ class AsyncWorkerSession:
         self._forget_abandoned(MAX_PENDING)
         self._pending[tracking] = _Request(job)
         try:
-            await self._worker.send(alphabetical([*job.properties, (TRACKING, tracking)]), job.content)
+            await self._worker.connection.send(
+                alphabetical([*job.properties, (TRACKING, tracking)]), job.content
+            )
         except WorkerLost:
             self._fail_pending()
         except WireError as exc:
@@ -88,7 +89,7 @@ class AsyncWorkerSession:
     async def _read(self) -> None:
         try:
             while True:
-                self._arrived(await self._worker.read_response())
+                self._arrived(await self._worker.connection.read_response())
         except (WorkerLost, WireError) as exc:
             self._fail_pending()
             if not self.worker_lost.done():

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from lmi_deploy.server.http.stream import Stream
-from lmi_deploy.server.workers.protocol import WireError, WireReader, WorkerResponse
+from lmi_deploy.server.workers.protocol import (
+    Entry,
+    Pair,
+    WireError,
+    WireReader,
+    WorkerResponse,
+    pack_request,
+)
 
 LOCALHOST = "127.0.0.1"
 
@@ -28,8 +36,11 @@ class WorkerConnection:
         """Whether the worker closed it, and everything it sent has been read."""
         return self._stream.at_end and not self._stream.have
 
-    async def send(self, request: bytes, until: float = math.inf) -> None:
-        """TimeoutError if it is not read by `until`, by the loop's clock."""
+    async def send(
+        self, properties: Sequence[Pair], content: Sequence[Entry], until: float = math.inf
+    ) -> None:
+        """One request; TimeoutError if it is not read by `until`, by the loop's clock."""
+        request = pack_request(properties, content)
         if self._stream.closing:
             raise WorkerLost("Backend Python process is stopped.")
         self._stream.write(request)

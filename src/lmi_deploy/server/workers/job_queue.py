@@ -1,15 +1,18 @@
-"""Requests waiting for a worker: one job each, in a queue, first in, first out."""
+"""Requests waiting for a worker: one job each, first in, first out; and batches of them, made and split."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse, alphabetical
 
 FRAMES_AHEAD = 16
+_OUTPUT = re.compile(r"batch_(\d+)\.(.*)", re.DOTALL)
 
 
 class ClientDisconnected(Exception):
@@ -92,10 +95,13 @@ class JobQueue:
 
         Empty if `idle` seconds pass without a job.
         """
+        now = asyncio.get_running_loop().time
         while (first := await self._one(idle)) is not None:
             batch = [first]
             try:
-                await self._fill(batch, most, asyncio.get_running_loop().time() + delay)
+                until = now() + delay
+                while len(batch) < most and (job := await self._one(until - now())) is not None:
+                    batch.append(job)
             except asyncio.CancelledError:
                 self.put_back(batch)
                 raise
@@ -108,13 +114,6 @@ class JobQueue:
         if missing := job.is_disconnected():
             job.settle(ClientDisconnected())
         return not missing
-
-    async def _fill(self, batch: list[Job], most: int, until: float) -> None:
-        while len(batch) < most:
-            job = await self._one(until - asyncio.get_running_loop().time())
-            if job is None:
-                return
-            batch.append(job)
 
     def drain(self) -> list[Job]:
         """All waiting jobs, removed from the queue."""
@@ -162,3 +161,37 @@ class JobQueue:
             if not turn.done():
                 turn.set_result(None)
                 return
+
+
+def merge_requests(jobs: Sequence[Job], handler: str) -> tuple[list[Pair], list[Entry]]:
+    """One message for all jobs; a single one travels as an ordinary request."""
+    if len(jobs) == 1:
+        return jobs[0].properties, jobs[0].content
+    properties = [("batch_size", str(len(jobs))), ("handler", handler)]
+    content: list[Entry] = []
+    for number, job in enumerate(jobs):
+        start = f"batch_{number:03d}."
+        properties += [(start + key, value) for key, value in job.properties if key != "handler"]
+        content += [(start + (key or "data"), blob) for key, blob in job.content]
+    return alphabetical(properties), content
+
+
+def split_response(response: WorkerResponse, size: int) -> list[WorkerResponse]:
+    """One response per job; code, message and properties are shared. Raises `ErrorReply` when they do not match."""
+    if response.code >= 300:
+        return [response] * size
+    if len(response.content) != size:
+        found = 1 if response.streamed else len(response.content)
+        raise error_responses.untranslatable(f"Batch output size mismatch, expected: {size}, actual: {found}")
+    parts: list[WorkerResponse | None] = [None] * size
+    for key, blob in response.content:
+        if key is None:
+            raise error_responses.null_key_error()
+        matched = _OUTPUT.fullmatch(key)
+        if matched is None or int(matched[1]) >= size:
+            raise error_responses.untranslatable(f"Unexpected batch output key: {key}")
+        part = WorkerResponse(
+            response.code, response.message, response.properties, ((matched[2] or None, blob),)
+        )
+        parts[int(matched[1])] = part
+    return [part or WorkerResponse(response.code, response.message, response.properties) for part in parts]

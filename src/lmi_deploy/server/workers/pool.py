@@ -14,10 +14,9 @@ from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.adapters import Adapters
 from lmi_deploy.server.models.properties import ModelSettings
 from lmi_deploy.server.workers.devices import DevicePlacement
-from lmi_deploy.server.workers.group import Group, GroupStatus, Slot
+from lmi_deploy.server.workers.group import Group, GroupStatus, Slot, WorkerFailed, WorkerSession
 from lmi_deploy.server.workers.job_queue import Job, JobQueue
 from lmi_deploy.server.workers.pool_log import PoolLog
-from lmi_deploy.server.workers.sync_worker import WorkerFailed, WorkerSession
 from lmi_deploy.server.workers.worker import LoadFailure
 
 NewSession = Callable[[ModelSettings, DevicePlacement], WorkerSession]
@@ -29,7 +28,7 @@ class Pool:
     def __init__(
         self,
         settings: ModelSettings,
-        new_shift: NewSession,
+        new_session: NewSession,
         *,
         log: PoolLog,
         numbers: itertools.count[int],
@@ -41,7 +40,7 @@ class Pool:
         self.groups = [Group(place) for place in settings.places]
         self.adapters = Adapters(settings, log.adapter_failed)
         self.queue = JobQueue(settings.limits.job_queue_size)
-        self._new_shift = new_shift
+        self._new_session = new_session
         self._numbers = numbers
         self._metrics = metrics
         self.read_in = 0.0  # seconds
@@ -101,8 +100,8 @@ class Pool:
                 pass  # a dead asynchronous worker is being replaced: no request is refused for that
             if self.failed:
                 raise error_responses.not_ready(name)
-        running = self.running
-        if self._full(running):
+        running, room = self.running, self.queue.capacity_left
+        if not running or room < 1 or (room == 1 and all(slot.busy for slot in running)):
             await self._grow_now()
             raise error_responses.at_capacity(name)
         job.start = asyncio.get_running_loop().time()
@@ -130,7 +129,7 @@ class Pool:
             slot.alive = False
             if slot.task is not None:
                 slot.task.cancel()
-        await asyncio.gather(*(slot.shift.stop() for slot in self.slots))
+        await asyncio.gather(*(slot.session.stop() for slot in self.slots))
         self._refuse_waiting(error_responses.shut_down(self.settings.name))
 
     async def _start(self) -> None:
@@ -163,12 +162,6 @@ class Pool:
         with contextlib.suppress(LoadFailure):  # then the first one fails too, and its failure is reported
             await self._add(group, temporary=True)
 
-    def _full(self, running: Sequence[Slot]) -> bool:
-        return (
-            not running
-            or self.queue.capacity_left < 1
-            or (self.queue.capacity_left == 1 and all(slot.busy for slot in running))
-        )
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -194,7 +187,7 @@ class Pool:
                 await self._add(group, temporary=len(group.running) >= group.low)
 
     async def _add(self, group: Group, *, temporary: bool) -> None:
-        session = self._new_shift(self.settings, group.place)
+        session = self._new_session(self.settings, group.place)
         self.starting.append(session)
         started = datetime.datetime.now(datetime.UTC)
         try:
@@ -221,7 +214,7 @@ class Pool:
             slot.task.cancel()
         async with self._reviving:
             self._lose(slot, (), failure)
-            await slot.shift.stop()  # its child processes must free their memory first
+            await slot.session.stop()  # its child processes must free their memory first
             for group in self.groups:
                 group.slots = [one for one in group.slots if one is not slot]
             await self._grow_now()
@@ -230,9 +223,11 @@ class Pool:
         """The loop of a worker: take jobs, answer them, until it is lost or idle for too long."""
         limits = self.settings.limits
         delay = limits.max_batch_delay if limits.batch_size > 1 else 0.0
-        while slot.alive or slot.shift.fetched:
+        while slot.alive or slot.session.fetched:
             idle = limits.max_idle_time if slot.temporary else None
-            jobs = slot.shift.fetched or await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
+            jobs = slot.session.fetched or await self.queue.take(
+                most=limits.batch_size, delay=delay, idle=idle
+            )
             if not jobs:
                 self._log.idle(slot, idle)
                 await self._retire(slot)
@@ -240,19 +235,19 @@ class Pool:
             await self._serve(slot, jobs)
             if len(self.running) > 1 and not self.settings.async_mode:
                 # A worker in the middle of a stream leaves the next request to the others.
-                await slot.shift.finished()
-        await slot.shift.finished()
-        await slot.shift.stop()
+                await slot.session.finished()
+        await slot.session.finished()
+        await slot.session.stop()
 
     async def _serve(self, slot: Slot, jobs: Sequence[Job]) -> None:
         slot.busy = True
         start = asyncio.get_running_loop().time()
         try:
-            await slot.shift.serve(jobs, self._following)
+            await slot.session.serve(jobs, self._following)
         except WorkerFailed as exc:
             self._lose(slot, jobs, exc)
         except asyncio.CancelledError:
-            for job in (*jobs, *slot.shift.fetched):
+            for job in (*jobs, *slot.session.fetched):
                 job.settle(error_responses.shut_down(self.settings.name))
             raise
         finally:
@@ -269,8 +264,8 @@ class Pool:
 
     def _lose(self, slot: Slot, jobs: Sequence[Job], failure: WorkerFailed) -> None:
         slot.leave()
-        self.queue.put_back(slot.shift.fetched)
-        slot.shift.fetched = ()
+        self.queue.put_back(slot.session.fetched)
+        slot.session.fetched = ()
         self._failures += failure.counted
         failed = self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails
         if failed:
@@ -295,6 +290,6 @@ class Pool:
         slot.leave()
         if slot.task is not None and slot.task is not asyncio.current_task() and not slot.busy:
             slot.task.cancel()
-        await slot.shift.finished()
+        await slot.session.finished()
         if not slot.busy:
-            await slot.shift.stop()
+            await slot.session.stop()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.server import cloud_differences
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.group import Slot
-from lmi_deploy.server.workers.sync_worker import WorkerFailed
+from lmi_deploy.server.workers.group import Slot, WorkerFailed
 
 
 class PoolLog:
@@ -31,7 +30,7 @@ class PoolLog:
         self._log.error("a further worker did not start", model=self._model, why=why)
 
     def idle(self, slot: Slot, seconds: float | None) -> None:
-        self._log.event("worker idle", model=self._model, pid=slot.shift.pid, seconds=seconds)
+        self._log.event("worker idle", model=self._model, pid=slot.session.pid, seconds=seconds)
         self._log.djl("WorkerThread", f"Shutting down temporary worker {_thread(slot)}")
 
     def adapter_failed(self, name: str, why: str) -> None:
@@ -51,7 +50,7 @@ class PoolLog:
         cause = failure.refusal.message or ""
         kind = cause.partition(":")[0]
         self._log.djl("PyProcess", f"predict[init=false] exception: {kind}", level="ERROR")
-        self._log.djl("PyProcess", f"Stop process: -1:{slot.shift.pid}, failure=true")
+        self._log.djl("PyProcess", f"Stop process: -1:{slot.session.pid}, failure=true")
         self._log.djl("PyProcess", f"Failure count: {failures - 1}")
         self._log.djl("PyProcess", "Restart python process ...")
         self._log.djl(

@@ -45,6 +45,11 @@ class WorkerResponse:
         return self.content[0][1] if self.content else b""
 
 
+def alphabetical(properties: Sequence[Pair]) -> list[Pair]:
+    """The order of properties on the wire and of headers in a response: letter case ignored."""
+    return sorted(properties, key=lambda pair: pair[0].lower())
+
+
 def pack_text(text: str | None) -> bytes:
     """Length and UTF-8 bytes; None travels as length -1."""
     if text is None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from lmi_deploy.server import cloud_differences, error_responses
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.properties import ModelSettings
-from lmi_deploy.server.workers import batches
 from lmi_deploy.server.workers.connection import WorkerLost
-from lmi_deploy.server.workers.job_queue import Frame, Job
+from lmi_deploy.server.workers.group import Following, WorkerFailed
+from lmi_deploy.server.workers.job_queue import Frame, Job, merge_requests, split_response
 from lmi_deploy.server.workers.protocol import WireError, WorkerResponse
 from lmi_deploy.server.workers.worker import Worker
 
@@ -21,47 +20,6 @@ FAST_RESPONSES = 16  # if there are that many more quick ones than others, the n
 FAST_CHUNKS = 16  # a stream of fewer pieces was never observed to block the real server
 FAST_GAP = 0.005  # seconds between two pieces, on average; at 10 ms none of 873 streams was lost
 SLOW_CALL = 0.05  # seconds; a longer call counts as slow, whatever the load of the machine
-
-
-class WorkerFailed(Exception):
-    """The worker cannot go on; `refusal` is for the clients of its jobs, `text` for the log.
-
-    `counted`: whether it counts against retry_threshold.
-    """
-
-    def __init__(self, refusal: ErrorReply, text: str, *, counted: bool = True) -> None:
-        super().__init__(text)
-        self.refusal = refusal
-        self.text = text
-        self.counted = counted
-
-
-Following = Callable[[], Job | None]
-
-
-class WorkerSession(Protocol):
-    """What a pool needs of a worker of any engine. `lost` is set when it dies outside of `serve`."""
-
-    worker_lost: asyncio.Future[WorkerFailed]
-    fetched: Sequence[Job]
-
-    @property
-    def pid(self) -> int | None: ...
-
-    async def start(self) -> None: ...
-
-    async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
-        """Answer the jobs; `WorkerFailed` when the worker was lost during them.
-
-        The worker may receive the job of `following` before it has answered: `fetched` is then that job, to be served
-        next. If the worker is lost first, that job counts as not started: a worker reads a request only after it
-        answered the one before.
-        """
-
-    async def finished(self) -> None:
-        """Until no request is in progress any more."""
-
-    async def stop(self) -> None: ...
 
 
 class SyncWorkerSession:
@@ -92,12 +50,17 @@ class SyncWorkerSession:
         await self._worker.stop()
 
     async def finished(self) -> None:
-        await self._stream_over()
+        running = self._streaming
+        if running is None:
+            return
+        await asyncio.wait({running})
+        if self._streaming is running:
+            self._streaming = None
 
     async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
         if len(jobs) > 1 and any(job.alone for job in jobs):
             for job in jobs:
-                await self.serve((job,), _none_follows)
+                await self.serve((job,), lambda: None)
             return
         try:
             response = await self._request_batch(jobs, following)
@@ -125,16 +88,16 @@ class SyncWorkerSession:
             if self._streaming is not None:
                 # As in the real server, waiting for an earlier stream to end counts against predict_timeout.
                 async with asyncio.timeout_at(until):
-                    await self._stream_over()
-            if not sent and not self._timed_out and self._worker.disconnected:
+                    await self.finished()
+            if not sent and not self._timed_out and self._worker.connection.at_end:
                 await self._silence(cloud_differences.IDLE_DEATH)
             if self._timed_out:
                 return None
             if not sent:
-                await self._worker.send(*batches.request_of(jobs, self._settings.handler), until)
+                await self._worker.connection.send(*merge_requests(jobs, self._settings.handler), until)
             if self._fast_responses >= FAST_RESPONSES:
                 await self._send_ahead(following(), until)
-            response = await self._worker.read_response(until)
+            response = await self._worker.connection.read_response(until)
         except TimeoutError as exc:
             raise WorkerFailed(
                 error_responses.timed_out(), f"predict_timeout: no answer within {limit:.0f} s"
@@ -162,47 +125,33 @@ class SyncWorkerSession:
             return
         self.fetched = (job,)
         try:
-            await self._worker.send(job.properties, job.content, until)
+            await self._worker.connection.send(job.properties, job.content, until)
         except WireError as exc:
             self.fetched = ()
             job.settle(error_responses.untranslatable(str(exc)))
-
-    async def _stream_over(self) -> None:
-        running = self._streaming
-        if running is None:
-            return
-        await asyncio.wait({running})
-        if self._streaming is running:
-            self._streaming = None
 
     async def _stream(self, job: Job) -> None:
         more, chunks, started = True, 0, asyncio.get_running_loop().time()
         try:
             while more:
-                more, blob = await self._worker.frame()
+                more, blob = await self._worker.connection.frame()
                 chunks += 1
                 await job.deliver(Frame(blob, last=not more))
-            self._warn_of_fast_stream(chunks, asyncio.get_running_loop().time() - started)
+            took = asyncio.get_running_loop().time() - started
+            if not self._warned and chunks >= FAST_CHUNKS and took < chunks * FAST_GAP:
+                self._warned = True
+                facts = {"model": self._settings.name, "pieces": chunks, "seconds": round(took, 3)}
+                self._log.warn(cloud_differences.FAST_STREAM, **facts)
         except WorkerLost:
             await job.deliver(Frame(lost=True))
             if not self._stopped:
                 await self._silence(cloud_differences.SILENT)
 
-    def _warn_of_fast_stream(self, chunks: int, took: float) -> None:
-        if not self._warned and chunks >= FAST_CHUNKS and took < chunks * FAST_GAP:
-            self._warned = True
-            self._log.warn(
-                cloud_differences.FAST_STREAM,
-                model=self._settings.name,
-                pieces=chunks,
-                seconds=round(took, 3),
-            )
-
     async def _unsplittable(self, jobs: Sequence[Job], response: WorkerResponse) -> None:
         more = True
         try:
             while more:
-                more, _ = await self._worker.frame()
+                more, _ = await self._worker.connection.frame()
         except WorkerLost:
             await self._silence(cloud_differences.SILENT)
         _hand_out(jobs, response)
@@ -219,7 +168,7 @@ def _hand_out(jobs: Sequence[Job], response: WorkerResponse) -> None:
         jobs[0].settle(response)
         return
     try:
-        parts = batches.split(response, len(jobs))
+        parts = split_response(response, len(jobs))
     except ErrorReply as refusal:
         if refusal.kind == "WlmException":
             raise WorkerFailed(
@@ -229,10 +178,6 @@ def _hand_out(jobs: Sequence[Job], response: WorkerResponse) -> None:
         return
     for job, part in zip(jobs, parts, strict=True):
         job.settle(part)
-
-
-def _none_follows() -> None:
-    return None
 
 
 def _settle(jobs: Sequence[Job], refusal: ErrorReply) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import re
 from collections import deque
 from pathlib import Path
@@ -16,7 +15,6 @@ from lmi_deploy.server.workers.command import FIRST_NUMBER, Command, Engine
 from lmi_deploy.server.workers.connection import WorkerConnection, WorkerLost, connected
 from lmi_deploy.server.workers.devices import DevicePlacement
 from lmi_deploy.server.workers.process import WorkerProcess, WorkerProcesses
-from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse, pack_request
 
 STARTED = "Python engine started."
 START_LIMIT = 120.0
@@ -44,7 +42,7 @@ class LoadFailure(Exception):
 
 
 class Worker:
-    """Start it, ask it one thing at a time, end it."""
+    """Start it, use its `connection`, end it."""
 
     def __init__(
         self,
@@ -61,7 +59,7 @@ class Worker:
         self._log = log
         self._command = Command(engine, settings, place, FIRST_NUMBER + next(engine.numbers))
         self._process: WorkerProcess | None = None
-        self._lines: list[WorkerConnection] = []
+        self._connections: list[WorkerConnection] = []
         self._unconnected = self._command.ranks
         self._pumps: list[asyncio.Task[None]] = []
         self._last: deque[str] = deque(maxlen=MAX_LINES)
@@ -76,9 +74,11 @@ class Worker:
         return self._process.returncode if self._process is not None else None
 
     @property
-    def disconnected(self) -> bool:
-        """Whether the worker closed its connection while it was idle."""
-        return bool(self._lines) and self._lines[0].at_end
+    def connection(self) -> WorkerConnection:
+        """`WorkerLost` if there is none. Under MPI that of the first process: it distributes the work to the others."""
+        if not self._connections:
+            raise WorkerLost("Backend Python process is stopped.")
+        return self._connections[0]
 
     @property
     def last_lines(self) -> tuple[str, ...]:
@@ -92,24 +92,10 @@ class Worker:
         await self._initialise()
         self._log.djl("PyProcess", f"Model [{self._settings.name}] initialized.")
 
-    async def send(self, properties: list[Pair], content: list[Entry], until: float = math.inf) -> None:
-        """Write one request; `WorkerLost` when the worker is gone, TimeoutError when the worker has not read it by
-        `until`.
-        """
-        await self._line().send(pack_request(properties, content), until)
-
-    async def read_response(self, until: float = math.inf) -> WorkerResponse:
-        """The next response; `WorkerLost` if there will be none, TimeoutError at `until` by the loop's clock."""
-        return await self._line().read_response(until)
-
-    async def frame(self) -> tuple[bool, bytes]:
-        """The next frame of a stream."""
-        return await self._line().frame()
-
     async def stop(self) -> None:
         """End the process and all that it started: close its connection, SIGTERM, SIGKILL; remove its files."""
-        for line in self._lines:
-            line.close()
+        for connection in self._connections:
+            connection.close()
         if self._process is not None:
             self._log.djl("PyProcess", f"Stop process: -1:{self.pid}, failure=false")
             await self._process.end()
@@ -128,12 +114,6 @@ class Worker:
             if self.exit_code is not None
             else "cut off"
         )
-
-    def _line(self) -> WorkerConnection:
-        """Under MPI that of the first process: it distributes the work to the others."""
-        if not self._lines:
-            raise WorkerLost("Backend Python process is stopped.")
-        return self._lines[0]
 
     async def _spawn(self) -> None:
         longest = max(map(str, self._command.sockets), key=len)
@@ -173,16 +153,19 @@ class Worker:
         places = self._command.addresses
         try:
             for place in places:
-                self._lines.append(await connected(place, largest=self._engine.largest_blob))
+                self._connections.append(await connected(place, largest=self._engine.largest_blob))
         except OSError as exc:
             await self._wait_for_output()
-            why = f"the worker's socket {places[len(self._lines)]} does not answer: {exc}"
+            why = f"the worker's socket {places[len(self._connections)]} does not answer: {exc}"
             raise self._failure("start", why) from exc
 
     async def _initialise(self) -> None:
         limit = self._settings.limits.model_loading_timeout
         try:
-            responses = await asyncio.wait_for(self._warmed_up(), limit)
+            async with asyncio.timeout(limit):
+                for connection in self._connections:
+                    await connection.send(list(self._settings.initialise.items()), [])
+                responses = [await connection.read_response() for connection in self._connections]
         except TimeoutError as exc:
             message = f"model_loading_timeout: the warm-up call took longer than {limit:.0f} s"
             raise self._failure("initialise", message, error_responses.timed_out().message) from exc
@@ -194,13 +177,9 @@ class Worker:
             if response.code >= 300:
                 await self._wait_for_output()
                 text = f"Failed to initialize model: {response.message}"
-                raise self._failure("initialise", f"Failed to initialize model: {_why(response)}", text)
-
-    async def _warmed_up(self) -> list[WorkerResponse]:
-        request = pack_request(list(self._settings.initialise.items()), [])
-        for line in self._lines:
-            await line.send(request)
-        return [await line.read_response() for line in self._lines]
+                body = response.body().decode("utf-8", "replace").strip()
+                why = f"{response.code} {response.message}" + (f": {body}" if body else "")
+                raise self._failure("initialise", f"Failed to initialize model: {why}", text)
 
     def _running(self) -> WorkerProcess:
         if self._process is None:
@@ -243,8 +222,3 @@ class Worker:
         own = _LEVEL.match(line)
         level = own.group(1) if own else "WARN" if name == "stderr" else "INFO"
         self._log.worker(self.pid or 0, line, level=level, model=self._settings.name, stream=name)
-
-
-def _why(response: WorkerResponse) -> str:
-    body = response.body().decode("utf-8", "replace").strip()
-    return f"{response.code} {response.message}" + (f": {body}" if body else "")
