@@ -138,7 +138,7 @@ def test_nothing_is_left_of_the_watchdog_either(tmp_path: Path) -> None:
         [watchdog] = [
             child
             for child in psutil.Process(served.process.pid).children()
-            if "lmi_deploy.server.workers.orphan_watchdog" in child.cmdline()
+            if "lmi_deploy.server.workers.orphan_processes" in child.cmdline()
         ]
         assert os.getsid(watchdog.pid) == watchdog.pid
         served.process.terminate()
@@ -149,7 +149,7 @@ def test_nothing_is_left_of_the_watchdog_either(tmp_path: Path) -> None:
 def test_a_server_whose_watchdog_was_killed_ends_its_workers_itself(served: RunningServer) -> None:
     found = family(served)
     for child in psutil.Process(served.process.pid).children():
-        if "lmi_deploy.server.workers.orphan_watchdog" in child.cmdline():
+        if "lmi_deploy.server.workers.orphan_processes" in child.cmdline():
             child.kill()
     served.process.terminate()
     served.wait()

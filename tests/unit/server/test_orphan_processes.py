@@ -11,8 +11,14 @@ from contextlib import contextmanager
 
 import psutil
 
-from lmi_deploy.server.workers.orphan_processes import MARK, Leader, end_leftovers, leader_of, leftovers
-from lmi_deploy.server.workers.orphan_watchdog import unfinished
+from lmi_deploy.server.workers.orphan_processes import (
+    MARK,
+    Leader,
+    end_leftovers,
+    leader_of,
+    leftovers,
+    unfinished,
+)
 
 SLEEPS = "import time; print(flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"

@@ -17,8 +17,7 @@ from lmi_deploy.server.http.responses import json_response
 from lmi_deploy.server.inference import Inference
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
-from lmi_deploy.server.models.properties import hash_order
-from lmi_deploy.server.models.property_values import InvalidSettings
+from lmi_deploy.server.models.property_values import InvalidSettings, hash_order
 from lmi_deploy.server.models.registry import Models, health
 from lmi_deploy.server.settings import ServerSettings
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.models.properties import ModelSettings, hash_order
-from lmi_deploy.server.models.property_values import parse_bool
+from lmi_deploy.server.models.properties import ModelSettings
+from lmi_deploy.server.models.property_values import hash_order, parse_bool
 from lmi_deploy.server.workers.group import WorkerFailed, WorkerSession
 from lmi_deploy.server.workers.job_queue import Job
 from lmi_deploy.server.workers.protocol import Pair, WorkerResponse, alphabetical

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lmi_deploy.server.models.model_name import name_in, name_of
 from lmi_deploy.server.models.property_values import InvalidSettings
-from lmi_deploy.server.models.registration import Overrides
+from lmi_deploy.server.models.registration import Overrides, name_in, name_of
 
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tar\.z|tgz|zip|gz)$", re.IGNORECASE)
 _ENTRY = re.compile(

@@ -1,4 +1,4 @@
-"""The settings of one model from `serving.properties` and the environment.
+"""The settings of one model from `serving.properties`, the environment, and the defaults of the LMI image.
 
 The precedence is the real server's: SageMaker's own variables override the file, the file overrides `OPTION_*`,
 `SERVING_*` and `ARGS_*`. An implicit default is applied here but not passed to the handler.
@@ -6,15 +6,15 @@ The precedence is the real server's: SageMaker's own variables override the file
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.server.models.lmi_defaults import is_engine, recommended, service
-from lmi_deploy.server.models.property_values import InvalidSettings, integer, number, parse_bool
+from lmi_deploy.server.models.property_values import InvalidSettings, hash_order, integer, number, parse_bool
 from lmi_deploy.server.workers.devices import DevicePlacement, mpi, placed
 
 PROPERTIES_FILE = "serving.properties"
@@ -30,6 +30,12 @@ _SAGEMAKER = {
 }
 _WORKERS = {f"{device}{bound}Workers" for device in ("", "cpu.") for bound in ("min", "max")}
 _HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OVERRIDE")
+_GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+_LMI_SERVICES = {
+    "vllm": "djl_python.lmi_vllm.vllm_async_service",
+    "trtllm": "djl_python.lmi_trtllm.trtllm_async_service",
+}
+"""Handlers that load vLLM or TensorRT-LLM, which fill a device and serve many requests at once."""
 
 
 class UnknownEngine(InvalidSettings):
@@ -91,19 +97,9 @@ class ServerDefaults:
     over: Mapping[str, str] = field(default_factory=dict)
 
 
-def merged_properties(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _merged_properties(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The file's keys, merged with those of the environment that have lower and higher precedence."""
     path = folder / PROPERTIES_FILE
-    found = parse_properties(path.read_bytes()) if path.is_file() else {}
-    for key, value in _from_environment(environ).items():
-        found.setdefault(key, value)
-    for name, keys in _SAGEMAKER.items():
-        if name in environ:
-            found.update(dict.fromkeys(keys, environ[name]))
-    return found
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in environ.items():
         if name.startswith("OPTION_"):
@@ -114,6 +110,11 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
             found[_SERVING[name]] = value
     if "TENSOR_PARALLEL_DEGREE" in environ:
         found["option.tensor_parallel_degree"] = environ["TENSOR_PARALLEL_DEGREE"]
+    if path.is_file():
+        found |= parse_properties(path.read_bytes())
+    for name, keys in _SAGEMAKER.items():
+        if name in environ:
+            found.update(dict.fromkeys(keys, environ[name]))
     return found
 
 
@@ -128,14 +129,17 @@ def _option_key(name: str) -> str:
 def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ModelSettings:
     """Settings of the model in `folder`."""
     defaults, environ = around.defaults, around.environ
-    merged = merged_properties(folder, environ)
-    _check_engine(folder, {**merged, **around.over})
-    merged = recommended(folder, merged, environ) | merged
+    merged = _merged_properties(folder, environ)
+    engine = {**merged, **around.over}.get("engine", "Python")
+    if engine not in ("Python", "MPI"):
+        raise InvalidSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
+    merged = _lmi_defaults(folder, merged, environ) | merged
     # Registration settings are applied, but not passed to the handler.
     response = {**merged, **around.over}
     limits = _limits(response, defaults, environ)
     entry, fallback = _entry_points(folder, name, merged, environ)
-    one_engine = is_engine(entry or fallback) and not _WORKERS & response.keys()
+    one_engine = (entry or fallback) in _LMI_SERVICES.values() and not _WORKERS & response.keys()
+    environment = (pair.partition("=") for pair in merged.get("option.env", "").split(",") if "=" in pair)
     return ModelSettings(
         name=name,
         folder=folder,
@@ -153,14 +157,44 @@ def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ModelSettings
         enable_lora=parse_bool(merged.get("option.enable_lora", "")),
         pipeline_parallel_degree=number([merged], "option.pipeline_parallel_degree", 1),
         python=merged.get("option.pythonExecutable"),
-        extra_environment=_pairs(merged.get("option.env", "")),
+        extra_environment={key.strip(): value.strip() for key, _, value in environment},
     )
 
 
-def _check_engine(folder: Path, merged: Mapping[str, str]) -> None:
-    engine = merged.get("engine", "Python")
-    if engine not in ("Python", "MPI"):
-        raise InvalidSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
+def _lmi_defaults(folder: Path, merged: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Keys that the LMI image adds if the model does not set them: a text-generation model on an image with vLLM is
+    served in async mode.
+    """
+    architectures = _architectures(folder, merged)
+    if architectures is None:
+        return {}
+    if merged.get("batch_size", "1") != "1":
+        return {"option.rolling_batch": "disable"}
+    generates = any(name.endswith(_GENERATES) for name in architectures)
+    if (
+        generates
+        and merged.get("option.rolling_batch", "auto") == "auto"
+        and _lmi_service(environ) is not None
+    ):
+        return {"option.rolling_batch": "disable", "option.async_mode": "true"}
+    return {}
+
+
+def _lmi_service(environ: Mapping[str, str]) -> str | None:
+    """The built-in handler of the image's engine, by its SERVING_FEATURES."""
+    features = environ.get("SERVING_FEATURES", "").split(",")
+    return next((service for name, service in _LMI_SERVICES.items() if name in features), None)
+
+
+def _architectures(folder: Path, merged: Mapping[str, str]) -> list[str] | None:
+    for place in (folder, Path(merged.get("option.model_id", folder))):
+        try:
+            described = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(described, dict):
+            return [str(name) for name in described.get("architectures") or ()]
+    return None
 
 
 def _entry_points(
@@ -170,9 +204,10 @@ def _entry_points(
     stated = merged.get("option.entryPoint") or environ.get("DJL_ENTRY_POINT", "")
     built_in = BUILT_IN_HANDLER
     if parse_bool(merged.get("option.async_mode", "")):
-        built_in = service(environ) or built_in
+        built_in = _lmi_service(environ) or built_in
     if stated:
-        _check_entry_point(folder, stated)
+        if stated.endswith(".py") and not (folder / stated).is_file():
+            raise InvalidSettings(f"{folder}: entryPoint {stated} does not exist")
         return stated, built_in if has_model and "option.entryPoint" not in merged else ""
     named = ("model.py", f"{merged.get('option.modelName', name)}.py")
     own = next((file for file in named if (folder / file).is_file()), "")
@@ -182,11 +217,6 @@ def _entry_points(
             f"{folder}: no model.py, no option.entryPoint, no option.model_id and no config.json: .py file not found"
         )
     return own, built_in if has_model else ""
-
-
-def _check_entry_point(folder: Path, stated: str) -> None:
-    if stated.endswith(".py") and not (folder / stated).is_file():
-        raise InvalidSettings(f"{folder}: entryPoint {stated} does not exist")
 
 
 def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
@@ -203,31 +233,14 @@ def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
     return {key: sent[key] for key in hash_order(sent)}
 
 
-def hash_order(keys: Collection[str]) -> list[str]:
-    """The order in which a Java HashMap iterates its keys, inserted as given: handlers and clients see it."""
-    size = 16
-    while len(keys) > size * 0.75:
-        size *= 2
-    return sorted(keys, key=lambda key: _java_hash(key) & (size - 1))
-
-
-def _java_hash(text: str) -> int:
-    code = 0
-    for char in text:
-        code = (31 * code + ord(char)) & 0xFFFFFFFF
-    return code ^ (code >> 16)
-
-
-def _pairs(text: str) -> dict[str, str]:
-    split = (pair.partition("=") for pair in text.split(",") if "=" in pair)
-    return {key.strip(): value.strip() for key, _, value in split}
-
-
 def _limits(
     merged: Mapping[str, str], defaults: Mapping[str, str], environ: Mapping[str, str]
 ) -> ServerLimits:
     stated = partial(number, (merged, defaults))
     threshold = integer("SERVING_RETRY_THRESHOLD", environ.get("SERVING_RETRY_THRESHOLD", "0"))
+    retries = merged.get("retry_threshold", defaults.get("retry_threshold"))
+    if retries is not None:  # a blank after this number does no harm in the real server
+        threshold = integer("retry_threshold", retries.strip())
     predict = _seconds(environ.get("PREDICT_TIMEOUT"), 120)
     loading = _seconds(environ.get("MODEL_LOADING_TIMEOUT"), 240)
     queue = stated("job_queue_size", 1000)
@@ -238,16 +251,10 @@ def _limits(
         max_batch_delay=stated("max_batch_delay", 100) / 1000,
         max_idle_time=stated("max_idle_time", 60),
         job_queue_size=queue,
-        retry_threshold=_retry_threshold(merged, defaults, threshold),
+        retry_threshold=threshold,
         predict_timeout=_seconds(merged.get("option.predict_timeout"), predict),
         model_loading_timeout=_seconds(merged.get("option.model_loading_timeout"), loading),
     )
-
-
-def _retry_threshold(merged: Mapping[str, str], defaults: Mapping[str, str], fallback: int) -> int:
-    """A blank after this number does no harm in the real server."""
-    stated = merged.get("retry_threshold", defaults.get("retry_threshold"))
-    return fallback if stated is None else integer("retry_threshold", stated.strip())
 
 
 def _seconds(text: str | None, usual: int) -> int:

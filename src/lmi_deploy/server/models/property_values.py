@@ -1,10 +1,10 @@
-"""Property values, parsed by the type of their key."""
+"""Property values, parsed as Java does, and the order of a Java HashMap."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 _JAVA_OPTIONS = ("JAVA_OPTS", "SAGEMAKER_MODEL_SERVER_VMARGS")
 
@@ -45,3 +45,18 @@ def java_properties(environ: Mapping[str, str]) -> dict[str, str]:
     words = [word for name in _JAVA_OPTIONS for word in shlex.split(environ.get(name, ""))]
     pairs = (word.removeprefix("-D").partition("=") for word in words if word.startswith("-D"))
     return {name: value for name, _, value in pairs}
+
+
+def hash_order(keys: Collection[str]) -> list[str]:
+    """The order in which a Java HashMap iterates its keys, inserted as given: handlers and clients see it."""
+    size = 16
+    while len(keys) > size * 0.75:
+        size *= 2
+
+    def bucket(text: str) -> int:
+        code = 0
+        for char in text:
+            code = (31 * code + ord(char)) & 0xFFFFFFFF
+        return (code ^ (code >> 16)) & (size - 1)
+
+    return sorted(keys, key=bucket)

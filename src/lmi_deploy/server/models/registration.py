@@ -1,4 +1,4 @@
-"""Parse POST /models: the folder, the name, and the settings that override the model's own."""
+"""Parse POST /models: the folder, the name, and the settings that override the model's own; names of models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.models.model_name import name_in
 
 _NUMBERS = {
     "batch_size": "batch_size",
@@ -22,6 +21,8 @@ _NUMBERS = {
     "max_worker": "maxWorkers",
 }
 _TEXTS = {"engine": "engine", "device": "load_on_devices"}
+_NO_WORD = re.compile(r"\W|^_")
+_ARCHIVE = re.compile(r"\.(tar\.gz|tar\.bz2|tar\.z|tgz|[^.]*)$", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _NULL_URL = 'Cannot invoke "String.startsWith(String)" because "<parameter1>" is null'
 
@@ -75,6 +76,17 @@ def read_registration(request: Request, query: Mapping[str, str]) -> Registratio
         synchronous=requested.get("synchronous", "true").lower() == "true",
         over=Overrides(version=requested.get("model_version"), url=requested["url"], keys=keys),
     )
+
+
+def name_of(folder: Path) -> str:
+    return _NO_WORD.sub("_", folder.name)
+
+
+def name_in(url: str) -> str:
+    """The last part of its path, without an archive's ending, in letters, digits and underlines."""
+    path = url.partition(":")[2] or url
+    last = path.rstrip("/").rpartition("/")[2]
+    return _NO_WORD.sub("_", last if path.endswith("/") else _ARCHIVE.sub("", last))
 
 
 def _body(raw: bytes) -> dict[str, str]:

@@ -1,12 +1,18 @@
-"""Find and kill the processes that a worker left running."""
+"""Find and kill the processes that a worker left running; as a program, those of a server that was killed.
+
+`python -m lmi_deploy.server.workers.orphan_processes MARK`: a server that is killed cannot clean up, but its end of the
+pipe that is the standard input of this program is closed. Until then it writes a line for each worker that starts
+(`+PID STARTED`) and for each that has left nothing behind (`-PID STARTED`).
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -63,14 +69,11 @@ def leftovers(mark: str, leaders: Sequence[Leader]) -> list[int]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            is_owned = os.getsid(process.pid) in sessions or _is_marked(process.environ().get(MARK, ""), mark)
+            is_owned = os.getsid(process.pid) in sessions
+            is_owned = is_owned or f"{process.environ().get(MARK, '')}/".startswith(f"{mark}/")
             if is_owned and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process.pid)
     return found
-
-
-def _is_marked(found: str, mark: str) -> bool:
-    return found == mark or found.startswith(f"{mark}/")
 
 
 def _is_another(leader: Leader) -> bool:
@@ -81,3 +84,17 @@ def _is_another(leader: Leader) -> bool:
         return bool(leader.started) and psutil.Process(leader.pid).create_time() != leader.started
     except psutil.Error:
         return False
+
+
+def unfinished(lines: Iterable[str]) -> list[Leader]:
+    """Those that started and did not end."""
+    leaders: set[Leader] = set()
+    for line in lines:
+        pid, started = line[1:].split()
+        leader = Leader(int(pid), float(started))
+        leaders = leaders | {leader} if line.startswith("+") else leaders - {leader}
+    return sorted(leaders)
+
+
+if __name__ == "__main__" and (left := unfinished(sys.stdin)):
+    end_leftovers(sys.argv[1], left)

@@ -162,7 +162,6 @@ class Pool:
         with contextlib.suppress(LoadFailure):  # then the first one fails too, and its failure is reported
             await self._add(group, temporary=True)
 
-
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._background.add(task)

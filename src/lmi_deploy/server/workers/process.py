@@ -126,7 +126,7 @@ class _Protocol(SubprocessStreamProtocol):
 def _watchdog(mark: str) -> subprocess.Popen[bytes]:
     # In a separate session: a signal to our process group, from a terminal or to kill it, must not reach it.
     return subprocess.Popen(
-        [sys.executable, "-m", "lmi_deploy.server.workers.orphan_watchdog", mark],
+        [sys.executable, "-m", "lmi_deploy.server.workers.orphan_processes", mark],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
