@@ -19,7 +19,7 @@ from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.archives import ModelArchives
 from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults
 from lmi_deploy.server.models.registry import Models
-from lmi_deploy.server.settings import ServerSettings, management_apart
+from lmi_deploy.server.settings import ServerSettings
 from lmi_deploy.server.workers.async_worker import AsyncWorkerSession
 from lmi_deploy.server.workers.command import Engine
 from lmi_deploy.server.workers.devices import DevicePlacement, detect_gpus
@@ -84,7 +84,7 @@ class Composition:
         second = None
         if not self.options.managed_by_clients:
             application = front.inference_and_metrics
-        elif management_apart(settings.keys) is None:
+        elif settings.management_host is None:
             application = front.both
         else:
             application = front.inference_only
@@ -119,7 +119,7 @@ class Composition:
             models=inference.models,
             settings=settings,
             access=Access(host, origins),
-            second=Access(management_apart(settings.keys) or host, origins),
+            second=Access(settings.management_host or host, origins),
             panic=self.panic,
             log=self.log,
         )

@@ -76,20 +76,8 @@ def timed_out() -> ErrorReply:
     return ErrorReply(503, "WlmException", "java.util.concurrent.TimeoutException")
 
 
-def null_key_error() -> ErrorReply:
-    """The real server falls over an output of a batch that has no key, and loses the worker with it."""
-    cause = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
-    return ErrorReply(503, "WlmException", cause)
-
-
 def untranslatable(message: str) -> ErrorReply:
     return ErrorReply(400, "TranslateException", message)
-
-
-def defect() -> ErrorReply:
-    return ErrorReply(
-        500, "InternalServerException", "The request could not be handled: see the server's log."
-    )
 
 
 def unsafe_folder(folder: Path, reason: str) -> ErrorReply:

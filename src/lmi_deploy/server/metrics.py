@@ -90,15 +90,11 @@ def _lines(name: str, series: _Series) -> Iterator[str]:
     yield f"# TYPE {shown} {series.kind}"
     for value, numbers in sorted(series.values.items()):
         label = f'{series.label}="{value}"'
-        if series.kind == "histogram":
-            yield from _histogram(name, label, numbers)
-        else:
+        if series.kind != "histogram":
             yield f"{shown}{{{label}}} {float(round(numbers[0]))}"
-
-
-def _histogram(name: str, label: str, numbers: list[float]) -> Iterator[str]:
-    count, total = round(numbers[0]), float(round(numbers[1]))
-    for bound in _BOUNDS:
-        yield f'{name}_bucket{{{label},le="{bound}"}} {count if bound == "+Inf" else 0}'
-    yield f"{name}_count{{{label}}} {count}"
-    yield f"{name}_sum{{{label}}} {total}"
+            continue
+        count, total = round(numbers[0]), float(round(numbers[1]))
+        for bound in _BOUNDS:
+            yield f'{name}_bucket{{{label},le="{bound}"}} {count if bound == "+Inf" else 0}'
+        yield f"{name}_count{{{label}}} {count}"
+        yield f"{name}_sum{{{label}}} {total}"

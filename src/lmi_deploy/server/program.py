@@ -7,7 +7,8 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from lmi_deploy.server.composition import Composition, Options
@@ -17,17 +18,14 @@ from lmi_deploy.server.http.listener import LINGER
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.model_store import startup_models
 from lmi_deploy.server.models.property_values import InvalidSettings
-from lmi_deploy.server.settings import ServerSettings, management_apart, read_settings
-from lmi_deploy.server.workers.pool import Pool
+from lmi_deploy.server.settings import ServerSettings, read_settings
 from lmi_deploy.server.workers.process import WorkerProcesses
 from lmi_deploy.server.workers.worker import LoadFailure
 
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128
 PANIC = 137  # the exit code with SERVING_FAIL_FAST
-FAILED_HEALTH_SECONDS = (
-    3.0  # seconds during which /ping still reports a failed load, when the port was bound before it
-)
+FAILED_HEALTH_SECONDS = 3.0  # /ping still reports a failed load that long, if the port was bound before it
 
 
 class Program:
@@ -61,7 +59,8 @@ class Program:
             await self._control.open()
         except (InvalidSettings, OSError, ValueError) as exc:
             return self._failed(_failure("settings", exc))
-        self._listen_to_signals()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
         watches = [asyncio.create_task(self._end_when_lost())]
         if self._options.foreground:
             watches.append(asyncio.create_task(self._end_when_orphaned()))
@@ -87,11 +86,6 @@ class Program:
         parts = composition.parts(settings)
         self._metrics, self._models, self._inference = parts.metrics, parts.models, parts.inference
         self._listener, self._second, self._control = parts.listener, parts.second, parts.control
-
-    def _listen_to_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signalled, number)
 
     def _signalled(self, number: int) -> None:
         self._log.event("signal", name=signal.Signals(number).name)
@@ -122,11 +116,22 @@ class Program:
     async def _serve(self) -> int:
         try:
             await self._reserve()
-            await (self._load_then_open() if self._settings.wait_model_loading else self._open_then_load())
+            if self._settings.wait_model_loading:
+                await self._load()
+                if not self._stop_requested.is_set():
+                    await self._listen()
+                    self._state.phase = "ready"
+                    address = f"http://{self._options.host}:{self._listener.port}"
+                    self._log.event("ready", model=self._options.model_name, address=address)
+            else:
+                await self._listen()
+                await self._load()
+                self._state.phase = "ready"
         except LoadFailure as exc:
             code = self._failed(exc)
             if not self._settings.wait_model_loading:
-                await self._serve_failed_health()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop_requested.wait(), FAILED_HEALTH_SECONDS)
                 code = 0  # as the real server: /ping reported the failure
             self._close_listeners()
             await self._models.stop()
@@ -153,7 +158,7 @@ class Program:
         kind = "BOTH" if self._second is None else "INFERENCE"
         self._bound(kind, self._options.host, self._listener.port)
         if self._second is not None:
-            host = management_apart(self._settings.keys) or self._options.host
+            host = self._settings.management_host or self._options.host
             self._bound("MANAGEMENT", host, self._second.port)
 
     def _bound(self, kind: str, host: str, port: int) -> None:
@@ -163,16 +168,6 @@ class Program:
     def _not_listening(self, exc: OSError) -> LoadFailure:
         where = f"{self._options.host}:{self._options.port}"
         return _failure("listen", f"{where}: {exc.strerror or exc}")
-
-    async def _load_then_open(self) -> None:
-        await self._load()
-        if not self._stop_requested.is_set():
-            await self._open()
-
-    async def _open_then_load(self) -> None:
-        await self._listen()
-        await self._load()
-        self._state.phase = "ready"
 
     async def _load(self) -> None:
         """Load every model; return early when the server must stop."""
@@ -189,7 +184,7 @@ class Program:
             self._log.warn(
                 "no model here: the server is healthy and serves nothing", folder=self._options.model_dir
             )
-        loading = asyncio.create_task(_load_all(pools))
+        loading: asyncio.Future[Any] = asyncio.gather(*(pool.load() for pool in pools))
         ended = asyncio.create_task(self._stop_requested.wait())
         await asyncio.wait({loading, ended}, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
@@ -199,16 +194,6 @@ class Program:
                 await loading
             return
         loading.result()
-
-    async def _open(self) -> None:
-        await self._listen()
-        self._state.phase = "ready"
-        address = f"http://{self._options.host}:{self._listener.port}"
-        self._log.event("ready", model=self._options.model_name, address=address)
-
-    async def _serve_failed_health(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop_requested.wait(), FAILED_HEALTH_SECONDS)
 
     def _close_listeners(self) -> None:
         self._listener.close()
@@ -265,10 +250,6 @@ class Program:
             "the server did not come to serve", phase=failure.phase, worker_exit=failure.worker_exit, why=failure
         )  # fmt: skip
         return 1
-
-
-async def _load_all(pools: Sequence[Pool]) -> None:
-    await asyncio.gather(*(pool.load() for pool in pools))
 
 
 def _failure(phase: str, why: object) -> LoadFailure:

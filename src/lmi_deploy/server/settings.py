@@ -20,6 +20,8 @@ class ServerSettings:
     """The settings of config.properties; `keys` holds all of them, for those that are looked up by name."""
 
     keys: Mapping[str, str] = field(repr=False)
+    management_host: str | None = None
+    """Of management's own port, None if there is no such port; empty: that of inference."""
     wait_model_loading: bool = True
     allow_multi_status: bool = False
     handler_may_be_named: bool = False
@@ -40,8 +42,14 @@ def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSett
     keys = parse_properties(config.read_bytes()) if config is not None else {}
     keys |= {k.removeprefix("SERVING_").lower(): v for k, v in environ.items() if k.startswith("SERVING_")}
     java = java_properties(environ)
+    inference, management = (
+        urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
+    )
+    apart = inference.port and management.port and inference.port != management.port
+    cors = ((name, keys.get(f"cors_allowed_{name}", "")) for name in ("origin", "methods", "headers"))
     return ServerSettings(
         keys=keys,
+        management_host=(management.hostname or "") if apart else None,
         wait_model_loading=parse_bool(keys.get("wait_model_loading", "true")),
         allow_multi_status=parse_bool(keys.get("allow_multi_status", "")),
         handler_may_be_named=parse_bool(environ.get("ALLOW_REQUEST_HANDLER_OVERRIDE", "")),
@@ -50,21 +58,11 @@ def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSett
         chunked_read_timeout=_number(keys, "chunked_read_timeout", 120),
         request_id_key=keys.get("request_id_header_key", "x-request-id"),
         largest_blob=_number(environ, "MAX_NETTY_BUFFER_SIZE", LARGEST_BLOB),
-        cors=_cors(keys),
+        cors=tuple((f"access-control-allow-{name}", value) for name, value in cors if value),
         metrics=parse_bool(environ.get("SERVING_PROMETHEUS", java.get("SERVING_PROMETHEUS", ""))),
         tcp_workers=parse_bool(java.get("io.netty.transport.noNative", "")),
         log_level="debug" if java.get("ai.djl.logging.level", "").lower() == "debug" else "info",
     )
-
-
-def management_apart(keys: Mapping[str, str]) -> str | None:
-    """The host of management's own port; None if config.properties sets none. Empty: that of inference."""
-    inference, management = (
-        urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
-    )
-    if inference.port and management.port and inference.port != management.port:
-        return management.hostname or ""
-    return None
 
 
 def _largest_request(keys: Mapping[str, str], environ: Mapping[str, str]) -> int:
@@ -73,12 +71,6 @@ def _largest_request(keys: Mapping[str, str], environ: Mapping[str, str]) -> int
     if "SAGEMAKER_MAX_PAYLOAD_IN_MB" in environ:
         return _number(environ, "SAGEMAKER_MAX_PAYLOAD_IN_MB", 0) * MEBIBYTE
     return _number(keys, "max_request_size", 64 * MEBIBYTE)
-
-
-def _cors(keys: Mapping[str, str]) -> tuple[Pair, ...]:
-    names = ("origin", "methods", "headers")
-    stated = ((name, keys.get(f"cors_allowed_{name}", "")) for name in names)
-    return tuple((f"access-control-allow-{name}", value) for name, value in stated if value)
 
 
 def _number(keys: Mapping[str, str], key: str, usual: int) -> int:

@@ -79,7 +79,8 @@ class FrontEnd:
             self.log.defect(f"{exchange.request.method} {exchange.request.target[:200]} failed", exc)
             if exchange.status:
                 raise ConnectionClosed from exc
-            await self._refuse(exchange, error_responses.defect())
+            message = "The request could not be handled: see the server's log."
+            await self._refuse(exchange, ErrorReply(500, "InternalServerException", message))
         else:
             self._count("model", "server", status=exchange.status)
 

@@ -11,13 +11,11 @@ from lmi_deploy.server import cloud_differences, error_responses
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.archives import ModelArchives
-from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults, resolve
+from lmi_deploy.server.models.properties import ServerDefaults, resolve
 from lmi_deploy.server.models.registration import Overrides
-from lmi_deploy.server.workers.group import Group, GroupStatus, Slot
+from lmi_deploy.server.workers.group import Group, GroupStatus
 from lmi_deploy.server.workers.pool import NewSession, Pool
 from lmi_deploy.server.workers.pool_log import PoolLog
-
-_AS_IT_IS = Overrides()
 
 
 class Models:
@@ -75,14 +73,14 @@ class Models:
         """The name of the only model of the start; None if there is not exactly one."""
         return self.startup[0] if len(set(self.startup)) == 1 else None
 
-    def add(
-        self, folder: Path, name: str, *, overrides: Overrides = _AS_IT_IS, startup: bool = False
-    ) -> Pool:
+    def add(self, folder: Path, name: str, *, overrides: Overrides, startup: bool = False) -> Pool:
         """A pool for the model in `folder`, its workers not yet started."""
         clock = asyncio.get_running_loop().time
         started = clock()
         self._log.djl("ModelStore", f"Initializing model: {name}=file:{folder}/")
-        settings = self._resolved(folder, name, overrides)
+        around = dataclasses.replace(self._surroundings, over=overrides.keys)
+        settings = resolve(folder, name=name, around=around)
+        settings = dataclasses.replace(settings, version=overrides.version, url=overrides.url)
         if settings.entry_point and settings.initialise.get("rolling_batch", "disable") != "disable":
             self._log.warn(cloud_differences.ROLLING, model=name)
         if not self._surroundings.gpus and any(place.device.kind == "gpu" for place in settings.places):
@@ -110,11 +108,6 @@ class Models:
         await pool.stop()
         await asyncio.to_thread(self.archives.remove, pool.settings.folder)
 
-    def _resolved(self, folder: Path, name: str, overrides: Overrides) -> ModelSettings:
-        around = dataclasses.replace(self._surroundings, over=overrides.keys)
-        settings = resolve(folder, name=name, around=around)
-        return dataclasses.replace(settings, version=overrides.version, url=overrides.url)
-
     async def stop(self) -> None:
         for pool in self:
             await pool.stop()
@@ -123,10 +116,10 @@ class Models:
 
 def listed(pool: Pool) -> dict[str, object]:
     """A model as GET /models shows it."""
-    shown: dict[str, object] = {"modelName": pool.settings.name}
-    if pool.settings.version:
-        shown["version"] = pool.settings.version
-    return shown | {"modelUrl": _url(pool), "status": _word(pool)}
+    version = {"version": pool.settings.version} if pool.settings.version else {}
+    # A list shows a model as ready while its workers are still starting.
+    status = "READY" if pool.has_started and not pool.failed else str(pool.status)
+    return {"modelName": pool.settings.name, **version, "modelUrl": _url(pool), "status": status}
 
 
 def described(pool: Pool, *, startup: bool) -> dict[str, object]:
@@ -155,25 +148,23 @@ def health(pool: Pool) -> str:
     return "Unhealthy" if pool.has_started and not pool.failed else str(pool.status)
 
 
-def _word(pool: Pool) -> str:
-    # A list shows a model as ready while its workers are still starting.
-    return "READY" if pool.has_started and not pool.failed else str(pool.status)
-
-
 def _url(pool: Pool) -> str:
     return pool.settings.url or f"file:{pool.settings.folder}/"
 
 
 def _group(group: Group) -> dict[str, object]:
     device = group.place.device
+    workers = [
+        {
+            "id": slot.number,
+            "startTime": slot.started_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "status": "READY" if slot.alive else "UNLOADING",
+        }
+        for slot in group.slots
+    ]
     return {
         "device": {"deviceType": device.kind, "deviceId": device.number},
         "minWorkers": group.low,
         "maxWorkers": group.high,
-        "workers": [_worker(slot) for slot in group.slots],
+        "workers": workers,
     }
-
-
-def _worker(slot: Slot) -> dict[str, object]:
-    started = slot.started_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"id": slot.number, "startTime": started, "status": "READY" if slot.alive else "UNLOADING"}

@@ -103,8 +103,7 @@ class AsyncWorkerSession:
             return
         job = request.job
         if response.code != 200:
-            head = WorkerResponse(response.code, "OK", streamed=True)
-            self._end(tracking, job, head=head, blob=_failure(response.code, response.message))
+            self._fail(tracking, job, response.code, f"Async Inference Failure {response.message}")
             return
         try:
             self._chunk(tracking, request, response)
@@ -125,9 +124,8 @@ class AsyncWorkerSession:
         if "code" in chunk:
             code, error = _code(chunk["code"]), chunk.get("error")
             fields = {"error": error, "code": code} if error is not None else {"code": code}
-            blob = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
             head = WorkerResponse(code, error or "", response.properties, streamed=True)
-            self._end(tracking, job, head=head, blob=blob)
+            self._end(tracking, job, head=head, blob=_compact_json(fields))
             return
         if request.data is None:
             raise WireError("the answer of an async handler has no data")
@@ -152,8 +150,13 @@ class AsyncWorkerSession:
 
     def _fail_pending(self) -> None:
         for tracking, request in list(self._pending.items()):
-            lost = WorkerResponse(500, "OK", streamed=True)
-            self._end(tracking, request.job, head=lost, blob=_compact(500, "Inference Engine Failure"))
+            self._fail(tracking, request.job, 500, "Inference Engine Failure")
+
+    def _fail(self, tracking: str, job: Job, code: int, message: str) -> None:
+        """The body is an Output as the real server's JSON library writes it."""
+        shown = {"code": code, "message": message, "properties": {}, "content": {"keys": [], "values": []}}
+        blob = _compact_json(shown | {"cancelled": False})
+        self._end(tracking, job, head=WorkerResponse(code, "OK", streamed=True), blob=blob)
 
 
 def _code(text: str) -> int:
@@ -163,11 +166,5 @@ def _code(text: str) -> int:
         raise WireError(f"code={text}: an async handler's code is a whole number") from exc
 
 
-def _failure(code: int, message: str) -> bytes:
-    return _compact(code, f"Async Inference Failure {message}")
-
-
-def _compact(code: int, message: str) -> bytes:
-    """An Output as the real server's JSON library writes it."""
-    shown = {"code": code, "message": message, "properties": {}, "content": {"keys": [], "values": []}}
-    return json.dumps(shown | {"cancelled": False}, separators=(",", ":"), ensure_ascii=False).encode()
+def _compact_json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -65,15 +65,24 @@ class Command:
         return [self.number] if self._on_port else self.sockets
 
     def argv(self) -> list[str]:
-        python = self.settings.python or str(self.engine.python)
+        settings, span = self.settings, self.place.span
+        python = settings.python or str(self.engine.python)
         engine = (python, str(WORKER_ENTRY), str(self.engine.folder / "djl_python_engine.py"))
-        if self.settings.mpi:
-            return [*self._mpirun(), *engine, *self._model(), *self._where(), *self._degrees(), *self._tail()]
-        device = "0" if self.place.span else str(self.place.device.number)
-        return [
-            *engine, *self._where(), *self._model(),
-            "--device-id", device, "--cluster-size", "1", *self._tail(),
-        ]  # fmt: skip
+        model = ("--model-dir", str(settings.folder), "--entry-point", settings.entry_point)
+        where = ("--sock-type", "unix", "--sock-name", str(self._socket))
+        if self._on_port:
+            where = ("--sock-type", "tcp", "--port", str(self.number))
+        tail = (
+            *("--cluster-size", "1", "--recommended-entry-point", settings.recommended_entry_point),
+            *("--log-level", self.engine.log_level),
+            "--async-mode" if settings.async_mode else "--no-async-mode",
+        )
+        if settings.mpi:
+            pipeline = str(settings.pipeline_parallel_degree)
+            degrees = ("--tensor-parallel-degree", str(span), "--pipeline-parallel-degree", pipeline)
+            return [*self._mpirun(), *engine, *model, *where, *degrees, *tail]
+        device = "0" if span else str(self.place.device.number)
+        return [*engine, *where, *model, "--device-id", device, *tail]
 
     def environment(self) -> dict[str, str]:
         """The server's own without the variables that lmi withholds, and with the engine on PYTHONPATH."""
@@ -83,13 +92,12 @@ class Command:
         passed["PYTHONPATH"] = os.pathsep.join([*before, str(self.engine.folder), str(settings.folder)])
         # Without this a handler's print() would stay in a pipe's buffer until it is full.
         passed.setdefault("PYTHONUNBUFFERED", "1")
-        return passed | dict(settings.extra_environment) | self._devices()
-
-    def _devices(self) -> dict[str, str]:
-        device = self.place.device
-        if device.kind == "nc":
-            return {"NEURON_RT_VISIBLE_CORES": str(device.number)}
-        return {"CUDA_VISIBLE_DEVICES": visible(self.place, self.engine.environ)} if self.place.span else {}
+        passed |= settings.extra_environment
+        if self.place.device.kind == "nc":
+            passed["NEURON_RT_VISIBLE_CORES"] = str(self.place.device.number)
+        elif self.place.span:
+            passed["CUDA_VISIBLE_DEVICES"] = visible(self.place, self.engine.environ)
+        return passed
 
     @property
     def _on_port(self) -> bool:
@@ -98,28 +106,6 @@ class Command:
     @property
     def _socket(self) -> Path:
         return self.engine.run_dir / f"djl_sock.{self.number}"
-
-    def _where(self) -> list[str]:
-        if self._on_port:
-            return ["--sock-type", "tcp", "--port", str(self.number)]
-        return ["--sock-type", "unix", "--sock-name", str(self._socket)]
-
-    def _model(self) -> list[str]:
-        return ["--model-dir", str(self.settings.folder), "--entry-point", self.settings.entry_point]
-
-    def _tail(self) -> list[str]:
-        return [
-            *("--recommended-entry-point", self.settings.recommended_entry_point),
-            *("--log-level", self.engine.log_level),
-            "--async-mode" if self.settings.async_mode else "--no-async-mode",
-        ]
-
-    def _degrees(self) -> list[str]:
-        pipeline = str(self.settings.pipeline_parallel_degree)
-        return [
-            *("--tensor-parallel-degree", str(self.place.span), "--pipeline-parallel-degree", pipeline),
-            *("--cluster-size", "1"),
-        ]
 
     def _mpirun(self) -> list[str]:
         lines = [f"CUDA_VISIBLE_DEVICES={visible(self.place, self.engine.environ)}", f"MASTER_ADDR={MASTER}"]

@@ -73,11 +73,18 @@ def placed(
 
     `one_engine`: a worker is a whole inference engine, so a processor has no more of them than a GPU unless stated.
     """
-    degree = _degree(merged, gpus)
+    split = merged.get("option.tensor_parallel_degree", "0")
+    degree = gpus if split == "max" else integer("option.tensor_parallel_degree", split)
     if mpi(merged):
         return _under_mpi(merged, degree, gpus)
     stated = merged.get("load_on_devices", defaults.get("load_on_devices", "*"))
-    devices = _every(degree, gpus) if stated == "*" else [_named(name) for name in stated.split(";") if name]
+    if stated != "*":
+        devices = [_named(name) for name in stated.split(";") if name]
+    elif gpus and gpus < degree:
+        raise InvalidSettings(f"GPU devices are not enough to run {degree} partitions.")
+    else:
+        step = max(degree, 1)
+        devices = [Device("gpu", first) for first in range(0, gpus - step + 1, step)]
     usual = 1 if one_engine else _cpu_workers(environ)
     # A device that is named twice is one group of workers.
     return tuple(_place(device, merged, usual, degree) for device in dict.fromkeys(devices) or [Device()])
@@ -90,18 +97,6 @@ def mpi(merged: Mapping[str, str]) -> bool:
 def _visible_devices(environ: Mapping[str, str]) -> list[str] | None:
     stated = environ.get("CUDA_VISIBLE_DEVICES")
     return None if stated is None else [name.strip() for name in stated.split(",") if name.strip()]
-
-
-def _degree(merged: Mapping[str, str], gpus: int) -> int:
-    stated = merged.get("option.tensor_parallel_degree", "0")
-    return gpus if stated == "max" else integer("option.tensor_parallel_degree", stated)
-
-
-def _every(degree: int, gpus: int) -> list[Device]:
-    step = max(degree, 1)
-    if gpus and gpus < step:
-        raise InvalidSettings(f"GPU devices are not enough to run {degree} partitions.")
-    return [Device("gpu", first) for first in range(0, gpus - step + 1, step)]
 
 
 def _named(name: str) -> Device:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.server import error_responses
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse, alphabetical
 
 FRAMES_AHEAD = 16
@@ -186,7 +187,9 @@ def split_response(response: WorkerResponse, size: int) -> list[WorkerResponse]:
     parts: list[WorkerResponse | None] = [None] * size
     for key, blob in response.content:
         if key is None:
-            raise error_responses.null_key_error()
+            # The real server falls over it, and loses the worker with it.
+            cause = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
+            raise ErrorReply(503, "WlmException", cause)
         matched = _OUTPUT.fullmatch(key)
         if matched is None or int(matched[1]) >= size:
             raise error_responses.untranslatable(f"Unexpected batch output key: {key}")

@@ -104,7 +104,14 @@ class WorkerProcesses:
 
     def _tell(self, line: str) -> None:
         if self._watchdog is None:
-            self._watchdog = _watchdog(self._mark)
+            self._watchdog = subprocess.Popen(
+                [sys.executable, "-m", "lmi_deploy.server.workers.orphan_processes", self._mark],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # A signal to our process group, from a terminal or to kill it, must not reach it.
+                start_new_session=True,
+            )
         assert self._watchdog.stdin is not None
         with suppress(OSError):  # already stopped: the workers are still stopped here
             self._watchdog.stdin.write(line.encode())
@@ -121,14 +128,3 @@ class _Protocol(SubprocessStreamProtocol):
     def process_exited(self) -> None:
         super().process_exited()
         self._ended.set()
-
-
-def _watchdog(mark: str) -> subprocess.Popen[bytes]:
-    # In a separate session: a signal to our process group, from a terminal or to kill it, must not reach it.
-    return subprocess.Popen(
-        [sys.executable, "-m", "lmi_deploy.server.workers.orphan_processes", mark],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
