@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -44,14 +44,8 @@ def _open_locked(path: Path, how: int) -> IO[str]:
         except BaseException:
             handle.close()
             raise
-        if _is_same_file(path, handle):
-            return handle
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(handle.fileno())):
+                return handle
         # The former holder removed the file after we opened it: our open file no longer has a name.
         handle.close()
-
-
-def _is_same_file(path: Path, handle: IO[str]) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(handle.fileno()))
-    except FileNotFoundError:
-        return False

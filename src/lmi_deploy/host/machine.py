@@ -23,8 +23,16 @@ def machine(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
     import psutil
 
     groups = _control_groups(root)
-    limits = [psutil.virtual_memory().total, *filter(None, (_memory_limit(group) for group in groups))]
-    cores = [float(_usable_cores()), *filter(None, (_cpu_limit(group) for group in groups))]
+    limits = [psutil.virtual_memory().total]
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = [float(usable or 1)]
+    for group in groups:
+        limit = _text(group / "memory.max")
+        if limit.isdigit() and int(limit):
+            limits.append(int(limit))
+        quota, _, period = _text(group / "cpu.max").partition(" ")
+        if quota.isdigit() and period.isdigit() and int(quota):
+            cores.append(int(quota) / int(period))
     return Machine(
         memory=min(limits), cores=max(1, math.ceil(min(cores))), accelerators=accelerators(environ)
     )
@@ -42,7 +50,11 @@ def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[tu
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(_device(line) for line in observed.stdout.splitlines() if line.strip())
+    found = (line.rpartition(",") for line in observed.stdout.splitlines() if line.strip())
+    # A device with unified memory reports [N/A].
+    return tuple(
+        (name.strip(), int(memory) * MIB if memory.strip().isdigit() else 0) for name, _, memory in found
+    )
 
 
 def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset()) -> int:
@@ -55,12 +67,6 @@ def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset(
     )
 
 
-def _device(line: str) -> tuple[str, int]:
-    name, _, memory = line.rpartition(",")
-    # A device with unified memory reports [N/A].
-    return name.strip(), int(memory) * MIB if memory.strip().isdigit() else 0
-
-
 def _control_groups(root: Path) -> tuple[Path, ...]:
     """Our own control group and those around it: each may set a limit."""
     top = root / "sys/fs/cgroup"
@@ -69,22 +75,6 @@ def _control_groups(root: Path) -> tuple[Path, ...]:
     )
     path = top / own.lstrip("/")
     return (path, *(parent for parent in path.parents if parent.is_relative_to(top)))
-
-
-def _memory_limit(group: Path) -> int | None:
-    limit = _text(group / "memory.max")
-    return int(limit) if limit.isdigit() else None
-
-
-def _cpu_limit(group: Path) -> float | None:
-    quota, _, period = _text(group / "cpu.max").partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _text(path: Path) -> str:

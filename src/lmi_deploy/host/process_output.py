@@ -52,12 +52,17 @@ class ProcessOutput:
     def lines(self, *, tick: float) -> Iterator[str | None]:
         """Its output, line by line; None after each `tick` seconds without a line."""
         rest = b""
-        for chunk in self._chunks(tick):
-            if chunk is None:
-                yield None
-                continue
-            *full, rest = (rest + chunk).split(b"\n")
-            yield from (line.decode(errors="replace").rstrip() for line in full)
+        assert self._child.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            while True:
+                if not selector.select(tick):
+                    yield None
+                elif chunk := os.read(self._child.stdout.fileno(), 65536):
+                    *full, rest = (rest + chunk).split(b"\n")
+                    yield from (line.decode(errors="replace").rstrip() for line in full)
+                else:
+                    break
         if rest:
             yield rest.decode(errors="replace").rstrip()
 
@@ -73,18 +78,6 @@ class ProcessOutput:
         except (psutil.Error, AttributeError):
             return None
         return int(counters.write_chars)
-
-    def _chunks(self, tick: float) -> Iterator[bytes | None]:
-        assert self._child.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._child.stdout, selectors.EVENT_READ)
-            while True:
-                if not selector.select(tick):
-                    yield None
-                elif chunk := os.read(self._child.stdout.fileno(), 65536):
-                    yield chunk
-                else:
-                    return
 
     def _signal_all(self, number: signal.Signals) -> None:
         # macOS returns EPERM for a group of zombies.

@@ -38,7 +38,9 @@ def start_detached(argv: Sequence[str], *, log: Path, cwd: Path, environ: Mappin
 
 def identity(pid: int) -> str | None:
     """When the process started, as a text to compare; None if it does not exist, or is a zombie."""
-    _reap(pid)
+    child = _CHILDREN.get(pid)
+    if child is not None and child.poll() is not None:
+        del _CHILDREN[pid]
     try:
         return _linux_identity(pid)
     except FileNotFoundError:
@@ -130,12 +132,6 @@ def _marked(variable: str) -> list[int]:
             if variable in process.environ():
                 found.append(process.pid)
     return found
-
-
-def _reap(pid: int) -> None:
-    child = _CHILDREN.get(pid)
-    if child is not None and child.poll() is not None:
-        del _CHILDREN[pid]
 
 
 def _linux_identity(pid: int) -> str | None:

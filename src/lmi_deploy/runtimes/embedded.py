@@ -1,32 +1,26 @@
-"""Runtime `embedded`: our own front end with DJL's Python engine, started as a separate program."""
+"""Runtime `embedded`: our own front end with DJL's Python engine, a separate program, led over its control socket."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
-from lmi_deploy.runtimes.control_client import send_request
 from lmi_deploy.runtimes.server_dirs import fresh_run_folder, is_private, read_note, run_folder, write_note
 
-"""As on SageMaker, where the folder /opt/ml/model gives the model its name."""
 Phase = Literal["starting", "loading", "ready", "failed", "draining"]
 _REPLACED = "replaced.json"
-_PHASES: dict[str, Phase] = {
-    "starting": "starting",
-    "loading": "loading",
-    "ready": "ready",
-    "failed": "failed",
-    "draining": "draining",
-}
+_PHASES: dict[str, Phase] = {phase: phase for phase in get_args(Phase)}
 _RESPONSE_TIMEOUT = 5.0
 _STATUS_TIMEOUT = 2.0
 """Seconds for a status request, which its front end answers even while it is busy."""
@@ -87,8 +81,9 @@ class Embedded:
         response = _send_request(home, {"do": "stop"}, timeout=timeout)
         if process is not None:
             # A server that does not respond (it has only just started, or hangs) gets a signal instead.
-            if response is not None:
-                self._wait(process, grace)
+            deadline = self._clock.monotonic() + (grace if response is not None else 0.0)
+            while self._processes.alive(process) and self._clock.monotonic() < deadline:
+                self._clock.sleep(0.05)
             self._processes.end(process, grace=timeout)
         shutil.rmtree(run_folder(home), ignore_errors=True)
 
@@ -109,11 +104,6 @@ class Embedded:
 
     def log(self, home: Path) -> Path:
         return home / "server.log"
-
-    def _wait(self, process: Process, grace: float) -> None:
-        deadline = self._clock.monotonic() + grace
-        while self._processes.alive(process) and self._clock.monotonic() < deadline:
-            self._clock.sleep(0.05)
 
     def _process(self, home: Path) -> Process | None:
         """The running process of this home: by the note, else by the server's own status (if we were killed before
@@ -144,9 +134,25 @@ class Embedded:
 
 
 def _send_request(home: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
-    """None if no server responds, or if another user could have created the socket."""
+    """One JSON line to the server's control socket, and the response to it.
+
+    None if no server responds in time, or if another user could have created the socket.
+    """
     run = run_folder(home)
-    return send_request(run / "control.sock", request, timeout=timeout) if is_private(run.parent) else None
+    if not is_private(run.parent):
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+            link.settimeout(timeout)
+            link.connect(str(run / "control.sock"))
+            link.sendall(json.dumps(request).encode() + b"\n")
+            line = b""
+            while not line.endswith(b"\n") and (chunk := link.recv(65536)):
+                line += chunk
+        response = json.loads(line)
+    except (OSError, ValueError):
+        return None
+    return response if isinstance(response, dict) else None
 
 
 def command(launch: Launch, run: Path) -> list[str]:

@@ -39,7 +39,11 @@ def health(host: str, port: int) -> Health:
         return Health(phase="loading", message=_short(fields))
     # 503: too many of its responses were errors. It still serves.
     message = "" if status == 200 else f"/ping answers {status}: {_short(fields)}"
-    model = _model(host, port)
+    # Empty if management has a separate address.
+    described = _get(host, port, f"/models/{MODEL_NAME}")
+    model = described[1] if described else None
+    model = model[0] if isinstance(model, list) and model else model
+    model = model if isinstance(model, dict) else {}
     queued, url = model.get("requestInQueue"), str(model.get("modelUrl") or "")
     return Health(
         phase="ready",
@@ -47,14 +51,6 @@ def health(host: str, port: int) -> Health:
         in_flight=queued if isinstance(queued, int) else 0,
         folder=unquote(urlsplit(url).path).rstrip("/"),
     )
-
-
-def _model(host: str, port: int) -> dict[str, Any]:
-    """The response of `/models/model`; empty if management has a separate address."""
-    response = _get(host, port, f"/models/{MODEL_NAME}")
-    fields = response[1] if response else None
-    first = fields[0] if isinstance(fields, list) and fields else fields
-    return first if isinstance(first, dict) else {}
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, Any] | None:

@@ -46,23 +46,18 @@ def fresh_run_folder(home: Path) -> Path:
     try:
         run.parent.mkdir(mode=0o700)
     except FileExistsError:
-        _close(run.parent)
+        found = run.parent.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"
+            raise DeployFailed(
+                f"{run.parent}: {what}, so the sockets of a server would not be safe in it",
+                hint="set TMPDIR to a folder of your own",
+            ) from None
+        if stat.S_IMODE(found.st_mode) != 0o700:
+            run.parent.chmod(0o700)
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(mode=0o700)
     return run
-
-
-def _close(folder: Path) -> None:
-    """Remove the permissions of other users on one of our folders."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"
-        raise DeployFailed(
-            f"{folder}: {what}, so the sockets of a server would not be safe in it",
-            hint="set TMPDIR to a folder of your own",
-        )
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        folder.chmod(0o700)
 
 
 def write_note(path: Path, value: dict[str, Any]) -> None:

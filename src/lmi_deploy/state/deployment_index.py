@@ -32,7 +32,7 @@ class DeploymentIndexFolder:
         if not self.root.is_dir():
             return ()
         read = (_read(path) for path in self.root.glob("*.json"))
-        found = {_key(ref): ref for ref in read if ref is not None}
+        found = {(ref.name, ref.region, ref.account): ref for ref in read if ref is not None}
         return tuple(found[key] for key in sorted(found))
 
     def add(self, ref: DeploymentRef) -> None:
@@ -63,10 +63,6 @@ class DeploymentIndexFolder:
                 f"{ref.name} in {ref.region!r}: not a deployment", hint="`lmi ls` lists what is here"
             )
         return self.root / ".".join(filter(None, (ref.name, ref.region, ref.account, "json")))
-
-
-def _key(ref: DeploymentRef) -> tuple[str, str, str]:
-    return ref.name, ref.region, ref.account
 
 
 def _read(path: Path) -> DeploymentRef | None:

@@ -10,7 +10,7 @@ import pytest
 
 from lmi_deploy.domain.events import Event
 from lmi_deploy.errors import IntegrityError, TransferFailed, UsageRefused
-from lmi_deploy.runtimes.environments import engine_archive, maven
+from lmi_deploy.runtimes.environments import djl_engine
 from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
 
 VERSION = "0.34.0"
@@ -31,8 +31,8 @@ def _finish(install: Generator[Event, None, str]) -> str:
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real jar: out of LMI_WHEELHOUSE where that is set, else from Maven Central or the local repository."""
     if app := os.environ.get("LMI_WHEELHOUSE"):
-        return maven.wheelhouse_jar(VERSION, Path(app))
-    return maven.engine_jar(VERSION, environ=os.environ, scratch=tmp_path_factory.mktemp("maven"))
+        return djl_engine.wheelhouse_jar(VERSION, Path(app))
+    return djl_engine.engine_jar(VERSION, environ=os.environ, scratch=tmp_path_factory.mktemp("maven"))
 
 
 def _repository(root: Path, jar: Path) -> dict[str, str]:
@@ -107,7 +107,7 @@ def test_another_jar_is_an_integrity_error_that_names_the_local_copy(tmp_path: P
 
 def test_a_version_without_a_checksum_is_refused(tmp_path: Path, jar: Path) -> None:
     with pytest.raises(UsageRefused, match=r"no checksum") as caught:
-        maven.checked(jar, "0.35.0")
+        djl_engine.checked(jar, "0.35.0")
     assert VERSION in caught.value.hint
 
 
@@ -119,15 +119,15 @@ def test_a_jar_never_writes_outside_of_its_folder(tmp_path: Path, member: str) -
     with zipfile.ZipFile(jar, "w") as archive:
         archive.writestr(member, "x")
     with pytest.raises(IntegrityError):
-        engine_archive.unpack(jar, tmp_path / "engines" / "e")
+        djl_engine.unpack(jar, tmp_path / "engines" / "e")
     assert list((tmp_path / "engines").iterdir()) == []
     assert not list(tmp_path.rglob("evil.py"))
 
 
 def test_who_unpacks_second_finds_it_there(tmp_path: Path, jar: Path) -> None:
     folder = tmp_path / "engines" / "e"
-    engine_archive.unpack(jar, folder)
+    djl_engine.unpack(jar, folder)
     before = folder.stat().st_ino
-    engine_archive.unpack(jar, folder)
+    djl_engine.unpack(jar, folder)
     assert folder.stat().st_ino == before
     assert list(folder.parent.iterdir()) == [folder]

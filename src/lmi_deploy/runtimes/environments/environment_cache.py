@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -22,10 +23,9 @@ from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.processes import end
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.processes import Process
-from lmi_deploy.runtimes.environments import cache_entries, engine_archive, maven
+from lmi_deploy.runtimes.environments import djl_engine
 from lmi_deploy.runtimes.environments.environment_install import (
     EnvironmentInstall,
-    TorchBuild,
     choose,
     from_wheelhouse,
     on_one_disk,
@@ -82,7 +82,7 @@ class LocalEnvironments:
             )
 
     def engine_ready(self, version: str) -> bool:
-        return engine_archive.is_complete(self.engine(version))
+        return djl_engine.is_complete(self.engine(version))
 
     def engine(self, version: str) -> Path:
         return self._engines / f"{_ENGINE}{version}"
@@ -91,11 +91,14 @@ class LocalEnvironments:
         folder = self.engine(version)
         if self.engine_ready(version):
             return "already there"
-        yield Line(key=key, text=f"{maven.GROUP}:{maven.ARTIFACT}:{version} -> {folder}")
-        with engine_archive.scratch_folder(self._engines / "maven") as scratch:
-            jar = self._jar(version, scratch)
-            engine_archive.unpack(jar, folder)
-            return f"{gigabytes(jar.stat().st_size)}, sha256 {maven.SHA256[version][:12]} as pinned"
+        yield Line(key=key, text=f"{djl_engine.GROUP}:{djl_engine.ARTIFACT}:{version} -> {folder}")
+        with djl_engine.scratch_folder(self._engines / "maven") as scratch:
+            if self._wheelhouse:
+                jar = djl_engine.wheelhouse_jar(version, self._wheelhouse)
+            else:
+                jar = djl_engine.engine_jar(version, environ=self._environ, scratch=scratch)
+            djl_engine.unpack(jar, folder)
+            return f"{gigabytes(jar.stat().st_size)}, sha256 {djl_engine.SHA256[version][:12]} as pinned"
 
     def entries(self) -> tuple[CacheEntry, ...]:
         return tuple(self._found())
@@ -107,19 +110,26 @@ class LocalEnvironments:
                 f"{name}: nothing of that name is kept here", hint="`lmi cache ls` shows what there is"
             )
         if entry.kind == "log":
-            return cache_entries.remove_file(entry.path)
+            freed = entry.path.stat().st_size
+            entry.path.unlink()
+            return freed
         if entry.kind != "environment":
-            return cache_entries.remove_folder(entry.path)
+            return _remove_folder(entry.path)
         return self._remove_environment(entry.path)
 
     def _build_alone(
         self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, lock_file: IO[str]
     ) -> Generator[Event, None, str]:
         home, started = self._home(environment), time.monotonic()
-        cache_entries.remove_folder(home)
+        _remove_folder(home)
         uv = self._uv()
-        choice = self._choice(packages, requirements, uv)
-        yield Notice(text=_announcement(home, choice))
+        if self._wheelhouse:
+            choice = from_wheelhouse(self._wheelhouse)
+        else:
+            choice = choose(packages, requirements, self._environ, uv)
+        disk = f"about {gigabytes(choice.expected)} on disk ({choice.words})"
+        disk = disk if choice.words else "its size is not known beforehand"
+        yield Notice(text=f"building the worker's serving environment, once: {disk}, in {home}")
         uv_cache = uv.cache()
         try:
             uv.create(home, sys.executable)
@@ -139,7 +149,7 @@ class LocalEnvironments:
             size = _complete(home, install, packages, uv=uv.version(), seconds=took)
         finally:
             if not self.ready(environment):
-                cache_entries.remove_folder(home)
+                _remove_folder(home)
                 uv.sweep()
         counted = "1 package" if count == 1 else f"{count} packages"
         return f"{counted}, {gigabytes(size)}, {took:.0f} s"
@@ -168,41 +178,29 @@ class LocalEnvironments:
     def _uv(self) -> Uv:
         return Uv(self._environ, self._environments)
 
-    def _choice(self, packages: tuple[str, ...], requirements: str, uv: Uv) -> TorchBuild:
-        if self._wheelhouse:
-            return from_wheelhouse(self._wheelhouse)
-        return choose(packages, requirements, self._environ, uv)
-
-    def _jar(self, version: str, scratch: Path) -> Path:
-        if self._wheelhouse:
-            return maven.wheelhouse_jar(version, self._wheelhouse)
-        return maven.engine_jar(version, environ=self._environ, scratch=scratch)
-
     def _home(self, environment: str) -> Path:
         return self._environments / environment
 
     def _found(self, *, sizes: bool = True) -> Iterator[CacheEntry]:
-        for path in cache_entries.folders(self._environments):
+        for path in _folders(self._environments):
             note = "" if self.ready(path.name) else "unfinished"
-            yield cache_entries.entry("environment", path, note, sizes=sizes)
+            yield _entry("environment", path, note, sizes=sizes)
         for path in sorted(self._environments.glob("*.log")):
-            yield cache_entries.entry("log", path, "of a failed installation", sizes=sizes)
-        for path in cache_entries.folders(self._engines):
-            unfinished = path.name.startswith(engine_archive.SCRATCH)
-            yield cache_entries.entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
-        for path in cache_entries.folders(self._samples):
-            yield cache_entries.entry("sample", path, "", sizes=sizes)
-        for label in cache_entries.folders(self._models):
-            for path in cache_entries.folders(label):
-                yield replace(
-                    cache_entries.entry("model", path, "", sizes=sizes), name=f"{label.name}/{path.name}"
-                )
+            yield _entry("log", path, "of a failed installation", sizes=sizes)
+        for path in _folders(self._engines):
+            unfinished = path.name.startswith(djl_engine.SCRATCH)
+            yield _entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
+        for path in _folders(self._samples):
+            yield _entry("sample", path, "", sizes=sizes)
+        for label in _folders(self._models):
+            for path in _folders(label):
+                yield replace(_entry("model", path, "", sizes=sizes), name=f"{label.name}/{path.name}")
 
     def _remove_environment(self, home: Path) -> int:
         try:
             with file_lock(home.with_name(f".{home.name}.lock"), wait=False):
                 (home / _MARKER).unlink(missing_ok=True)
-                return cache_entries.remove_folder(home)
+                return _remove_folder(home)
         except BlockingIOError as exc:
             raise Refused(
                 f"{home.name}: being built right now", hint="wait until it is built, or end that lmi"
@@ -217,14 +215,6 @@ def _end_orphan(lock_file: IO[str]) -> bool:
         return False
     end(orphan, grace=_GRACE, clock=SystemClock())
     return True
-
-
-def _announcement(home: Path, choice: TorchBuild) -> str:
-    words = f" ({choice.words})" if choice.words else ""
-    size = (
-        f"about {gigabytes(choice.expected)} on disk" if choice.words else "its size is not known beforehand"
-    )
-    return f"building the worker's serving environment, once: {size}{words}, in {home}"
 
 
 def _complete(home: Path, install: Install, packages: tuple[str, ...], *, uv: str, seconds: float) -> int:
@@ -259,3 +249,27 @@ def _failure(environment: str, observed: EnvironmentInstall, log: Path) -> Deplo
         hint=f"{remedy}; the whole log is {log}",
         details=observed.last_words(),
     )
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
+
+
+def _entry(kind: str, path: Path, note: str, *, sizes: bool) -> CacheEntry:
+    if not sizes:
+        return CacheEntry(kind=kind, name=path.name, path=path, size=0, note=note)
+    if path.is_file():
+        return CacheEntry(kind=kind, name=path.name, path=path, size=path.stat().st_size, note=note)
+    use = disk_use(path)
+    shared = use.size - use.freed
+    if shared > use.size // 10:
+        note = f"{note}, " * bool(note) + f"{gigabytes(shared)} shared with uv's cache"
+    return CacheEntry(kind=kind, name=path.name, path=path, size=use.size, note=note)
+
+
+def _remove_folder(folder: Path) -> int:
+    if not folder.is_dir():
+        return 0
+    freed = disk_use(folder).freed
+    shutil.rmtree(folder)
+    return freed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -93,30 +93,28 @@ class EnvironmentInstall:
     log: IO[str]
     lines: list[str] = field(default_factory=list)
     packages: int = 0
-    _resolved: str = "resolving"
 
     def follow(self, running: ProcessOutput) -> Generator[Event, None, int]:
-        for line in running.lines(tick=_TICK):
-            if line is None:
-                yield from self._heartbeat(running.written())
-            elif line:
-                yield self._line(mask_urls(line))
+        resolved = "resolving"
+        for text in running.lines(tick=_TICK):
+            if text is None:
+                if (written := running.written()) is not None:
+                    # Files in uv's cache are not written again: this is the maximum.
+                    is_known = written <= self.expected and self.expected > _LEAST
+                    total = float(self.expected) if is_known else None
+                    yield Progress(
+                        key=self.key, done=float(written), total=total, unit="bytes", note=resolved
+                    )
+            elif text:
+                line = mask_urls(text)
+                self.log.write(f"{line}\n")
+                self.lines.append(line)
+                if found := _RESOLVED.match(line):
+                    resolved = f"{found[1]} packages"
+                if found := _INSTALLED.match(line):
+                    self.packages = int(found[1])
+                yield Line(key=self.key, text=line)
         return running.exit_code()
 
     def last_words(self, count: int = 20) -> list[str]:
         return self.lines[-count:]
-
-    def _line(self, line: str) -> Line:
-        self.log.write(f"{line}\n")
-        self.lines.append(line)
-        if found := _RESOLVED.match(line):
-            self._resolved = f"{found[1]} packages"
-        if found := _INSTALLED.match(line):
-            self.packages = int(found[1])
-        return Line(key=self.key, text=line)
-
-    def _heartbeat(self, written: int | None) -> Iterator[Event]:
-        if written is not None:
-            # Files in uv's cache are not written again: this is the maximum.
-            total = float(self.expected) if written <= self.expected and self.expected > _LEAST else None
-            yield Progress(key=self.key, done=float(written), total=total, unit="bytes", note=self._resolved)
