@@ -10,15 +10,15 @@ from typing import Any, cast
 from lmi_deploy.aws.s3.journal import BucketRecords
 from lmi_deploy.aws.s3.lock import BucketLock
 from lmi_deploy.domain.observed import Price
+from lmi_deploy.domain.permissions import Permission
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.settings import TAG, Resource, Scaling
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 from lmi_deploy.errors import AccessError, Conflict, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
-from lmi_deploy.ports.iam import Permission
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.prices import Use
-from lmi_deploy.ports.processing_jobs import JobSettings, ObservedJob
 from lmi_deploy.ports.quotas import ServiceQuota
 from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
 from lmi_deploy.weights.bucket_weights import BucketWeights

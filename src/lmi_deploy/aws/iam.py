@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.domain.permissions import Permission
 from lmi_deploy.errors import AccessError, NotFound
-from lmi_deploy.ports.iam import Permission
 
 Context = tuple[tuple[str, str], ...]
 SERVICE: Final = "sagemaker.amazonaws.com"

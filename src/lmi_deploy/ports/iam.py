@@ -7,8 +7,6 @@ from typing import Protocol
 
 from lmi_deploy.domain.permissions import Permission
 
-__all__ = ["Permission", "Roles"]
-
 
 class Roles(Protocol):
     def assumable(self, role: str) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings as JobSettings
-from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob as ObservedJob
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 
 
 class Jobs(Protocol):

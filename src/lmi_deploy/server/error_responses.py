@@ -32,6 +32,14 @@ class ErrorReply(Exception):
         return self.status
 
 
+def parse_integer(text: str, status: int) -> int:
+    """`ErrorReply` of this status for a text that is no integer."""
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise ErrorReply(status, "NumberFormatException", f'For input string: "{text}"') from exc
+
+
 def unknown_path() -> ErrorReply:
     message = "Requested resource is not found, please refer to API document."
     return ErrorReply(404, "ResourceNotFoundException", message)

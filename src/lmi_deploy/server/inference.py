@@ -47,7 +47,8 @@ class Inference:
             exchange.request, exchange.request_id, named=self._settings.handler_may_be_named
         )
         if token := requested.value("x-starting-token"):
-            await exchange.reply(self._results.poll(token, _items(requested)))
+            limit = error_responses.parse_integer(requested.value("x-max-items") or "-1", 500)
+            await exchange.reply(self._results.poll(token, limit if limit >= 0 else None))
             return
         pool = self._chosen(requested)
         if exchange.request.method == "OPTIONS":
@@ -156,12 +157,3 @@ async def _submit(pool: Pool, job: Job, requested: ModelInput) -> None:
         job.settle(WorkerResponse(503, refused))
     else:
         await pool.submit(job)
-
-
-def _items(requested: ModelInput) -> int | None:
-    """How many pieces one poll may give; None for all."""
-    text = requested.value("x-max-items") or "-1"
-    try:
-        return int(text) if int(text) >= 0 else None
-    except ValueError as exc:
-        raise error_responses.ErrorReply(500, "NumberFormatException", f'For input string: "{text}"') from exc

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.server.error_responses import ErrorReply
+from lmi_deploy.server.error_responses import parse_integer
 
 _MOST = 100
 
@@ -20,12 +20,6 @@ class Page:
     @classmethod
     def read(cls, query: Mapping[str, str], size: int) -> Page:
         """`limit` and `next_page_token`; `ErrorReply` for an invalid number."""
-        limit, first = _number(query, "limit", _MOST), max(_number(query, "next_page_token", 0), 0)
+        limit = parse_integer(query.get("limit") or str(_MOST), 409)
+        first = max(parse_integer(query.get("next_page_token") or "0", 409), 0)
         return cls(first, min(first + (limit if 0 <= limit <= _MOST else _MOST), size))
-
-
-def _number(query: Mapping[str, str], key: str, usual: int) -> int:
-    try:
-        return int(query.get(key) or usual)
-    except ValueError as exc:
-        raise ErrorReply(409, "NumberFormatException", f'For input string: "{query[key]}"') from exc

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from lmi_deploy.domain.sagemaker.settings import ModelSettings
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.errors import Conflict, NotFound, RoleNotAssumable
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.ports.processing_jobs import JobSettings
 from tests.support.emulator_process import IMAGE, Emulated, emulator
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fakes import FakeClock

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 from lmi_deploy.errors import Conflict, LmiError
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.ports.processing_jobs import ObservedJob
 from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated, emulator
 from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS
 

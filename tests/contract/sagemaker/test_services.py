@@ -16,9 +16,9 @@ from lmi_deploy.aws.secrets import read_secret
 from lmi_deploy.composition.aws import open_cloud
 from lmi_deploy.composition.weights import session_at
 from lmi_deploy.domain.observed import Price
+from lmi_deploy.domain.permissions import Permission
 from lmi_deploy.errors import AccessError, NotFound, UsageRefused
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.ports.iam import Permission
 from tests.support.emulator_process import ACCOUNT, REGION, TRUST, Emulated
 from tests.support.frozen_clock import FrozenClock
 from tests.support.sagemaker_fixtures import Recorder

@@ -11,8 +11,8 @@ import pytest
 
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
+from lmi_deploy.domain.permissions import Permission
 from lmi_deploy.errors import AccessError
-from lmi_deploy.ports.iam import Permission
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
 from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS, Recorder, model_settings
 

@@ -9,8 +9,8 @@ from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.logs import CloudWatchLogs
 from lmi_deploy.aws.sagemaker.resource_fields import tag_list, vpc_request
 from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 from lmi_deploy.errors import CloudError, Conflict, NotFound
-from lmi_deploy.ports.processing_jobs import JobSettings, ObservedJob
 
 _LOGS: Final = "/aws/sagemaker/ProcessingJobs"
 _IN_PROGRESS: Final = frozenset({"InProgress", "Stopping"})

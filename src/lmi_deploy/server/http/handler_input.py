@@ -51,7 +51,10 @@ def read_input(request: Request, request_id: str, *, named: bool = False) -> Mod
     requested = ModelInput(path, list(entries), {}, entries)
     for name, value in request.headers:
         if name.lower() == ATTRIBUTES:
-            _add_attributes(requested, value)
+            for attribute in value.split(";"):
+                key, equals, text = attribute.partition("=")
+                if equals:
+                    requested.set(key.strip(), text.strip())
         elif not (name.lower() == "transfer-encoding" and not request.sized):
             requested.set(name, value)
     form = form_parsing.form_entries(request.header("content-type"), request.body)
@@ -63,10 +66,3 @@ def read_input(request: Request, request_id: str, *, named: bool = False) -> Mod
     requested.set("requestId", request_id)
     requested.content += form if form is not None else [("data", request.body)]
     return requested
-
-
-def _add_attributes(requested: ModelInput, text: str) -> None:
-    for pair in text.split(";"):
-        name, equals, value = pair.partition("=")
-        if equals:
-            requested.set(name.strip(), value.strip())

@@ -139,7 +139,10 @@ class Form:
             raise
         delimiter = inside or self.boundary.delimiter
         if PARTS_INSIDE in attributes:
-            self._parts_inside(attributes)
+            mixed = attributes.pop(PARTS_INSIDE)
+            while self._delimiter(mixed):
+                self._part(attributes, inside=mixed)
+                attributes = {name: value for name, value in attributes.items() if name not in OF_ONE_FILE}
         elif "filename" in attributes:
             charset, name = file_charset_of(attributes), name_of(attributes)
             content = self._content(delimiter, charset)
@@ -150,12 +153,6 @@ class Form:
         else:
             charset, name = charset_of(attributes), name_of(attributes)
             self._add(name, decoded(self._content(delimiter, charset), charset).encode("utf-8", "replace"))
-
-    def _parts_inside(self, attributes: dict[str, str]) -> None:
-        delimiter = attributes.pop(PARTS_INSIDE)
-        while self._delimiter(delimiter):
-            self._part(attributes, inside=delimiter)
-            attributes = {name: value for name, value in attributes.items() if name not in OF_ONE_FILE}
 
     def _add(self, name: str, value: bytes) -> None:
         self.found.append((name, value))

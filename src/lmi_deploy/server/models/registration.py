@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.server import error_responses
-from lmi_deploy.server.error_responses import ErrorReply
+from lmi_deploy.server.error_responses import ErrorReply, parse_integer
 from lmi_deploy.server.http.parser import Request
 
 _NUMBERS = {
@@ -67,7 +67,9 @@ def read_registration(request: Request, query: Mapping[str, str]) -> Registratio
         raise ErrorReply(500, "NullPointerException", _NULL_URL)
     if "url" not in requested:
         raise error_responses.bad_request("Parameter url is required.")
-    stated = {key: _integer(requested[name]) for name, key in _NUMBERS.items() if requested.get(name)}
+    stated = {
+        key: parse_integer(requested[name], 409) for name, key in _NUMBERS.items() if requested.get(name)
+    }
     keys = {key: str(number) for key, number in stated.items() if number >= 0}
     keys |= {key: requested[name] for name, key in _TEXTS.items() if requested.get(name)}
     return Registration(
@@ -97,10 +99,3 @@ def _body(raw: bytes) -> dict[str, str]:
     if not isinstance(output, dict):
         return {}
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in output.items()}
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as exc:
-        raise ErrorReply(409, "NumberFormatException", f'For input string: "{text}"') from exc

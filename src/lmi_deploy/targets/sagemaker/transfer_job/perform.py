@@ -17,6 +17,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import (
     JOBS,
     JobRequest,
     JobSettings,
+    ObservedJob,
     attempt_name,
     job_prefix,
     order_text,
@@ -26,7 +27,6 @@ from lmi_deploy.errors import Conflict, Overdue, TransferFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.ports.processing_jobs import ObservedJob
 from lmi_deploy.targets.sagemaker.propagation import Propagation
 from lmi_deploy.targets.target import Outcome
 
