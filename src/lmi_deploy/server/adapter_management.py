@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from lmi_deploy.server import cloud_differences, error_responses
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.http.responses import Response, json_response, status_response
-from lmi_deploy.server.list_pages import Page
+from lmi_deploy.server.http.responses import Response, json_response, list_response, status_response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.adapters import Adapter, Outcome, outcome_of
 from lmi_deploy.server.models.folder_permissions import require_safe
@@ -28,92 +27,74 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):\S+")
 _NO_MODEL = "The adapter must be prefixed with a model unless there is only a single startup model used."
 
 
-class AdapterManagement:
-    """Handles /adapters and /models/NAME/adapters."""
-
-    def __init__(self, models: Models, log: Log) -> None:
-        self._models = models
-        self._log = log
-
-    async def reply(
-        self, request: Request, model: str | None, parts: Sequence[str], query: Sequence[Entry]
-    ) -> Response:
-        """`parts`: the path after `adapters`. `ErrorReply` for an unknown, forbidden or failed request."""
-        name = model if model is not None else self._models.startup_name()
-        if name is None:
-            raise error_responses.bad_request(_NO_MODEL)
-        call = _Call(self._models, self._log, name, query, request.header(ALIAS))
-        match request.method, len(parts):
-            case "GET", 0:
-                return call.listing()
-            case "POST", 0:
-                return await call.register()
-            case _, 0:
-                raise error_responses.wrong_method()
-            case "GET", _:
-                return call.describe(parts[0])
-            case "POST", 2 if parts[1].lower() == "update":
-                return await call.update(parts[0])
-            case "DELETE", _:
-                return await call.unregister(parts[0])
-            case _:
-                raise error_responses.wrong_method()
-
-
-class _Call:
-    """One request about the adapters of the model called `name`."""
+class AdapterRequest:
+    """One request to /adapters, or to /models/NAME/adapters with `model`."""
 
     def __init__(
-        self, models: Models, log: Log, name: str, query: Sequence[Entry], alias: str | None
+        self, models: Models, log: Log, request: Request, query: Sequence[Entry], *, model: str | None = None
     ) -> None:
+        """`ErrorReply` if no model is named, and several or none are of the start."""
+        name = model if model is not None else models.startup_name()
+        if name is None:
+            raise error_responses.bad_request(_NO_MODEL)
         self._models = models
         self._log = log
         self._name = name
-        self._alias = alias
+        self._method = request.method
+        self._alias = request.header(ALIAS)
         self._query = [(str(key), blob.decode("utf-8", "replace")) for key, blob in query]
 
-    def listing(self) -> Response:
-        adapters = list(self._pool().adapters)
-        page = Page.read(dict(reversed(self._query)), len(adapters))
-        shown: dict[str, object] = {} if page.last >= len(adapters) else {"nextPageToken": str(page.last)}
-        shown["adapters"] = [adapter.described() for adapter in adapters[page.first : page.last]]
-        return json_response(shown)
+    async def reply(self, parts: Sequence[str]) -> Response:
+        """`parts`: the path after `adapters`. `ErrorReply` for an unknown, forbidden or failed request."""
+        match self._method, len(parts):
+            case "GET", 0:
+                shown = [adapter.described() for adapter in self._pool().adapters]
+                return list_response("adapters", shown, dict(reversed(self._query)))
+            case "POST", 0:
+                return await self._register()
+            case "GET", _:
+                return json_response(self._adapter(self._pool(), parts[0]).described())
+            case "POST", 2 if parts[1].lower() == "update":
+                return await self._update(parts[0])
+            case "DELETE", size if size:
+                return await self._unregister(parts[0])
+            case _:
+                raise error_responses.wrong_method()
 
-    def describe(self, name: str) -> Response:
-        return json_response(self._adapter(self._pool(), name).described())
-
-    async def register(self) -> Response:
+    async def _register(self) -> Response:
         pool = self._pool()
         name, src = self._required("name"), self._required("src")
-        _check_scheme(src)
+        scheme = _SCHEME.fullmatch(src)
+        if scheme is not None and scheme[1] != "file":
+            raise ErrorReply(409, "IllegalArgumentException", "URL adapters are not currently supported")
         await self._check_permissions(pool, src)
         adapter = Adapter(name=name, src=src, alias=self._alias, options=self._options())
         if len(pool.running) > 1:
             self._log.warn(
                 cloud_differences.ONE_WORKER, model=self._name, adapter=name, workers=len(pool.running)
             )
-        outcome = await self._submit(pool, adapter.registering())
+        outcome = await self._submit(pool, adapter.call("register_adapter"))
         pool.adapters.add(adapter)
         return status_response(outcome.message, outcome.code)
 
-    async def update(self, name: str) -> Response:
+    async def _update(self, name: str) -> Response:
         pool = self._pool()
         adapter = self._adapter(pool, name).updated(self._options(), self._alias)
         await self._check_permissions(pool, adapter.src)
-        outcome = await self._submit(pool, adapter.updating())
+        outcome = await self._submit(pool, adapter.call("update_adapter"))
         pool.adapters.replace(adapter)
         return status_response(outcome.message, outcome.code)
 
-    async def unregister(self, name: str) -> Response:
+    async def _unregister(self, name: str) -> Response:
         pool = self._pool()
         adapter = self._adapter(pool, name).updated({}, self._alias)
-        outcome = await self._submit(pool, adapter.unregistering())
+        outcome = await self._submit(pool, adapter.call("unregister_adapter", named_only=True))
         pool.adapters.remove(name)
         return status_response(outcome.message, outcome.code)
 
     def _pool(self) -> Pool:
         try:
-            pool = self._models.named(self._name)
+            pool = self._models.versions(self._name)[0]  # the first registered one
         except ErrorReply as exc:
             raise _not_found(f"The model {self._name} was not found") from exc
         if not pool.settings.enable_lora:
@@ -154,9 +135,3 @@ class _Call:
 
 def _not_found(message: str) -> ErrorReply:
     return ErrorReply(404, "BadRequestException", message, reason=message)
-
-
-def _check_scheme(src: str) -> None:
-    found = _SCHEME.fullmatch(src)
-    if found is not None and found[1] != "file":
-        raise ErrorReply(409, "IllegalArgumentException", "URL adapters are not currently supported")

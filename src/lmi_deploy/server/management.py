@@ -8,12 +8,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from lmi_deploy.server import error_responses
-from lmi_deploy.server.adapter_management import AdapterManagement
+from lmi_deploy.server.adapter_management import AdapterRequest
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import form_parsing
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.http.responses import Response, json_response, status_response
-from lmi_deploy.server.list_pages import Page
+from lmi_deploy.server.http.responses import Response, json_response, list_response, status_response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.archives import BadArchive, is_archive
@@ -42,7 +41,7 @@ class Management:
         self._models = models
         self._log = log
         self._metrics = metrics
-        self._adapters = AdapterManagement(models, log)
+
         self._background: set[asyncio.Task[None]] = set()
 
     async def reply(self, request: Request) -> Response:
@@ -52,11 +51,17 @@ class Management:
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match parts[0], len(parts):
             case "adapters", _:
-                return await self._adapters.reply(request, None, parts[1:], entries)
+                return await AdapterRequest(self._models, self._log, request, entries).reply(parts[1:])
             case "models", _ if parts[2:3] == ["adapters"]:
-                return await self._adapters.reply(request, parts[1], parts[3:], entries)
+                call = AdapterRequest(self._models, self._log, request, entries, model=parts[1])
+                return await call.reply(parts[3:])
             case ("models" | "workflows") as what, 1:
-                return await self._collection(request, what, requested)
+                if request.method == "GET":
+                    return self._listing(what, requested)
+                if request.method != "POST":
+                    raise error_responses.wrong_method()
+                noun = "Model" if what == "models" else "Workflow"
+                return await self._register(read_registration(request, requested), noun)
             case (("models" | "workflows"), _):
                 return await self._one(request.method, parts[1:], requested)
             case "server", 2:
@@ -65,14 +70,6 @@ class Management:
                 return json_response({})
             case _:
                 raise error_responses.unknown_path()
-
-    async def _collection(self, request: Request, what: str, requested: dict[str, str]) -> Response:
-        if request.method == "GET":
-            return self._listing(what, requested)
-        if request.method == "POST":
-            noun = "Model" if what == "models" else "Workflow"
-            return await self._register(read_registration(request, requested), noun)
-        raise error_responses.wrong_method()
 
     async def _one(self, method: str, parts: Sequence[str], requested: dict[str, str]) -> Response:
         name, version = parts[0], parts[1] if len(parts) > 1 else None
@@ -90,16 +87,11 @@ class Management:
 
     def _listing(self, what: str, requested: dict[str, str]) -> Response:
         pools = sorted(self._models, key=lambda pool: pool.settings.name)
-        page = Page.read(requested, len(pools))
-        shown: dict[str, object] = {}
-        # A list of workflows names a next page even if there is none: so does the real server.
-        if page.last < len(pools) or what == "workflows":
-            shown["nextPageToken"] = str(page.last)
-        shown[what] = [
-            listed(pool) if what == "models" else {"workflowName": pool.settings.name}
-            for pool in pools[page.first : page.last]
-        ]
-        return json_response(shown)
+        if what == "models":
+            return list_response(what, [listed(pool) for pool in pools], requested)
+        # This list names a next page even if there is none: so does the real server.
+        names = [{"workflowName": pool.settings.name} for pool in pools]
+        return list_response(what, names, requested, always_next=True)
 
     def _describe(self, name: str, version: str | None) -> Response:
         if name not in {pool.settings.name for pool in self._models}:
@@ -182,9 +174,8 @@ class Management:
         if method != "GET" and (what, method) != ("logging", "POST"):
             raise error_responses.wrong_method()
         if what == "logging":
-            return status_response(
-                "OK"
-            )  # the level does not change: this server's only log contains everything
+            # The level does not change: this server's only log contains everything.
+            return status_response("OK")
         if not self._metrics.is_enabled:
             raise error_responses.bad_request(_NO_METRICS)
         names = {blob.decode("utf-8", "replace") for key, blob in entries if key == "name[]"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import http
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.error_responses import ErrorReply
+from lmi_deploy.server.error_responses import ErrorReply, parse_integer
 from lmi_deploy.server.workers.protocol import Pair, WorkerResponse, alphabetical
 
 JSON_TYPE: tuple[Pair, ...] = (("content-type", "application/json"),)
@@ -20,6 +20,7 @@ NEVER_CACHED: tuple[Pair, ...] = (
 _OURS = {"content-length", "connection", "x-request-id", "pragma", "cache-control", "expires"}
 # Gson writes these as escapes so that JSON can be embedded in HTML.
 _HTML_SAFE = {ord(char): f"\\u{ord(char):04x}" for char in "'<>&=\u2028\u2029"}
+_LONGEST_PAGE = 100
 _NO_TOKEN = re.compile(r"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
 _NO_VALUE = re.compile(r"^[\x00-\x20\x7f]|[\x00-\x08\x0a-\x1f\x7f]")
 _LINE_END = re.compile(r"[\r\n]")
@@ -43,6 +44,20 @@ def json_response(value: object, status: int = 200, reason: str = "") -> Respons
     """The server's own JSON: two spaces, HTML-safe, a newline at the end."""
     text = json.dumps(value, indent=2, ensure_ascii=False).translate(_HTML_SAFE)
     return Response(status, JSON_TYPE, f"{text}\n".encode(), reason)
+
+
+def list_response(
+    key: str, items: Sequence[object], query: Mapping[str, str], *, always_next: bool = False
+) -> Response:
+    """One page of a list, as `ListPagination` of DJLServing cuts it by `limit` and `next_page_token`.
+
+    `ErrorReply` for an invalid number. `always_next`: a next page is named even if there is none.
+    """
+    limit = parse_integer(query.get("limit") or str(_LONGEST_PAGE), 409)
+    first = max(parse_integer(query.get("next_page_token") or "0", 409), 0)
+    last = min(first + (limit if 0 <= limit <= _LONGEST_PAGE else _LONGEST_PAGE), len(items))
+    following = {"nextPageToken": str(last)} if last < len(items) or always_next else {}
+    return json_response({**following, key: items[first:last]})
 
 
 def status_response(text: str, status: int = 200) -> Response:

@@ -18,7 +18,7 @@ from lmi_deploy.server.models.properties import ModelSettings
 from lmi_deploy.server.models.property_values import hash_order, parse_bool
 from lmi_deploy.server.workers.group import WorkerFailed, WorkerSession
 from lmi_deploy.server.workers.job_queue import Job
-from lmi_deploy.server.workers.protocol import Pair, WorkerResponse, alphabetical
+from lmi_deploy.server.workers.protocol import Entry, WorkerResponse, alphabetical
 from lmi_deploy.server.workers.worker import LoadFailure
 
 FOLDER = "adapters"
@@ -51,23 +51,17 @@ class Adapter:
         src = options.get("src", self.src)
         return dataclasses.replace(self, src=src, alias=alias or self.alias, options=options)
 
-    def registering(self) -> Job:
-        return self._call("register_adapter", ("src", self.src), content=self.options)
-
-    def updating(self) -> Job:
-        return self._call("update_adapter", ("src", self.src), content=self.options)
-
-    def unregistering(self) -> Job:
-        return self._call("unregister_adapter")
-
-    def _call(self, handler: str, *also: Pair, content: Mapping[str, str] | None = None) -> Job:
+    def call(self, handler: str, *, named_only: bool = False) -> Job:
         """A call of one of the handler's functions; it does not share a batch with requests of clients."""
-        properties = [("handler", handler), ("name", self.name), *also]
+        properties = [("handler", handler), ("name", self.name)]
         if self.alias is not None:
             properties.append(("alias", self.alias))
-        entries = [(key, content[key].encode()) for key in hash_order(content)] if content else []
+        content: list[Entry] = []
+        if not named_only:
+            properties.append(("src", self.src))
+            content = [(key, self.options[key].encode()) for key in hash_order(self.options)]
         future: asyncio.Future[WorkerResponse] = asyncio.get_running_loop().create_future()
-        return Job(alphabetical(properties), [*entries], lambda: False, future, alone=True)
+        return Job(alphabetical(properties), content, lambda: False, future, alone=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +140,7 @@ class Adapters:
     async def introduce_to(self, session: WorkerSession) -> None:
         """Register all of them with a worker that has just started; `LoadFailure` when it does not outlive that."""
         for adapter in self:
-            job = adapter.registering()
+            job = adapter.call("register_adapter")
             try:
                 await session.serve((job,), lambda: None)
                 outcome = await outcome_of(job, self._settings)

@@ -52,10 +52,6 @@ class Models:
             raise error_responses.unknown_model(name)
         return found
 
-    def named(self, name: str, version: str | None = None) -> Pool:
-        """The first registered version unless one is requested; `ErrorReply` 404 for an unknown model."""
-        return self.versions(name, version)[0]
-
     def next_of(self, name: str, version: str | None = None) -> Pool:
         """The versions in rotation unless one is requested, as `Endpoint.next` of the real server."""
         found = self.versions(name, version)
