@@ -44,7 +44,7 @@ def covers(line: tuple[str, str, str], difference: Difference) -> bool:
 
 def replayed(name: str, factor: int = 1) -> list[Difference]:
     recording = load(RECORDINGS / f"{name}.json")
-    if "stagger" in recording and factor > 1:
+    if factor > 1:
         recording = slowed(recording, factor)
     folder = Path(tempfile.mkdtemp(prefix="lmi-rec-", dir="/tmp"))  # short: sockets lie below it
     try:

@@ -110,7 +110,11 @@ def sleep_until(moment: float) -> None:
 
 
 def slowed(recording: dict[str, Any], factor: int) -> dict[str, Any]:
-    """The same with every wait of a recording about moments so many times as long, for machines that are busy."""
+    """The same for machines that are busy: moments since the start are so many times as far apart, and in a recording
+    about moments every wait is as many times as long.
+    """
+    if "stagger" not in recording:
+        return recording | {"pace": factor}
     text = json.dumps(recording)
     for written in (r'\\"s\\": ', "slept "):  # in a request, in its answer
         text = re.sub(rf"({written})([\d.]+)", lambda found: f"{found[1]}{float(found[2]) * factor:g}", text)

@@ -162,7 +162,7 @@ class Replay:
         for group in grouped(self.recording["requests"]):
             label = group[0]["label"]
             if at := _SINCE_START.search(label):
-                sleep_until(started + float(at[1]))
+                sleep_until(started + float(at[1]) * self.recording.get("pace", 1))
             elif after := _SINCE_EVENT.search(label):
                 sleep_until(event + float(after[1]))
             time.sleep(group[0].get("wait", 0))
