@@ -119,7 +119,7 @@ def _event(kind: type) -> str:
 
 
 def _actions(union: typing.Any) -> str:
-    return ", ".join(f"`{kebab(action.__name__)}`" for action in typing.get_args(union))
+    return ", ".join(f"`{kebab(action.kind)}`" for action in typing.get_args(union))
 
 
 def _kinds() -> list[str]:

@@ -35,7 +35,7 @@ class Signalled:
 
     def around(self, perform: Perform) -> Perform:
         return {
-            kind: self._around(performer) if kind.__name__ == self.action else performer
+            kind: self._around(performer) if kind.kind == self.action else performer
             for kind, performer in perform.items()
         }
 

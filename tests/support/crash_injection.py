@@ -64,7 +64,7 @@ class CrashInjector:
     _now: str = BETWEEN
 
     def around(self, perform: Perform) -> Perform:
-        self.performable |= {kind.__name__ for kind in perform}
+        self.performable |= {kind.kind for kind in perform}
         return {kind: self._around(performer) for kind, performer in perform.items()}
 
     def count_call(self) -> None:
@@ -78,7 +78,7 @@ class CrashInjector:
 
     def _around(self, performer: Performer) -> Performer:
         def performed(action: Action) -> Generator[Event, None, Outcome]:
-            self._now = type(action).__name__
+            self._now = action.kind
             self.actions.append(self._now)
             self._meet("before", len(self.actions))
             outcome = yield from performer(action)

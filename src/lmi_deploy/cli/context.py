@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import click
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Started
 from lmi_deploy.errors import RECORDED, Interrupted, LmiError
 from lmi_deploy.ui.selection import open_view
@@ -45,20 +46,18 @@ class CommandContext:
 
     def run(self, events: Iterable[Event]) -> None:
         """The same, for recorded actions: after Ctrl-C the message says whether anything is recorded yet."""
-        started: list[str] = []
+        started: set[Phase] = set()
 
         def note(event: Event) -> None:
             if isinstance(event, Started):
-                started.append(event.key.partition(":")[0])
+                started.add(event.phase)
 
         try:
             self.show_events(events, note)
         except KeyboardInterrupt:
             if not started:
                 raise
-            from lmi_deploy.domain.plan import BOOTSTRAP
-
-            founded = {*started} <= {kind.__name__ for kind in BOOTSTRAP}
+            founded = started == {Phase.BOOTSTRAP}
             hint = "the bucket is made, and nothing else was begun: run it again" if founded else RECORDED
             raise Interrupted("interrupted", hint=hint) from None
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmi_deploy.domain.observed import ObservedServer
-from lmi_deploy.domain.record import reserved_port
+from lmi_deploy.domain.plan import StartServer
+from lmi_deploy.domain.record import Record
 from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.workflows.dependencies import Dependencies
 
@@ -222,11 +223,21 @@ def port_of(
     record = state.read(name)
     # A record may be lost; the servers that it listed are still found.
     observed = () if record else (observe(home) for home in state.servers(name))
-    own = reserved_port(record) or next((s.port for s in observed if s.phase == "ready" and s.port), None)
+    own = _reserved_port(record) or next((s.port for s in observed if s.phase == "ready" and s.port), None)
     if own is not None:
         return own
-    others = (reserved_port(state.read(other)) for other in state.names() if other != name)
+    others = (_reserved_port(state.read(other)) for other in state.names() if other != name)
     return free(frozenset(port for port in others if port))
+
+
+def _reserved_port(record: Record | None) -> int | None:
+    """The port of the current generation, else of the server that an unfinished `up` started."""
+    if record is None:
+        return None
+    if record.current is not None:
+        return record.current.port
+    ports = (intent.names.get("port") for intent in record.started(StartServer))
+    return next((port for port in ports if port), None)
 
 
 def _first_free(used: frozenset[int]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lmi_deploy.domain.action import Phase
+
 Unit = Literal["bytes", "files", "packages", "seconds", "tokens"]
 
 
@@ -14,6 +16,7 @@ class Started:
 
     key: str
     title: str
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class Line:
 class Finished:
     key: str
     title: str
+    phase: Phase
     seconds: float
     outcome: str = ""
 

@@ -2,59 +2,70 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
+from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.actions import (
-    CloudAction,
-    DeleteEndpointConfig,
-    DeleteModel,
-    MakeBucket,
-    ProbeEndpoint,
-    cloud_title,
-)
+from lmi_deploy.domain.sagemaker.actions import CloudAction
 from lmi_deploy.domain.spec import ProbeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstallEngine:
+class InstallEngine(ActionBase):
     """DJL's Python engine, from Maven Central, into the cache."""
 
+    phase = Phase.STORE
+    verb = "install DJL's Python engine"
     version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuildEnvironment:
+class BuildEnvironment(ActionBase):
     """The worker's Python environment, into the cache."""
 
+    phase = Phase.STORE
+    verb = "build the serving environment"
     environment: str
     packages: tuple[str, ...]
     requirements: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchWeights:
+class FetchWeights(ActionBase):
     """The chosen files of one commit, into the user's own Hub cache."""
 
+    phase = Phase.STORE
     model_id: str
     commit: str
     files: tuple[FileEntry, ...]
     missing: int
     """Bytes that are not in the cache yet."""
 
+    @property
+    def title(self) -> str:
+        return f"fetch {self.model_id} at {self.commit[:8]}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PutArtifact:
+class PutArtifact(ActionBase):
+    phase = Phase.STORE
+    starts_code = True
     artifact: str
     files: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        return f"write the artifact {self.artifact[:10]}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartServer:
+class StartServer(ActionBase):
     """A model server for one generation: at the address itself, or beside the current server at that address."""
 
+    phase = Phase.START
+    binding = True
+    starts_code = True
     server: str
     artifact: str
     environment: str
@@ -65,23 +76,39 @@ class StartServer:
     port: int
     """0: any free one, until the deployment's address is taken over."""
 
+    @property
+    def title(self) -> str:
+        return f"start the model server {self.server} ({self.runtime})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitReady:
+class AwaitReady(ActionBase):
+    phase = Phase.WAIT
     server: str
     timeout: int
 
+    @property
+    def title(self) -> str:
+        return f"wait until {self.server} has loaded the model"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeServer:
+class ProbeServer(ActionBase):
+    phase = Phase.PROBE
     server: str
     probe: ProbeSpec
 
+    @property
+    def title(self) -> str:
+        return f"ask {self.server} for one real answer"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeAddress:
+class TakeAddress(ActionBase):
     """The server accepts on the deployment's address from now on, and `previous` no longer."""
 
+    phase = Phase.SWITCH
+    binding = True
     server: str
     host: str
     port: int
@@ -89,21 +116,36 @@ class TakeAddress:
     loads_again: bool = False
     """No listening socket can be handed over: `previous` stops, then `server` starts again, at the address."""
 
+    @property
+    def title(self) -> str:
+        reload = " (refuses requests while the model is loaded there again)" * self.loads_again
+        return f"take the address {self.host}:{self.port}{reload}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopServer:
+class StopServer(ActionBase):
+    phase = Phase.STOP
+    verb = "end the model server"
+    binding = True
     server: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveArtifact:
+class RemoveArtifact(ActionBase):
+    phase = Phase.CLEANUP
     artifact: str
+
+    @property
+    def title(self) -> str:
+        return f"remove the artifact {self.artifact[:10]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveDeployment:
+class RemoveDeployment(ActionBase):
     """The record, the lock and the folder of a deployment: the last of it."""
 
+    phase = Phase.CLEANUP
+    verb = "remove the record of"
     name: str
 
 
@@ -122,45 +164,6 @@ LocalAction = (
 )
 """The last three, and PutArtifact, are SageMaker's too."""
 Action = LocalAction | CloudAction
-CLEANUP_ACTIONS = (StopServer, RemoveArtifact, RemoveDeployment)
-"""Target local's actions that make room on this machine."""
-
-
-def key(action: Action) -> str:
-    """An action's name in events: its kind and its object, unique within a plan."""
-    subject = next(iter(dataclasses.asdict(action).values()))
-    return f"{type(action).__name__}:{subject}"
-
-
-def title(action: Action) -> str:  # noqa: C901 (one line an action; the cloud's are matched to the end)
-    """An action in a few words, for people."""
-    match action:
-        case InstallEngine(version=version):
-            return f"install DJL's Python engine {version}"
-        case BuildEnvironment(environment=environment):
-            return f"build the serving environment {environment}"
-        case FetchWeights(model_id=model, commit=commit):
-            return f"fetch {model} at {commit[:8]}"
-        case PutArtifact(artifact=artifact):
-            return f"write the artifact {artifact[:10]}"
-        case StartServer(server=server, runtime=runtime):
-            return f"start the model server {server} ({runtime})"
-        case AwaitReady(server=server):
-            return f"wait until {server} has loaded the model"
-        case ProbeServer(server=server):
-            return f"ask {server} for one real answer"
-        case TakeAddress(host=host, port=port, loads_again=True):
-            return f"take the address {host}:{port} (refuses requests while the model is loaded there again)"
-        case TakeAddress(host=host, port=port):
-            return f"take the address {host}:{port}"
-        case StopServer(server=server):
-            return f"end the model server {server}"
-        case RemoveArtifact(artifact=artifact):
-            return f"remove the artifact {artifact[:10]}"
-        case RemoveDeployment(name=name):
-            return f"remove the record of {name}"
-        case _:
-            return cloud_title(action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +188,6 @@ class Plan:
     def empty(self) -> bool:
         return not self.actions
 
-    def has_action(self, kinds: type[Action] | tuple[type[Action], ...]) -> bool:
-        """Whether one of the actions is of such a kind."""
-        return any(isinstance(action, kinds) for action in self.actions)
-
-
-PROBES = (ProbeServer, ProbeEndpoint)
-"""The actions that send a probe."""
-CLEANUP = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
-"""The actions that remove an old generation, once the new one serves."""
-BOOTSTRAP = (MakeBucket,)
-"""The actions that must precede the lock and the record."""
+    def has_action(self, kind: type[Action] | Phase) -> bool:
+        """Whether one of the actions is of this kind or phase."""
+        return any(kind in (type(action), action.phase) for action in self.actions)

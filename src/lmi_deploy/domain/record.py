@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from lmi_deploy.domain.action import ActionBase
 from lmi_deploy.domain.recipe import TargetName
 
 SCHEMA = 1
 KEPT_GENERATIONS = 5
-_SENDING = frozenset({"CreateEndpoint", "UpdateEndpoint"})
 DeploymentStatus = Literal["in-step", "drifted", "absent", "failed", "starting"]
 
 
@@ -79,21 +80,7 @@ class Record:
     def current(self) -> Generation | None:
         return self.generations[-1] if self.generations else None
 
-    def silent(self, server: str) -> bool:
-        """Local: whether a probe was sent to it without a response."""
-        requests = (i for i in self.intents if i.action == "ProbeServer" and i.names.get("server") == server)
-        return any(intent.outcome is None for intent in requests)
-
-    def sent(self, server: str) -> bool:
-        """SageMaker: whether the endpoint was switched to this config, and no generation was settled since."""
-        return any(i.action in _SENDING and i.names.get("config") == server for i in self.intents)
-
-
-def reserved_port(record: Record | None) -> int | None:
-    """The port of the current generation, else of the server that an unfinished `up` started."""
-    if record is None:
-        return None
-    if record.current is not None:
-        return record.current.port
-    started = (intent.names.get("port") for intent in record.intents if intent.action == "StartServer")
-    return next((port for port in started if port), None)
+    def started(self, *kinds: type[ActionBase]) -> Iterator[Intent]:
+        """The actions of these kinds that were started since a generation was last settled."""
+        names = {kind.kind for kind in kinds}
+        return (intent for intent in self.intents if intent.action in names)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Final
 
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.environment_digests import action_fields, without_values
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
+from lmi_deploy.domain.sagemaker.actions import (
+    CreateEndpointConfig,
+    CreateModel,
+    DeleteEndpointConfig,
+    DeleteModel,
+)
 from lmi_deploy.errors import Refused
-
-_MAKING: Final = frozenset({"CreateModel", "CreateEndpointConfig"})
-_DELETING: Final = frozenset({"DeleteModel", "DeleteEndpointConfig"})
 
 
 def record_text(record: Record) -> str:
@@ -68,8 +70,9 @@ def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Int
     """Of configs and models, such as those of an instance type that was not to be had: the tag search may lag, and a
     teardown finds them here."""
     used = {str(g.summary.get("sagemaker_model", "")) for g in generations} | {g.server for g in generations}
-    missing = {_subject(intent) for intent in record.intents if intent.action in _DELETING}
-    return tuple(i for i in record.intents if i.action in _MAKING and _subject(i) not in used | missing)
+    missing = {_subject(intent) for intent in record.started(DeleteModel, DeleteEndpointConfig)}
+    created = record.started(CreateModel, CreateEndpointConfig)
+    return tuple(intent for intent in created if _subject(intent) not in used | missing)
 
 
 def _subject(intent: Intent) -> str:
@@ -78,4 +81,4 @@ def _subject(intent: Intent) -> str:
 
 
 def _intent(action: Action) -> Intent:
-    return Intent(action=type(action).__name__, names=action_fields(action), outcome=None)
+    return Intent(action=action.kind, names=action_fields(action), outcome=None)

@@ -9,38 +9,22 @@ from typing import Final
 
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed import Price
-from lmi_deploy.domain.plan import Action, Change, Plan, StartServer, StopServer, TakeAddress, title
-from lmi_deploy.domain.sagemaker.actions import (
-    CreateEndpoint,
-    DeleteEndpoint,
-    DeleteLogs,
-    DeleteWeights,
-    RunTransferJob,
-    SetScaling,
-    UpdateEndpoint,
-)
+from lmi_deploy.domain.plan import Action, Change, Plan
 from lmi_deploy.errors import Refused
 
-_BINDING: Final = (
-    *(CreateEndpoint, UpdateEndpoint, DeleteEndpoint, RunTransferJob, SetScaling, DeleteWeights, DeleteLogs),
-    *(StartServer, StopServer, TakeAddress),
-)
-"""Actions that cost money, delete requested resources, or change which server answers. All other actions are free,
-and may differ from one check to the next: the tag search lags by minutes.
-"""
 _HINT: Final = "nothing was changed. Run the command again and look at the new plan"
 _CENT: Final = 0.005
 
 
 def binding(plan: Plan) -> tuple[Action, ...]:
     """The actions of a plan that must not differ from what the user agreed to."""
-    return tuple(action for action in plan.actions if isinstance(action, _BINDING))
+    return tuple(action for action in plan.actions if action.binding)
 
 
 def require_agreed(shown: Plan, now: Plan) -> None:
     """Refused for an action that was not shown. Fewer actions are accepted: they were carried out since."""
     agreed = binding(shown)
-    surprises = [title(action) for action in binding(now) if action not in agreed]
+    surprises = [action.title for action in binding(now) if action not in agreed]
     if surprises:
         raise Refused(
             f"{now.deployment}: the plan is stale: by now it would {', '.join(surprises)}, which was not shown",

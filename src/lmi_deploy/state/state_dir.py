@@ -14,7 +14,7 @@ from typing import Any
 
 from lmi_deploy.domain.artifact import ArtifactFile
 from lmi_deploy.domain.naming import name_error
-from lmi_deploy.domain.plan import CLEANUP_ACTIONS, Action
+from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
 from lmi_deploy.errors import DiskRefused, Refused, UsageRefused
@@ -140,7 +140,7 @@ class FileJournal:
         except DiskRefused:
             # Deletions free space: on a full disk they continue without a record; the observed state takes precedence
             # over it.
-            if not isinstance(action, CLEANUP_ACTIONS):
+            if not action.phase.removes:
                 raise
 
     def _record(self) -> Record:

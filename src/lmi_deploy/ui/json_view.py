@@ -76,11 +76,9 @@ def kebab(name: str) -> str:
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """A plan as data: each action with its kind and its names."""
     from lmi_deploy.domain.environment_digests import action_fields
-    from lmi_deploy.domain.plan import key, title
 
     actions = [
-        {"action": kebab(type(a).__name__), "key": key(a), "title": title(a), **action_fields(a)}
-        for a in plan.actions
+        {"action": kebab(a.kind), "key": a.key, "title": a.title, **action_fields(a)} for a in plan.actions
     ]
     changes = [dataclasses.asdict(change) for change in plan.changes]
     figures = {name.replace(" ", "_"): value for name, value in plan.figures}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.domain.plan import Plan, title
+from lmi_deploy.domain.plan import Plan
 from lmi_deploy.ui.number_format import counted, plain, size
 
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
@@ -20,7 +20,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         return
     yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
     for action in plan.actions:
-        yield f"  + {title(action)}"
+        yield f"  + {action.title}"
     if any(change.before for change in plan.changes):
         for change in plan.changes:
             yield f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 
 from lmi_deploy.domain.events import Event, Finished, Notice, Started
-from lmi_deploy.domain.plan import Action, Plan, key, title
+from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.errors import LmiError, LockLost
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.journal import Journal
@@ -34,15 +34,15 @@ def apply_on(
             raise
         except LmiError as error:
             failed.append(error)
-            yield Notice(text=f"not done: {title(action)}: {error.message}")
+            yield Notice(text=f"not done: {action.title}: {error.message}")
     return tuple(failed)
 
 
 def _execute(action: Action, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
     started = clock.monotonic()
     journal.begin(action)
-    yield Started(key=key(action), title=title(action))
+    yield Started(key=action.key, title=action.title, phase=action.phase)
     outcome = yield from perform[type(action)](action)
     journal.complete(action, outcome)
     seconds = round(clock.monotonic() - started, 3)
-    yield Finished(key=key(action), title=title(action), seconds=seconds, outcome=outcome)
+    yield Finished(key=action.key, title=action.title, phase=action.phase, seconds=seconds, outcome=outcome)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished, Notice
 from lmi_deploy.domain.observed import Observed
-from lmi_deploy.domain.plan import CLEANUP, PROBES, Action, AwaitReady, Plan, ProbeServer, TakeAddress
+from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation
-from lmi_deploy.domain.sagemaker.actions import AwaitService
 from lmi_deploy.errors import RECORDED, UNBEGUN, LmiError, LockLost, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.targets.target import Perform
@@ -19,11 +19,8 @@ from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.error_diagnosis import explain
 from lmi_deploy.workflows.interruption import interrupted
 
-_WAITS = (AwaitService, AwaitReady)
-_OBSERVED_ACTIONS = (AwaitReady, ProbeServer, TakeAddress)
-"""Target local: `lmi wait` observes the state of these; a probe that was started and not finished would mean no
-response.
-"""
+_REPEATED = frozenset({Phase.WAIT, Phase.PROBE, Phase.SWITCH})
+"""`lmi wait` plans these from the observed state. A recorded probe that did not finish would mean no response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,21 +94,21 @@ class _Attempt:
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
         """Whether it stopped before the wait for service, as requested."""
-        waits = next((n for n, a in enumerate(plan.actions) if isinstance(a, _WAITS)), len(plan.actions))
+        waits = next((n for n, a in enumerate(plan.actions) if a.phase is Phase.WAIT), len(plan.actions))
         now, later = plan.actions[:waits], plan.actions[waits:]
         yield from apply(replace(plan, actions=now), perform, journal, self.deps.clock)
         if self.options.detach and later:
             yield from self._leave(later, journal)
             return True
         for event in apply(replace(plan, actions=later), perform, journal, self.deps.clock):
-            if isinstance(event, Finished) and event.key.startswith(AwaitService.__name__):
+            if isinstance(event, Finished) and event.phase is Phase.WAIT:
                 self.took = round(event.seconds)
             yield event
         return False
 
     def _leave(self, later: Sequence[Action], journal: Journal) -> Iterator[Event]:
         for action in later:
-            if not isinstance(action, _OBSERVED_ACTIONS):
+            if action.phase not in _REPEATED:
                 journal.begin(action)
         name = self.case.spec.name
         yield Notice(text=f"{name} is on its way; `lmi wait {name}` waits for it and asks for a real answer")
@@ -122,7 +119,7 @@ class _Attempt:
         has no probe.
         """
         record = self.case.observed.record
-        probed = any(isinstance(action, PROBES) for action in self.case.plan.actions)
+        probed = self.case.plan.has_action(Phase.PROBE)
         return self.case.plan.empty or (not probed and record is not None and record.coming is not None)
 
     def _generation(self) -> Generation:
@@ -159,6 +156,6 @@ def send_probe(deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event
 def split(plan: Plan) -> tuple[Plan, Plan]:
     """The actions that start the new generation, and those that remove the old one."""
     cut = len(plan.actions)
-    while cut and isinstance(plan.actions[cut - 1], CLEANUP):
+    while cut and plan.actions[cut - 1].phase.removes:
         cut -= 1
     return replace(plan, actions=plan.actions[:cut]), replace(plan, actions=plan.actions[cut:])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.observed import Inventory, Observed
-from lmi_deploy.domain.plan import PROBES, Plan
+from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.target import AnyTarget
@@ -65,7 +66,7 @@ def make_plan(
         inventory = target.with_prices(spec, inventory)
     plan = target.plan_deployment(spec, artifact, observed, inventory)
     if not probe:
-        plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, PROBES)))
+        plan = replace(plan, actions=tuple(a for a in plan.actions if a.phase is not Phase.PROBE))
     return DeploymentPlan(
         target=target, spec=spec, artifact=artifact, observed=observed, inventory=inventory, plan=plan
     )

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.observed import Observed
-from lmi_deploy.domain.plan import Action, Plan, RemoveDeployment, StopServer, title
+from lmi_deploy.domain.plan import Action, Plan, RemoveDeployment
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.planning.agreement import require_agreed
@@ -20,9 +20,6 @@ from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.interruption import interrupted
-
-_STOPPING = (DeleteEndpoint, StopServer)
-"""The actions that must succeed before their dependencies are deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +112,8 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     target = deps.targets[ref.target]
     journal: Journal = deps.journal(ref) if teardown_plan.recorded else NoJournal()
     perform = target.teardown_actions(ref)
-    last = max((n for n, a in enumerate(plan.actions) if isinstance(a, _STOPPING)), default=-1) + 1
+    # What serves must have ended before anything that it depends on is deleted.
+    last = max((n for n, a in enumerate(plan.actions) if a.phase is Phase.STOP), default=-1) + 1
     yield from apply(replace(plan, actions=plan.actions[:last]), perform, journal, deps.clock)
     rest = replace(plan, actions=plan.actions[last:])
     failed = yield from apply_on(rest, perform, journal, deps.clock, needs_all=_is_last)
@@ -123,7 +121,7 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
         raise failed[0]
     left = target.plan_teardown(target.observe_all(ref))
     if failed or not left.empty:
-        names = [title(action) for action in left.actions]
+        names = [action.title for action in left.actions]
         raise DeployFailed(
             f"{ref.name}: still to do after down: {'; '.join(names) or 'see above'}",
             hint="run `lmi down` again: it goes on with what is left",

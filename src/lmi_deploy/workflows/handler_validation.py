@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.plan import PutArtifact, StartServer
 from lmi_deploy.domain.recipe import Recipe
-from lmi_deploy.domain.sagemaker.actions import CreateModel
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.property_merge import MODEL_PY
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.handler_check import HandlerFinding, HandlerRequirements, check_handler
 from lmi_deploy.planning.worker_packages import worker_packages
 
-CARRYING = (PutArtifact, CreateModel, StartServer)
-"""The actions that start new code."""
 _TRIED = "`up` makes its warm-up call in the worker as well"
 _TRIED_HERE = (
     "`up` makes its warm-up call in a worker on this machine first where all it needs is here, "

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.plan import BOOTSTRAP, FetchWeights, StartServer
+from lmi_deploy.domain.plan import FetchWeights
 from lmi_deploy.domain.recipe import Recipe
-from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, PushWeights, UpdateEndpoint
+from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
@@ -22,10 +23,7 @@ from lmi_deploy.workflows.deployment_plan import make_plan
 from lmi_deploy.workflows.fit import require_fit
 from lmi_deploy.workflows.gather import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
-from lmi_deploy.workflows.handler_validation import CARRYING, check_own_code
-
-LOADS = (StartServer, CreateEndpoint, UpdateEndpoint)
-"""Actions after which an engine loads the model."""
+from lmi_deploy.workflows.handler_validation import check_own_code
 
 
 def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
@@ -48,7 +46,7 @@ def prepare(
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan = deployment.plan
     if plan.figures and not plan.empty:
-        fits = require_fit(recipe, facts, force=force_fit or not plan.has_action(LOADS))
+        fits = require_fit(recipe, facts, force=force_fit or not plan.has_action(Phase.START))
         plan = replace(plan, figures=(*plan.figures, ("fit", fits)))
     if _stages_weights(deployment):
         deps.hub(spec.model.model_id).require_space(
@@ -56,7 +54,7 @@ def prepare(
         )
     lines = (
         *target.notices(deployment.observed, plan),
-        *(of_code if plan.has_action(CARRYING) else ()),
+        *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
         *target.preflight(spec, plan, recipe.arguments),
     )
@@ -82,7 +80,7 @@ def execute(
         return
     target.remember(deployment.ref)
     # The lock and the record are stored in the bucket: it is created before them.
-    bootstrap = tuple(action for action in deployment.plan.actions if isinstance(action, BOOTSTRAP))
+    bootstrap = tuple(action for action in deployment.plan.actions if action.phase is Phase.BOOTSTRAP)
     perform = target.deploy_actions(
         deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import DeploymentRef, Generation
-from lmi_deploy.domain.sagemaker.actions import AwaitService
 from lmi_deploy.errors import LmiError
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -40,7 +40,7 @@ def apply_generation(
     before, after = split(plan)
     try:
         for event in apply(before, perform, journal, deps.clock):
-            if isinstance(event, Finished) and event.key.startswith(AwaitService.__name__):
+            if isinstance(event, Finished) and event.phase is Phase.WAIT:
                 took = round(event.seconds)
             yield event
     except LmiError as error:

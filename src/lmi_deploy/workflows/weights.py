@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished, Started
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.recipe import Recipe
@@ -64,10 +65,12 @@ def copy(
     """Server-side, into another bucket."""
     started = clock.monotonic()
     title = f"copy {manifest.name} to {target.where}"
-    yield Started(key=COPY, title=title)
+    yield Started(key=COPY, title=title, phase=Phase.STORE)
     copied = yield from target.copy_from(origin, manifest.name, key=COPY)
     seconds = round(clock.monotonic() - started, 3)
-    yield Finished(key=COPY, title=title, seconds=seconds, outcome=f"{len(copied.files)} files")
+    yield Finished(
+        key=COPY, title=title, phase=Phase.STORE, seconds=seconds, outcome=f"{len(copied.files)} files"
+    )
     return copied
 
 
@@ -77,7 +80,7 @@ def push(
     """`weights.via`: streamed from the source, or through the Hub's cache on this machine first."""
     started = deps.clock.monotonic()
     title = f"push {selection.listing.model_id} at {selection.listing.commit[:8]} to {weights.where}"
-    yield Started(key=KEY, title=title)
+    yield Started(key=KEY, title=title, phase=Phase.STORE)
     manifest = yield from weights.upload(
         selection.listing,
         selection.weights.files,
@@ -88,5 +91,7 @@ def push(
     )
     seconds = round(deps.clock.monotonic() - started, 3)
     note = "" if manifest.name in weights.completed else ", all there already"
-    yield Finished(key=KEY, title=title, seconds=seconds, outcome=f"{len(manifest.files)} files{note}")
+    yield Finished(
+        key=KEY, title=title, phase=Phase.STORE, seconds=seconds, outcome=f"{len(manifest.files)} files{note}"
+    )
     return manifest

@@ -131,8 +131,8 @@ def _converges(app: CrashApp, name: str, crash: Crash, plain: _FaultFree) -> Non
 
 
 def test_every_action_that_sagemaker_can_be_requested_is_in_a_scenario() -> None:
-    known = {action.__name__ for action in get_args(Action)}
+    known = {action.kind for action in get_args(Action)}
     tried = {action for name in SCENARIOS for action in fault_free_run(name).injector.actions}
     performable = set().union(*(fault_free_run(name).injector.performable for name in SCENARIOS))
-    assert {action.__name__ for action in get_args(CloudAction)} <= performable <= known
+    assert {action.kind for action in get_args(CloudAction)} <= performable <= known
     assert tried == performable

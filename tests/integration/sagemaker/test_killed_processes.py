@@ -177,7 +177,7 @@ def test_a_deployments_lifecycle_in_processes_that_are_ended(
 
 def test_every_action_in_the_cloud_is_in_a_row() -> None:
     tried = {*FIRST_UP, *CHANGE, *TEARDOWN}
-    assert {action.__name__ for action in get_args(CloudAction)} - tried == BY_JOB
+    assert {action.kind for action in get_args(CloudAction)} - tried == BY_JOB
 
 
 SUSPENDED = (

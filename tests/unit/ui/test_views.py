@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
 from lmi_deploy.domain.plan import Change, Plan, StopServer
 from lmi_deploy.errors import DeployFailed, RecipeError
@@ -17,10 +18,10 @@ from lmi_deploy.ui.text_view import HumanView
 
 KEY = "FetchWeights:org/m"
 EVENTS: list[Event] = [
-    Started(key=KEY, title="fetch org/m"),
+    Started(key=KEY, title="fetch org/m", phase=Phase.STORE),
     Progress(key=KEY, done=50, total=100, unit="bytes", note="a\x1b[31m.bin"),
     Line(key=KEY, text="somebody \x1b[1mshouts\x1b[0m"),
-    Finished(key=KEY, title="fetch org/m", seconds=1.25, outcome="1 file"),
+    Finished(key=KEY, title="fetch org/m", phase=Phase.STORE, seconds=1.25, outcome="1 file"),
     Notice(text="by the way"),
     Answered(prompt="Say OK", answer=" OK\x07 then ", seconds=0.5),
 ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
 
+from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.settings import EndpointConfigSettings, ModelSettings, Scaling
@@ -13,18 +13,21 @@ from lmi_deploy.domain.spec import ProbeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MakeBucket:
+class MakeBucket(ActionBase):
     """The account's default bucket: private, encrypted, tagged. Before the lock, which is stored in it."""
 
+    phase = Phase.BOOTSTRAP
+    verb = "make the bucket"
     bucket: str
     region: str
     kms_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PushWeights:
+class PushWeights(ActionBase):
     """The chosen files into the bucket from here, streamed or through the Hub's cache."""
 
+    phase = Phase.STORE
     weights: str
     model_id: str
     commit: str
@@ -32,11 +35,17 @@ class PushWeights:
     size: int
     """Bytes of all files; those already in the bucket are not transferred again."""
 
+    @property
+    def title(self) -> str:
+        return f"push {self.model_id} at {self.commit[:8]} to the bucket"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTransferJob:
+class RunTransferJob(ActionBase):
     """The same by a processing job near the bucket. Its input in the bucket is added when it starts."""
 
+    phase = Phase.STORE
+    binding = True
     job: str
     weights: str
     model_id: str
@@ -44,23 +53,40 @@ class RunTransferJob:
     size: int
     settings: JobSettings
 
+    @property
+    def title(self) -> str:
+        return (
+            f"move {self.model_id} to the bucket by a job on {self.settings.count} x {self.settings.instance}"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateModel:
+class CreateModel(ActionBase):
+    phase = Phase.CREATE
+    verb = "create the model"
+    starts_code = True
     model: str
     settings: ModelSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateEndpointConfig:
+class CreateEndpointConfig(ActionBase):
+    phase = Phase.CREATE
     config: str
     settings: EndpointConfigSettings
 
+    @property
+    def title(self) -> str:
+        return f"create the endpoint config {self.config} ({self.settings.count} x {self.settings.instance})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateEndpoint:
+class CreateEndpoint(ActionBase):
     """From here on it costs money."""
 
+    phase = Phase.START
+    verb = "create the endpoint"
+    binding = True
     endpoint: str
     config: str
     tags: Pairs = ()
@@ -68,96 +94,152 @@ class CreateEndpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateEndpoint:
+class UpdateEndpoint(ActionBase):
+    phase = Phase.START
+    binding = True
     endpoint: str
     config: str
     keep_count: bool
     """Whether the number of instances that autoscaling arrived at stays."""
 
+    @property
+    def title(self) -> str:
+        return f"update the endpoint {self.endpoint} to {self.config}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitService:
+class AwaitService(ActionBase):
     """InService with exactly this config; a roll-back to another one is a failure."""
 
+    phase = Phase.WAIT
     endpoint: str
     config: str
     timeout: int
     """Seconds."""
 
+    @property
+    def title(self) -> str:
+        return f"wait until {self.endpoint} is in service"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeEndpoint:
+class ProbeEndpoint(ActionBase):
+    phase = Phase.PROBE
     endpoint: str
     probe: ProbeSpec
 
+    @property
+    def title(self) -> str:
+        return f"ask {self.endpoint} for one real answer"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetScaling:
+class SetScaling(ActionBase):
+    phase = Phase.CONFIGURE
+    binding = True
     endpoint: str
     scaling: Scaling
 
+    @property
+    def title(self) -> str:
+        return f"scale {self.endpoint} from {self.scaling.least} to {self.scaling.most} instances"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveScaling:
+class RemoveScaling(ActionBase):
+    phase = Phase.CONFIGURE
+    verb = "stop scaling"
     endpoint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagEndpoint:
+class TagEndpoint(ActionBase):
     """Tags that differ from the live ones: the user's, and the spec's digest."""
 
+    phase = Phase.CONFIGURE
+    verb = "tag"
     endpoint: str
     tags: Pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UntagEndpoint:
+class UntagEndpoint(ActionBase):
     """Tags that lmi set, and that the recipe no longer has."""
 
+    phase = Phase.CONFIGURE
     endpoint: str
     names: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        return f"take the tag{'s' * (len(self.names) > 1)} {', '.join(self.names)} off {self.endpoint}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetExpiry:
+class SetExpiry(ActionBase):
     """From when on `lmi gc` may delete the endpoint, counted from when this is done."""
 
+    phase = Phase.CONFIGURE
     endpoint: str
     ttl: int
     """Seconds; 0: never."""
 
+    @property
+    def title(self) -> str:
+        if not self.ttl:
+            return f"remove the expiry of {self.endpoint}"
+        return f"let {self.endpoint} live for {duration_text(self.ttl)} from now"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteEndpoint:
+class DeleteEndpoint(ActionBase):
     """Delete it and wait until it is gone: from then on it costs nothing."""
 
+    phase = Phase.STOP
+    binding = True
     endpoint: str
+
+    @property
+    def title(self) -> str:
+        return f"delete the endpoint {self.endpoint}, and see it gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteEndpointConfig:
+class DeleteEndpointConfig(ActionBase):
+    phase = Phase.CLEANUP
+    verb = "delete the endpoint config"
     config: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteModel:
+class DeleteModel(ActionBase):
+    phase = Phase.CLEANUP
+    verb = "delete the model"
     model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopTransferJob:
+class StopTransferJob(ActionBase):
+    phase = Phase.STORE
+    verb = "stop the job"
     job: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteLogs:
+class DeleteLogs(ActionBase):
+    phase = Phase.CLEANUP
+    verb = "delete the log group"
+    binding = True
     group: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteWeights:
+class DeleteWeights(ActionBase):
     """Only with `down --purge`, and only if no other deployment uses them."""
 
+    phase = Phase.CLEANUP
+    verb = "delete the weights"
+    binding = True
     weights: str
 
 
@@ -183,52 +265,3 @@ CloudAction = (
     | DeleteLogs
     | DeleteWeights
 )
-
-
-def cloud_title(action: CloudAction) -> str:  # noqa: C901 (one line an action, matched to the end)
-    """An action in a few words, for people."""
-    match action:
-        case MakeBucket(bucket=bucket):
-            return f"make the bucket {bucket}"
-        case PushWeights(model_id=model, commit=commit):
-            return f"push {model} at {commit[:8]} to the bucket"
-        case RunTransferJob(model_id=model, settings=settings):
-            return f"move {model} to the bucket by a job on {settings.count} x {settings.instance}"
-        case CreateModel(model=model):
-            return f"create the model {model}"
-        case CreateEndpointConfig(config=config, settings=settings):
-            return f"create the endpoint config {config} ({settings.count} x {settings.instance})"
-        case CreateEndpoint(endpoint=endpoint):
-            return f"create the endpoint {endpoint}"
-        case UpdateEndpoint(endpoint=endpoint, config=config):
-            return f"update the endpoint {endpoint} to {config}"
-        case AwaitService(endpoint=endpoint):
-            return f"wait until {endpoint} is in service"
-        case ProbeEndpoint(endpoint=endpoint):
-            return f"ask {endpoint} for one real answer"
-        case SetScaling(endpoint=endpoint, scaling=scaling):
-            return f"scale {endpoint} from {scaling.least} to {scaling.most} instances"
-        case RemoveScaling(endpoint=endpoint):
-            return f"stop scaling {endpoint}"
-        case TagEndpoint(endpoint=endpoint):
-            return f"tag {endpoint}"
-        case UntagEndpoint(endpoint=endpoint, names=names):
-            return f"take the tag{'s' * (len(names) > 1)} {', '.join(names)} off {endpoint}"
-        case SetExpiry(endpoint=endpoint, ttl=0):
-            return f"remove the expiry of {endpoint}"
-        case SetExpiry(endpoint=endpoint, ttl=ttl):
-            return f"let {endpoint} live for {duration_text(ttl)} from now"
-        case DeleteEndpoint(endpoint=endpoint):
-            return f"delete the endpoint {endpoint}, and see it gone"
-        case DeleteEndpointConfig(config=config):
-            return f"delete the endpoint config {config}"
-        case DeleteModel(model=model):
-            return f"delete the model {model}"
-        case StopTransferJob(job=job):
-            return f"stop the job {job}"
-        case DeleteLogs(group=group):
-            return f"delete the log group {group}"
-        case DeleteWeights(weights=weights):
-            return f"delete the weights {weights}"
-        case _:
-            assert_never(action)

@@ -81,7 +81,7 @@ class Performers:
 
     def _stop(self, action: plan.StopServer) -> Steps:
         home = self.home(action.server)
-        yield from stop(self.server_of(home), home, key=plan.key(action))
+        yield from stop(self.server_of(home), home, key=action.key)
         return "ended"
 
     def _remove_artifact(self, action: plan.RemoveArtifact) -> Steps:
@@ -121,24 +121,22 @@ class _LocalDeployer:
         return self.writes.readiness(self.spec.machine.host, codec)
 
     def _engine(self, action: plan.InstallEngine) -> Steps:
-        return (yield from self.environments.install_engine(action.version, key=plan.key(action)))
+        return (yield from self.environments.install_engine(action.version, key=action.key))
 
     def _environment(self, action: plan.BuildEnvironment) -> Steps:
         build = self.environments.build
-        return (
-            yield from build(action.environment, action.packages, action.requirements, key=plan.key(action))
-        )
+        return (yield from build(action.environment, action.packages, action.requirements, key=action.key))
 
     def _weights(self, action: plan.FetchWeights) -> Steps:
         listing = self.spec.model.listing(action.files)
-        yield from self.hub.fetch(listing, action.files, key=plan.key(action))
+        yield from self.hub.fetch(listing, action.files, key=action.key)
         return f"{len(action.files)} files verified"
 
     def _artifact(self, action: plan.PutArtifact) -> Steps:
         listing = self.spec.model.listing(self.spec.weights.files)
         # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
         # again.
-        yield from self.hub.fetch(listing, self.spec.weights.files, key=plan.key(action))
+        yield from self.hub.fetch(listing, self.spec.weights.files, key=action.key)
         files = self.artifact.filled(str(self.hub.folder(listing)))
         self.writes.state.put_artifact(self.writes.ref.name, action.artifact, files)
         return f"{len(files)} files"
@@ -181,7 +179,7 @@ class _LocalDeployer:
             self._server().stop(own, grace=DRAIN)
             self._run(action.server, host=action.host, port=action.port)
             timeout = self.spec.machine.startup_timeout
-            yield from self._readiness().ready(action.server, plan.key(action), timeout=timeout)
+            yield from self._readiness().ready(action.server, action.key, timeout=timeout)
             return f"{action.host}:{action.port}"
         return (yield from self._readiness().take(action))
 

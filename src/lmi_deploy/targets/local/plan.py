@@ -29,6 +29,7 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.planning.changes import changes, model_summary, probe_of, probe_summary, properties_summary
 from lmi_deploy.targets.local.runtime_selection import supports_handover
+from lmi_deploy.targets.local.status import probe_unanswered
 
 ALIVE = frozenset({"starting", "loading", "ready"})
 WAIT_TIMEOUTS = "container_startup"
@@ -161,7 +162,7 @@ def _usable(observed: LocalObserved, desired: str, port: int | None) -> bool:
     present = _server(observed, desired)
     if present is None or present.phase not in ALIVE:
         return False
-    silent = observed.record is not None and observed.record.silent(desired)
+    silent = observed.record is not None and probe_unanswered(observed.record, desired)
     return not silent and (port is None or present.port in (None, port))
 
 

@@ -42,7 +42,7 @@ class ReadinessCheck:
         }
 
     def wait(self, action: plan.AwaitReady) -> Steps:
-        return (yield from self.ready(action.server, plan.key(action), timeout=action.timeout))
+        return (yield from self.ready(action.server, action.key, timeout=action.timeout))
 
     def ready(self, server: str, key: str, *, timeout: int) -> Steps:
         home = self.home(server)

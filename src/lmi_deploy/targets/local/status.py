@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.observed import LocalObserved
-from lmi_deploy.domain.record import DeploymentStatus
+from lmi_deploy.domain.plan import ProbeServer
+from lmi_deploy.domain.record import DeploymentStatus, Record
 
 
 def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
@@ -47,6 +48,12 @@ def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     record = observed.record
     pending = record.coming.server if record and record.coming else None
     ready = any(server.phase == "ready" and server.server == pending for server in observed.servers)
-    if record and pending and ready and not record.silent(pending):
+    if record and pending and ready and not probe_unanswered(record, pending):
         return "starting", "its model server is ready, and nobody has asked it yet: `lmi wait` does"
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+
+
+def probe_unanswered(record: Record, server: str) -> bool:
+    """Whether a probe was sent to the server without a response."""
+    probes = record.started(ProbeServer)
+    return any(probe.outcome is None and probe.names.get("server") == server for probe in probes)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.actions import CreateEndpointConfig, CreateModel
 from lmi_deploy.domain.sagemaker.settings import (
     TAG,
     ObservedEndpoint,
@@ -85,13 +86,15 @@ def recorded_names(record: Record | None) -> Names:
 
 def unfinished_names(record: Record | None) -> Names:
     """Of models and configs that an `up` began to make which did not end: they may be too new to be shown."""
-    names: Names = set()
-    for intent in record.intents if record else ():
-        if intent.action == "CreateModel":
-            names.add(("model", str(intent.names.get("model", ""))))
-        if intent.action == "CreateEndpointConfig":
-            names.add(("endpoint-config", str(intent.names.get("config", ""))))
-    return names
+    if record is None:
+        return set()
+    return {
+        *(("model", str(intent.names.get("model", ""))) for intent in record.started(CreateModel)),
+        *(
+            ("endpoint-config", str(intent.names.get("config", "")))
+            for intent in record.started(CreateEndpointConfig)
+        ),
+    }
 
 
 def _recorded_models(config: str, record: Record | None) -> Iterator[str]:

@@ -6,22 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.permissions import Permission
 from lmi_deploy.domain.plan import Plan
-from lmi_deploy.domain.sagemaker.actions import (
-    CreateEndpoint,
-    CreateModel,
-    MakeBucket,
-    RunTransferJob,
-    UpdateEndpoint,
-)
+from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, RunTransferJob
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.targets.sagemaker.permissions import Policies, Policy, policies
 
-_CREATES: Final = (CreateModel, CreateEndpoint, UpdateEndpoint)
 OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:", "ec2:Describe")
 """Rights of the role without which an endpoint still serves."""
 _NEEDED: Final = (
@@ -47,7 +41,7 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
 
     `recipe` is its name for a command line.
     """
-    if not plan.has_action(_CREATES):
+    if not (plan.has_action(CreateModel) or plan.has_action(Phase.START)):
         return ()
     place, cloud = spec.cloud, open_cloud()
     iam = f"`lmi iam {recipe}` prints what"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import DeploymentStatus, Record
+from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.lost_tag import missing_tag_text
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
@@ -133,13 +134,18 @@ def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Depl
     return "in-step", ""
 
 
+def update_submitted(record: Record, config: str) -> bool:
+    """Whether the endpoint was switched to this config, and no generation was settled since."""
+    return any(i.names.get("config") == config for i in record.started(CreateEndpoint, UpdateEndpoint))
+
+
 def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:
     """What the last `up` was deploying, and why it does not serve; empty if it does, or nothing was in progress."""
     pending = record.coming
     if pending is None or pending.server == endpoint.config or endpoint.status in SETTLING:
         return ""
     serves = f"{endpoint.config} serves"
-    if not record.sent(pending.server):
+    if not update_submitted(record, pending.server):
         return f"an `lmi up` to {pending.server} did not get as far as the endpoint: {serves}"
     return f"the update to {pending.server} was rolled back: {serves}" + (
         f" ({endpoint.reason})" * bool(endpoint.reason)

@@ -60,8 +60,8 @@ def _was_scaled(record: Record | None) -> bool:
     """Whether any scaling resource may still exist: a policy without its target cannot be observed."""
     if record is None:
         return False
-    started = {intent.action for intent in record.intents} & {SetScaling.__name__, RemoveScaling.__name__}
-    return bool(started) or any(generation.summary.get(SCALING) for generation in record.generations)
+    started = any(record.started(SetScaling, RemoveScaling))
+    return started or any(generation.summary.get(SCALING) for generation in record.generations)
 
 
 def weights_named(observed: CloudObserved) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.events import Event, Line, Notice, Progress
-from lmi_deploy.domain.plan import Action, key
+from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.sagemaker.actions import AwaitService, DeleteEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
 from lmi_deploy.errors import AccessError, CloudError, Conflict, DeployFailed, LmiError, NoCapacity, Overdue
@@ -89,7 +89,7 @@ class EndpointWaiter:
 
     def run(self) -> Steps:
         observed = self._observe()
-        printed = LogFollower(self.cloud, observed.name, key(self.action), self._since(observed))
+        printed = LogFollower(self.cloud, observed.name, self.action.key, self._since(observed))
         usual = usual_seconds(self.depot, self._instance())
         started, interval = self.clock.monotonic(), poll_intervals()
         while observed.status in SETTLING and observed.status != "SystemUpdating":
@@ -99,7 +99,7 @@ class EndpointWaiter:
                 raise self._overdue(observed, printed, waited)
             yield from self._notices(observed, printed, waited)
             note = self._note(observed, printed, usual)
-            yield Progress(key=key(self.action), done=round(waited, 1), total=None, unit="seconds", note=note)
+            yield Progress(key=self.action.key, done=round(waited, 1), total=None, unit="seconds", note=note)
             self.clock.sleep(next(interval))
             observed = self._observe()
         yield from printed.new_lines()
@@ -192,7 +192,7 @@ def settled(endpoint: str, action: Action, *, cloud: Cloud, clock: Clock) -> Ste
         waited = clock.monotonic() - started
         _require_time(endpoint, observed, waited)
         yield Progress(
-            key=key(action), done=round(waited, 1), total=None, unit="seconds", note=observed.status
+            key=action.key, done=round(waited, 1), total=None, unit="seconds", note=observed.status
         )
         clock.sleep(next(interval))
     return observed.status if observed else ""
@@ -214,7 +214,7 @@ def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
         "endpoint-config",
         action.config,
         lambda: cloud.hosting.update_endpoint(action.endpoint, action.config, keep_count=action.keep_count),
-        key=key(action),
+        key=action.key,
     )
     return "begun"
 
@@ -230,7 +230,7 @@ def delete(action: DeleteEndpoint, *, cloud: Cloud, clock: Clock) -> Steps:
         if not requested and observed.status != "Deleting":
             requested = _request_deletion(observed, cloud)
         note = "Deleting" if requested else f"{observed.status}: it can be deleted once that has ended"
-        yield Progress(key=key(action), done=round(waited, 1), total=None, unit="seconds", note=note)
+        yield Progress(key=action.key, done=round(waited, 1), total=None, unit="seconds", note=note)
         clock.sleep(next(interval))
     return "gone"
 

@@ -24,7 +24,6 @@ from lmi_deploy.domain.plan import (
     StartServer,
     StopServer,
     TakeAddress,
-    key,
 )
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec
@@ -177,7 +176,7 @@ def test_what_serves_is_not_touched_before_the_new_one_has_answered(
 @given(worlds(), INVENTORIES)
 def test_every_action_has_a_key_of_its_own(observed: LocalObserved, inventory: LocalInventory) -> None:
     for plan in (diff(SPEC, ARTIFACT, observed, inventory), teardown(observed)):
-        keys = [key(action) for action in plan.actions]
+        keys = [action.key for action in plan.actions]
         assert len({*keys}) == len(keys)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lmi_deploy.domain.facts import AvailableRuntimes
 from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import TakeAddress, title
+from lmi_deploy.domain.plan import TakeAddress
 from lmi_deploy.domain.recipe import Engine, Recipe, RuntimeName
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
@@ -100,7 +100,7 @@ def test_only_what_the_runtime_needs_is_created(runtime: RuntimeName, created: l
     one = spec(runtime)
     nothing = LocalObserved(ref=REF, exists=False, record=None)
     inventory = LocalInventory(engine=False, environment=False, missing_weights=0)
-    kinds = [type(action).__name__ for action in diff(one, render(one), nothing, inventory).actions]
+    kinds = [action.kind for action in diff(one, render(one), nothing, inventory).actions]
     assert kinds == [*created, "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
 
 
@@ -133,4 +133,4 @@ def test_where_no_socket_can_be_handed_over_the_plan_reports_it(
     inventory = LocalInventory(engine=True, environment=True, missing_weights=0)
     (take,) = (a for a in diff(one, render(one), observed, inventory).actions if isinstance(a, TakeAddress))
     assert take.loads_again is again
-    assert ("refuses requests while the model is loaded there again" in title(take)) is again
+    assert ("refuses requests while the model is loaded there again" in take.title) is again

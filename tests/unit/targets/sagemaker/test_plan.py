@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.domain.observed import CloudInventory, CloudObserved, Price
-from lmi_deploy.domain.plan import Action, Plan, PutArtifact, RemoveArtifact, RemoveDeployment, key
+from lmi_deploy.domain.plan import Action, Plan, PutArtifact, RemoveArtifact, RemoveDeployment
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.sagemaker.actions import (
@@ -129,7 +129,7 @@ def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
     started = {*draw(st.lists(st.sampled_from(kinds), unique=True))} | (
         {DeleteEndpoint} if status == "Deleting" else set()
     )
-    intents = tuple(Intent(action=kind.__name__, names={}, outcome=None) for kind in kinds if kind in started)
+    intents = tuple(Intent(action=kind.kind, names={}, outcome=None) for kind in kinds if kind in started)
     deployed = tuple(past(name, scaling=scaled) for name in generations)
     record = Record(ref=REF, generations=deployed, intents=intents)
     text = artifact_id(spec, artifact)
@@ -301,7 +301,7 @@ def test_after_a_teardown_nothing_of_ours_exists(case: tuple[Spec, CloudObserved
 def test_every_action_has_a_key_of_its_own(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
     spec, observed, inventory = case
     for plan in (diff(spec, render(spec), observed, inventory), teardown(observed)):
-        keys = [key(action) for action in plan.actions]
+        keys = [action.key for action in plan.actions]
         assert len({*keys}) == len(keys)
 
 
@@ -317,7 +317,7 @@ def test_what_serves_is_deleted_only_where_no_update_would_help(
 
 
 def kinds(plan: Plan) -> list[str]:
-    return [type(action).__name__ for action in plan.actions]
+    return [action.kind for action in plan.actions]
 
 
 def test_a_first_deployment_in_order() -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from lmi_deploy import __version__
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.plan import Action, key
+from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, CreateEndpointConfig, CreateModel
 from lmi_deploy.domain.sagemaker.settings import (
@@ -52,7 +52,7 @@ class ResourceCreator:
             yield from self.propagation.until_assumable(
                 action.settings.role,
                 lambda: hosting.create_model(name, action.settings, self._tags()),
-                key=key(action),
+                key=action.key,
             )
         except Conflict:
             found = yield from self._wait_until_visible(lambda: hosting.model(name), action)
@@ -67,7 +67,7 @@ class ResourceCreator:
                 "model",
                 action.settings.model,
                 lambda: hosting.create_endpoint_config(name, action.settings, self._tags()),
-                key=key(action),
+                key=action.key,
             )
         except Conflict:
             found = yield from self._wait_until_visible(lambda: hosting.endpoint_config(name), action)
@@ -83,7 +83,7 @@ class ResourceCreator:
                 "endpoint-config",
                 action.config,
                 lambda: hosting.create_endpoint(name, action.config, self._tags(expires=True)),
-                key=key(action),
+                key=action.key,
             )
         except Conflict:
             found = yield from self._wait_until_visible(lambda: hosting.endpoint(name), action)
@@ -95,11 +95,7 @@ class ResourceCreator:
         self, observe: Callable[[], Observed | None], action: Action
     ) -> Generator[Event, None, Observed | None]:
         """Wait until a resource that SageMaker reports as existing is visible."""
-        return (
-            yield from self.propagation.until_visible(
-                observe, what=key(action).partition(":")[2], key=key(action)
-            )
-        )
+        return (yield from self.propagation.until_visible(observe, what=action.subject, key=action.key))
 
     def _adopted(self, kind: str, name: str, found: Found | None, equal: object) -> Outcome:
         """Checked by our tag and every field that was sent; Refused for any other resource of this name."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.artifact import Artifact, ArtifactFile
 from lmi_deploy.domain.events import Event, Progress
-from lmi_deploy.domain.plan import PutArtifact, RemoveArtifact, key
+from lmi_deploy.domain.plan import PutArtifact, RemoveArtifact
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.domain.sagemaker.s3_layout import (
     WRITTEN_LAST,
@@ -47,7 +47,7 @@ class ArtifactStorage:
             self.hub,
             transfer_options=spec.cloud.travel,
             local=self.files,
-            key=key(action),
+            key=action.key,
         )
         return f"{len(manifest.files)} files verified"
 
@@ -55,7 +55,7 @@ class ArtifactStorage:
         """Nothing is overwritten; serving.properties is written last and completes it."""
         store = self.depot().store
         prefix = artifact_prefix(self.spec.name, action.artifact)
-        copied = yield from self._upload_bundled(store, prefix, key(action))
+        copied = yield from self._upload_bundled(store, prefix, action.key)
         written = sorted(
             self.artifact.filled(weights_placeholder_value(self.spec)),
             key=lambda file: file.path == WRITTEN_LAST,

@@ -136,8 +136,7 @@ def _is_owned_target(config: str, desired: DesiredState, observed: CloudObserved
 
 def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
     """Whether the record says that such an action was started, and no generation was settled since."""
-    names = {kind.__name__ for kind in kinds}
-    return bool(observed.record and any(intent.action in names for intent in observed.record.intents))
+    return observed.record is not None and any(observed.record.started(*kinds))
 
 
 def _serve(

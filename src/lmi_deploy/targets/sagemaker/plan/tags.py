@@ -6,15 +6,12 @@ A tag does not say who set it. The record does: by the current generation and by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, TagEndpoint, UntagEndpoint
 from lmi_deploy.domain.sagemaker.tags import OWN, summary_tags
-
-_PUTTING: Final = (CreateEndpoint.__name__, TagEndpoint.__name__)
 
 
 def tagging(observed: CloudObserved, desired: Pairs) -> Iterator[TagEndpoint | UntagEndpoint]:
@@ -38,6 +35,5 @@ def _put(record: Record | None) -> Iterator[tuple[str, str]]:
         return
     if record.current:
         yield from summary_tags(record.current.summary)
-    for intent in record.intents:
-        if intent.action in _PUTTING:
-            yield from ((str(key), str(value)) for key, value in intent.names.get("tags", ()))
+    for intent in record.started(CreateEndpoint, TagEndpoint):
+        yield from ((str(key), str(value)) for key, value in intent.names.get("tags", ()))

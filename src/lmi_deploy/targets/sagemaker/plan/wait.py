@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, get_args
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.dataclass_json import load
 from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation, Record
-from lmi_deploy.domain.sagemaker.actions import (
-    AwaitService,
-    ProbeEndpoint,
-    RemoveScaling,
-    SetExpiry,
-    SetScaling,
-    TagEndpoint,
-    UntagEndpoint,
-)
+from lmi_deploy.domain.sagemaker.actions import AwaitService, CloudAction, ProbeEndpoint
 from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
 from lmi_deploy.planning.changes import probe_of
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.summary import WAIT_TIMEOUT
+from lmi_deploy.targets.sagemaker.status import update_submitted
+
+_CONFIGURING: Final[dict[str, type[CloudAction]]] = {
+    kind.kind: kind for kind in get_args(CloudAction) if kind.phase is Phase.CONFIGURE
+}
 
 
 def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
@@ -47,24 +46,11 @@ def _is_in_progress(record: Record | None, endpoint: ObservedEndpoint) -> bool:
     pending = record.coming if record else None
     if record is None or pending is None:
         return False
-    return endpoint.config == pending.server or record.sent(pending.server)
+    return endpoint.config == pending.server or update_submitted(record, pending.server)
 
 
 def _interrupted_actions(record: Record | None) -> Iterator[Action]:
     """The small things at the end of an `up`, as its intents name them."""
-    for intent in record.intents if record else ():
-        if intent.outcome is not None:
-            continue
-        match intent.action:
-            case "SetScaling":
-                yield load(SetScaling, intent.names)
-            case "RemoveScaling":
-                yield load(RemoveScaling, intent.names)
-            case "TagEndpoint":
-                yield load(TagEndpoint, intent.names)
-            case "SetExpiry":
-                yield load(SetExpiry, intent.names)
-            case "UntagEndpoint":
-                yield load(UntagEndpoint, intent.names)
-            case _:
-                pass
+    for intent in record.started(*_CONFIGURING.values()) if record else ():
+        if intent.outcome is None:
+            yield load(_CONFIGURING[intent.action], intent.names)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-from lmi_deploy.domain import plan
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob, StopTransferJob
@@ -57,7 +56,7 @@ class TransferJobs:
             if self._complete(action):
                 return "there already"
             yield from self._start(tried, spec, tags)
-        ended = yield from self._watched(tried, plan.key(action))
+        ended = yield from self._watched(tried, action.key)
         if not self._complete(action):
             raise self._failure(tried, ended)
         clear_job(self.depot.store, action.job)
@@ -91,7 +90,7 @@ class TransferJobs:
         jobs = self.cloud.jobs
         try:
             yield from Propagation(cloud=self.cloud, clock=self.clock).until_assumable(
-                settings.role, lambda: jobs.start(action.job, settings, tags), key=plan.key(action)
+                settings.role, lambda: jobs.start(action.job, settings, tags), key=action.key
             )
         except Conflict:
             return  # a reply was lost: it runs, and is watched
@@ -146,7 +145,7 @@ def stop_job(
     action: StopTransferJob, *, cloud: Cloud, clock: Clock, interval: Callable[[], Iterator[float]]
 ) -> Generator[Event, None, Outcome]:
     """Stop it and wait until it has stopped: until then it costs money, and writes notes."""
-    started, name = clock.monotonic(), plan.key(action)
+    started, name = clock.monotonic(), action.key
     cloud.jobs.stop(action.job)
     for wait in interval():
         observed = cloud.jobs.job(action.job)

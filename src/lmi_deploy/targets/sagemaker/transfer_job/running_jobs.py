@@ -29,8 +29,8 @@ def running_jobs(
 
 def _started_jobs(record: Record | None, cloud: Cloud) -> Iterator[ObservedJob]:
     """Every job attempt that the record says was started, without a recorded end."""
-    for intent in record.intents if record else ():
-        if intent.action == RunTransferJob.__name__ and intent.outcome is None:
+    for intent in record.started(RunTransferJob) if record else ():
+        if intent.outcome is None:
             for number in count(1):
                 job = _observe(attempt_name(str(intent.names["job"]), number), cloud)
                 if job is None or job.status == UNREADABLE:

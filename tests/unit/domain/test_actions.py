@@ -1,0 +1,61 @@
+"""What every action says of itself: records and programs depend on its kind, workflows on its phase."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.domain.action import Phase
+from lmi_deploy.domain.plan import Action
+from tests.support.hypothesis_settings import examples
+
+ACTIONS: tuple[type[Action], ...] = get_args(Action)
+KINDS = {
+    Phase.BOOTSTRAP: {"MakeBucket"},
+    Phase.STORE: {
+        *("InstallEngine", "BuildEnvironment", "FetchWeights", "PutArtifact"),
+        *("PushWeights", "RunTransferJob", "StopTransferJob"),
+    },
+    Phase.CREATE: {"CreateModel", "CreateEndpointConfig"},
+    Phase.START: {"StartServer", "CreateEndpoint", "UpdateEndpoint"},
+    Phase.WAIT: {"AwaitReady", "AwaitService"},
+    Phase.PROBE: {"ProbeServer", "ProbeEndpoint"},
+    Phase.SWITCH: {"TakeAddress"},
+    Phase.CONFIGURE: {"SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"},
+    Phase.STOP: {"StopServer", "DeleteEndpoint"},
+    Phase.CLEANUP: {
+        *("RemoveArtifact", "RemoveDeployment", "DeleteEndpointConfig", "DeleteModel"),
+        *("DeleteLogs", "DeleteWeights"),
+    },
+}
+BINDING = {
+    *("CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint", "RunTransferJob", "SetScaling"),
+    *("DeleteWeights", "DeleteLogs", "StartServer", "StopServer", "TakeAddress"),
+}
+
+
+def test_records_name_the_kinds_so_they_never_change() -> None:
+    assert {phase: {a.kind for a in ACTIONS if a.phase is phase} for phase in Phase} == KINDS
+
+
+def test_these_actions_are_only_done_if_they_were_shown() -> None:
+    assert {action.kind for action in ACTIONS if action.binding} == BINDING
+
+
+def test_a_class_with_a_new_name_can_keep_its_kind() -> None:
+    class Renamed(ACTIONS[0]):  # type: ignore[misc,name-defined]
+        kind = "InstallEngine"
+
+    assert Renamed.kind == ACTIONS[0].kind
+
+
+@pytest.mark.parametrize("kind", ACTIONS, ids=lambda kind: kind.kind)
+@examples(10)
+@given(data=st.data())
+def test_an_action_has_a_title_and_a_key(kind: type[Action], data: st.DataObject) -> None:
+    action = data.draw(st.from_type(kind))
+    assert action.title.split()[0].islower()
+    assert action.key == f"{kind.kind}:{action.subject}"
