@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from lmi_deploy.state.state_dir import FileLock
 from tests.support.action_failures import ActionFailures, failing
 from tests.support.fake_servers import Behaviour, silent
 from tests.support.local_app import RECIPE, REF, LocalApp
+from tests.support.old_records import schema_1_text
 
 CHANGED = ("up", "--yes", "--set", "options.dtype=fp32")
 BROKEN = {
@@ -200,6 +202,21 @@ def test_a_change_that_moves_no_server_is_recorded_all_the_same(app: LocalApp) -
     assert app.lmi("up", "--yes").code == 0
     assert "text-classification" in app.lmi("status").out
     assert len(app.servers.started) == 1
+
+
+def test_a_detached_up_of_an_older_lmi_is_waited_for(app: LocalApp) -> None:
+    assert app.lmi("up", "--yes").code == 0
+    Path("tiny.yaml").write_text(RECIPE + "options: {dtype: fp32}\n")
+    assert app.lmi("up", "--yes", "--detach").code == 0
+    record = app.observed().record
+    assert record
+    path = app.state.home("tiny") / "record.json"
+    path.write_text(schema_1_text(record))
+    assert app.lmi("invoke", "tiny", "hello").code == 0
+    assert app.lmi("wait", "tiny").code == 0
+    assert app.lmi("status", "tiny").code == 0
+    assert json.loads(path.read_text())["schema"] == 2
+    assert "nothing to do" in app.lmi("up", "--yes").err
 
 
 @pytest.mark.parametrize("left", [None, "{", '{"schema": 1}'], ids=["gone", "cut", "another form"])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lmi_deploy.domain.record import SCHEMA, DeploymentRef, Intent, Record
+from lmi_deploy.domain.record_json import record_text
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.weights import Weights
 from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.factories import SAGEMAKER, generation, serving
 from tests.support.local_app import RECIPE, LocalApp
+from tests.support.old_records import schema_1_text
 
 
 @pytest.fixture
@@ -94,20 +99,40 @@ def test_a_changed_object_is_an_integrity_error(app: LocalApp) -> None:
     assert "model.safetensors: sha256" in result.err
 
 
-SERVING = '{"schema": 1, "generations": [{"summary": {"weights_name": "NAME"}}]}'
-UNFINISHED = '{"schema": 1, "intents": [{"action": "PushWeights", "names": {"weights": "NAME"}}]}'
+PROD = Record(ref=DeploymentRef(name="prod", target="sagemaker"))
 
 
-@pytest.mark.parametrize("record", [SERVING, UNFINISHED])
-def test_weights_that_a_deployment_uses_stay(app: LocalApp, record: str) -> None:
+def served(name: str) -> Record:
+    return replace(
+        PROD, generations=(replace(generation("g"), serving=serving(SAGEMAKER, weights_name=name)),)
+    )
+
+
+def unfinished(name: str) -> Record:
+    return replace(PROD, intents=(Intent(action="PushWeights", names={"weights": name}, outcome=None),))
+
+
+@pytest.mark.parametrize("record", [served, unfinished])
+@pytest.mark.parametrize("text", [record_text, schema_1_text])
+def test_weights_that_a_deployment_uses_stay(
+    app: LocalApp, record: Callable[[str], Record], text: Callable[[Record], str]
+) -> None:
     name = app.lmi("weights", "push", recipe(app), "--json").result["name"]
-    record = record.replace("NAME", name)
-    app.store.put("deployments/prod/record.json", record.encode())
+    app.store.put("deployments/prod/record.json", text(record(name)).encode())
     result = app.lmi("weights", "rm", "--yes", name)
     assert result.code == 5
     assert "the deployment prod uses" in result.err
     rows = [line for line in app.lmi("weights", "ls", "--json").lines if line["event"] == "row"]
     assert rows[0]["used_by"] == "prod"
+
+
+def test_a_record_that_cannot_be_read_frees_no_weights(app: LocalApp) -> None:
+    name = app.lmi("weights", "push", recipe(app), "--json").result["name"]
+    newer = record_text(PROD).replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA + 1}')
+    for text, why in (("{", "not a record"), (newer, "written by a newer lmi")):
+        app.store.put("deployments/prod/record.json", text.encode())
+        result = app.lmi("weights", "rm", "--yes", name)
+        assert (result.code != 0, why in result.err) == (True, True)
 
 
 def test_gc_on_a_clean_bucket_reports_it(app: LocalApp) -> None:

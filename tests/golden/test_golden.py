@@ -21,7 +21,7 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
 from lmi_deploy.recipe.parse import parse
-from lmi_deploy.targets.local.plan import diff, server_name, summary, teardown
+from lmi_deploy.targets.local.plan import diff, server_name, serving, teardown
 from lmi_deploy.ui.json_view import MachineView
 from lmi_deploy.ui.text_view import HumanView
 from tests.support.factories import resolve
@@ -65,7 +65,7 @@ def nothing(new: PlannedRecipe) -> LocalObserved:
     return LocalObserved(ref=new.ref, exists=False, record=None)
 
 
-def serving(live: PlannedRecipe) -> LocalObserved:
+def in_service(live: PlannedRecipe) -> LocalObserved:
     """`live` is up, and nothing else."""
     place = live.spec.place
     generation = Generation(
@@ -75,7 +75,7 @@ def serving(live: PlannedRecipe) -> LocalObserved:
         runtime=place.runtime,
         host=place.host,
         port=place.port,
-        summary=dict(summary(live.spec, live.artifact)),
+        serving=serving(live.spec, live.artifact),
         since="2026-11-21T10:00:00+00:00",
     )
     return LocalObserved(
@@ -121,10 +121,10 @@ def plans(name: str) -> dict[str, Plan]:
 
     return {
         "first-up": planned(nothing(new), bare),
-        "nothing-to-do": planned(serving(new), local),
-        "changed": planned(serving(old), local),
+        "nothing-to-do": planned(in_service(new), local),
+        "changed": planned(in_service(old), local),
         "half-finished": planned(half_finished(new), local),
-        "teardown": teardown(serving(old)),
+        "teardown": teardown(in_service(old)),
     }
 
 

@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from lmi_deploy.domain.facts import Facts, FileEntry, Machine, ModelListing
+from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.sagemaker.settings import Placement
+from lmi_deploy.domain.serving import LocalServing, SageMakerServing, ServingRecord
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning import resolve as planning
 from lmi_deploy.recipe.parse import parse
@@ -40,6 +43,47 @@ def facts(config: dict[str, Any] | None = None, **changes: Any) -> Facts:
     return replace(plain, **changes)
 
 
+LOCAL = LocalServing(
+    environment="e", runtime="embedded", image="", address="127.0.0.1:8080", wait_timeout=600
+)
+SAGEMAKER = SageMakerServing(
+    model="m-model",
+    region="us-east-1",
+    image="djl",
+    placements=(Placement(instance="ml.g5.xlarge", volume_gb=0, host_ami=""),),
+    count=1,
+    delivery="s3",
+    role="arn:aws:iam::111122223333:role/lmi-endpoint",
+    model_download=600,
+    container_startup=600,
+    wait_timeout=3000,
+    kms_key="",
+    network_isolation=False,
+    vpc=None,
+    scaling=None,
+)
+"""Of what a record says about a place."""
+
+
+def serving(place: LocalServing | SageMakerServing, **changes: Any) -> ServingRecord:
+    plain = ServingRecord(
+        model="org/m",
+        commit="c" * 40,
+        engine="accelerate",
+        task="text-generation",
+        handler="model.py",
+        template="text-generation",
+        tensor_parallel_degree=1,
+        weights="w" * 8,
+        artifact="a" * 10,
+        place=place,
+        probe=ProbeSpec(prompt="", body="{}", content_type="application/json", expect=""),
+        environment=(),
+        properties=(),
+    )
+    return replace(plain, **changes)
+
+
 def generation(server: str) -> Generation:
     return Generation(
         server=server,
@@ -48,7 +92,7 @@ def generation(server: str) -> Generation:
         runtime="embedded",
         host="127.0.0.1",
         port=8080,
-        summary={"model": "org/m"},
+        serving=serving(LOCAL),
         since="2026-11-21T10:00:00+00:00",
     )
 

@@ -20,6 +20,18 @@ class InferenceRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSpec:
+    """The body of the request; the response must be a success, not empty, and contain `expect`. `prompt` is for
+    people.
+    """
+
+    prompt: str
+    body: str
+    content_type: str
+    expect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
     """The request that is sent to the invocation path."""
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.actions import CloudAction
-from lmi_deploy.domain.spec import ProbeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

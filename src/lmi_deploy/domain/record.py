@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from lmi_deploy.domain.action import ActionBase
 from lmi_deploy.domain.recipe import TargetName
+from lmi_deploy.domain.serving import ServingRecord
 
-SCHEMA = 1
+SCHEMA = 2
 KEPT_GENERATIONS = 5
 DeploymentStatus = Literal["in-step", "drifted", "absent", "failed", "starting"]
 
@@ -38,7 +39,7 @@ class DeploymentRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One deployed spec: the fields that rollback and status need.
+    """One deployed spec.
 
     On SageMaker `server` is the endpoint config, `runtime` is "sagemaker", `host` the region and `port` 0.
     """
@@ -49,8 +50,7 @@ class Generation:
     runtime: str
     host: str
     port: int
-    summary: dict[str, Any]
-    """Model, commit, engine, task and the like, for people and for the request codec."""
+    serving: ServingRecord
     since: str
     """ISO 8601, UTC."""
     took: int = 0
@@ -79,6 +79,18 @@ class Record:
     @property
     def current(self) -> Generation | None:
         return self.generations[-1] if self.generations else None
+
+    @property
+    def known(self) -> tuple[Generation, ...]:
+        """Its generations, and the pending one."""
+        return (*self.generations, *((self.coming,) if self.coming else ()))
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """SageMaker: names of weights, of its generations and of the actions that were started."""
+        served = (generation.serving.weights_name for generation in self.known)
+        started = (str(intent.names.get("weights", "")) for intent in self.intents)
+        return tuple(sorted({*served, *started} - {""}))
 
     def started(self, *kinds: type[ActionBase]) -> Iterator[Intent]:
         """The actions of these kinds that were started since a generation was last settled."""

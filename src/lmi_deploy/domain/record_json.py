@@ -6,15 +6,17 @@ import json
 from dataclasses import replace
 
 from lmi_deploy.domain.dataclass_json import dump, load
-from lmi_deploy.domain.environment_digests import action_fields, without_values
+from lmi_deploy.domain.environment_digests import action_fields
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
+from lmi_deploy.domain.record_schema_1 import read_schema_1
 from lmi_deploy.domain.sagemaker.actions import (
     CreateEndpointConfig,
     CreateModel,
     DeleteEndpointConfig,
     DeleteModel,
 )
+from lmi_deploy.domain.serving import SageMakerServing
 from lmi_deploy.errors import Refused
 
 
@@ -33,7 +35,7 @@ def parse_record(text: str | bytes, origin: str) -> Record:
             f"{origin}: written by a newer lmi (schema {schema}; this one reads up to {SCHEMA})",
             hint="use that lmi, or upgrade this one: pip install -U lmi-deploy",
         )
-    return load(Record, found)
+    return read_schema_1(found) if schema == 1 else load(Record, found)
 
 
 def intended(record: Record, action: Action) -> Record:
@@ -57,11 +59,7 @@ def settled(record: Record, generation: Generation) -> Record:
     """A generation is now current; the intents become history, except for created resources that belong to no
     generation.
     """
-    others = [
-        replace(known, summary=without_values(known.summary))
-        for known in record.generations
-        if known.server != generation.server
-    ]
+    others = [known for known in record.generations if known.server != generation.server]
     generations = (*others, generation)[-KEPT_GENERATIONS:]
     return replace(record, generations=generations, intents=_abandoned(record, generations), coming=None)
 
@@ -69,7 +67,8 @@ def settled(record: Record, generation: Generation) -> Record:
 def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Intent, ...]:
     """Of configs and models, such as those of an instance type that was not to be had: the tag search may lag, and a
     teardown finds them here."""
-    used = {str(g.summary.get("sagemaker_model", "")) for g in generations} | {g.server for g in generations}
+    models = {g.serving.place.model for g in generations if isinstance(g.serving.place, SageMakerServing)}
+    used = models | {generation.server for generation in generations}
     missing = {_subject(intent) for intent in record.started(DeleteModel, DeleteEndpointConfig)}
     created = record.started(CreateModel, CreateEndpointConfig)
     return tuple(intent for intent in created if _subject(intent) not in used | missing)

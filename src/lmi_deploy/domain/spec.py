@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.domain.facts import FileEntry, ModelListing, ModelSource
+from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.naming import digest, short
 from lmi_deploy.domain.recipe import Engine, Pairs, TargetName, Task
 from lmi_deploy.domain.record import DeploymentRef
@@ -75,18 +76,6 @@ class Inputs:
 
     model_py: bytes
     requirements: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSpec:
-    """The body of the request; the response must be a success, not empty, and contain `expect`. `prompt` is for
-    people.
-    """
-
-    prompt: str
-    body: str
-    content_type: str
-    expect: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

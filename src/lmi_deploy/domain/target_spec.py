@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from lmi_deploy.domain.recipe import Pairs, RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.sagemaker.settings import Delivery, Scaling
+from lmi_deploy.domain.sagemaker.settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.weights import Travel
 
 
@@ -35,17 +35,6 @@ class LocalPlace:
     def fields(self) -> dict[str, str]:
         """For a program."""
         return {"runtime": self.runtime}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """One way to run it; the first of a list that can be had is taken."""
-
-    instance: str
-    volume_gb: int
-    """0: the instance has a local disk, or SageMaker's default volume is large enough."""
-    host_ami: str
-    """Empty: SageMaker's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

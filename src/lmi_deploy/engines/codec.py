@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Task
+from lmi_deploy.domain.serving import ServingRecord
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines.engine import Decoder, EngineModule
 from lmi_deploy.engines.registry import engine
@@ -27,15 +27,15 @@ class Codec:
         return self.module.decoder(head, request, self.handler)
 
 
-def codec_of(summary: Mapping[str, str]) -> Codec:
-    """From a generation's summary; an engine that this lmi does not know is Unresolvable."""
+def codec_of(serving: ServingRecord) -> Codec:
+    """An engine that this lmi does not know is Unresolvable."""
     known: dict[str, Engine] = {name: name for name in get_args(Engine)}
     tasks: dict[str, Task] = {name: name for name in get_args(Task)}
-    name = known.get(summary.get("engine", ""))
+    name = known.get(serving.engine)
     if name is None:
         raise Unresolvable(
-            f"the record names the engine {summary.get('engine')!r}",
+            f"the record names the engine {serving.engine!r}",
             hint="a newer lmi wrote it; use that one",
         )
-    handler = HandlerSpec(entry_point=summary.get("handler", ""), template=summary.get("template") or None)
-    return Codec(engine(name), handler, tasks.get(summary.get("task", "")))
+    handler = HandlerSpec(entry_point=serving.handler, template=serving.template or None)
+    return Codec(engine(name), handler, tasks.get(serving.task))

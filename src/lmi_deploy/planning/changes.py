@@ -1,64 +1,51 @@
-"""The differences, field by field, between the current generation and the desired one."""
+"""What a spec serves, as a record has it, and how that differs from the current generation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from lmi_deploy.domain.environment_digests import without_values
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.environment_digests import value_digest
 from lmi_deploy.domain.plan import Change
+from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Generation
-from lmi_deploy.domain.spec import ProbeSpec, Spec
+from lmi_deploy.domain.serving import LocalServing, SageMakerServing, ServingRecord
+from lmi_deploy.domain.spec import Spec
 
-_SUMMARIZED = frozenset({"engine", "option.model_id", "option.entryPoint"})
-"""Properties that other fields of the summary already represent."""
+_IN_OTHER_FIELDS = frozenset({"engine", "option.model_id", "option.entryPoint"})
+"""Properties that other fields of the record already represent."""
 
 
-def changes(current: Generation | None, desired: Mapping[str, str]) -> tuple[Change, ...]:
-    """By the summary in the record; empty text means absent."""
-    before = without_values(current.summary) if current else {}
+def changes(current: Generation | None, desired: ServingRecord) -> tuple[Change, ...]:
+    """Field by field; empty text means absent."""
+    before, after = current.serving.summary if current else {}, desired.summary
     return tuple(
-        Change(field=key, before=str(before.get(key, "")), after=desired.get(key, ""))
-        for key in {**desired, **before}
-        if str(before.get(key, "")) != desired.get(key, "")
+        Change(field=key, before=before.get(key, ""), after=after.get(key, ""))
+        for key in {**after, **before}
+        if before.get(key, "") != after.get(key, "")
     )
 
 
-def model_summary(spec: Spec) -> dict[str, str]:
-    """The summary of any deployment's model and engine."""
-    return {
-        "model": spec.model.model_id,
-        "commit": spec.model.commit,
-        "engine": spec.engine.name,
-        "task": spec.model.task or "",
-        "handler": spec.engine.handler.entry_point,
-        "template": spec.engine.handler.template or "",
-        "tensor_parallel_degree": str(spec.engine.tensor_parallel_degree),
-        "weights": spec.weights.selection,
-    }
-
-
-def probe_summary(spec: Spec) -> dict[str, str]:
-    """The input of `probe_of`."""
-    return {
-        "probe": spec.probe.body,
-        "probe_prompt": spec.probe.prompt,
-        "probe_content_type": spec.probe.content_type,
-        "probe_expect": spec.probe.expect,
-    }
-
-
-def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
-    """The probe of a generation, by its record; None if the record has none."""
-    if not summary.get("probe"):
-        return None
-    return ProbeSpec(
-        prompt=str(summary.get("probe_prompt", "")),
-        body=str(summary["probe"]),
-        content_type=str(summary.get("probe_content_type", "application/json")),
-        expect=str(summary.get("probe_expect", "")),
+def serving_record(
+    spec: Spec,
+    artifact: Artifact,
+    place: LocalServing | SageMakerServing,
+    *,
+    weights_name: str = "",
+    tags: Pairs = (),
+) -> ServingRecord:
+    return ServingRecord(
+        model=spec.model.model_id,
+        commit=spec.model.commit,
+        engine=spec.engine.name,
+        task=spec.model.task or "",
+        handler=spec.engine.handler.entry_point,
+        template=spec.engine.handler.template or "",
+        tensor_parallel_degree=spec.engine.tensor_parallel_degree,
+        weights=spec.weights.selection,
+        weights_name=weights_name,
+        artifact=artifact.digest[:10],
+        place=place,
+        probe=spec.probe,
+        environment=tuple((name, value_digest(value)) for name, value in spec.place.environment),
+        tags=tags,
+        properties=tuple(pair for pair in spec.engine.properties if pair[0] not in _IN_OTHER_FIELDS),
     )
-
-
-def properties_summary(spec: Spec) -> dict[str, str]:
-    return {key: value for key, value in spec.engine.properties if key not in _SUMMARIZED}

@@ -8,14 +8,13 @@ from typing import Any
 
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.facts import Facts
-from lmi_deploy.domain.inference_http import InferenceRequest
+from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
 from lmi_deploy.domain.recipe import Pairs, Recipe, Task
 from lmi_deploy.domain.spec import (
     EngineSpec,
     HandlerSpec,
     Inputs,
     ModelSpec,
-    ProbeSpec,
     Spec,
     WeightsSpec,
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from lmi_deploy.domain.events import Answered
-from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
-from lmi_deploy.domain.spec import ProbeSpec
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ProbeSpec, ResponseHead
 from lmi_deploy.engines.codec import Codec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock

@@ -16,6 +16,7 @@ from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation, Record
 from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.domain.serving import ServingRecord
 from lmi_deploy.domain.spec import Spec, WeightsSpec
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.ports.hub import Hub
@@ -120,8 +121,8 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
     ) -> Generation:
         """The generation that is current once the plan is carried out."""
 
-    def summary(self, spec: Spec, artifact: Artifact) -> dict[str, str]:
-        """The recipe's fields of a generation: what `status` shows and `invoke` needs."""
+    def serving(self, spec: Spec, artifact: Artifact) -> ServingRecord:
+        """What later commands know of a generation."""
 
     def weights_named(self, observed: ObservedT_contra) -> tuple[str, ...]:
         """The weights in a bucket that the deployment uses."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.record_json import parse_record
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, Orphan, Travel, weights_name, weights_prefix
 from lmi_deploy.errors import IntegrityError, UsageRefused
@@ -221,19 +221,11 @@ class BucketWeights:
         return maintenance.unfinished(self.store, before=before, used=self.references())
 
     def _named(self, key: str) -> tuple[str, ...]:
-        """The weights of a record's generations, and those of an unfinished `up`.
-
-        A record that cannot be read names none, and frees none.
-        """
-        body = b"".join(self.store.read(key))
+        """The weights that a record names. One that cannot be read names none, and frees none."""
         try:
-            record = json.loads(body)
-            items = (*record.get("generations", ()), *filter(None, [record.get("coming")]))
-            kept = [one["summary"].get("weights_name", "") for one in items]
-            started = [one["names"].get("weights", "") for one in record.get("intents", ())]
-        except (ValueError, AttributeError, KeyError, TypeError):
+            return parse_record(b"".join(self.store.read(key)), key).weights
+        except ValueError:
             raise UsageRefused(f"{key}: not a record", hint="look at it before anything is removed") from None
-        return tuple(str(name) for name in (*kept, *started) if name)
 
 
 def _orphans(

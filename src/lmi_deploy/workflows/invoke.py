@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.serving import ServingRecord
 from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -49,7 +50,7 @@ def invoke(
     timeout: float,
 ) -> Iterator[Chunk]:
     """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
-    codec = codec_of(_summary(ref, deps))
+    codec = codec_of(_serving(ref, deps))
     response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
     started = deps.clock.monotonic()
     head = next(response)
@@ -69,7 +70,7 @@ def invoke_raw(
     ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
 ) -> Iterator[bytes]:
     """The unchanged body; the head's status decides success, after the last byte."""
-    codec = codec_of(_summary(ref, deps))
+    codec = codec_of(_serving(ref, deps))
     response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
     head = next(response)
     assert isinstance(head, ResponseHead)
@@ -105,7 +106,7 @@ def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
     )
 
 
-def _summary(ref: DeploymentRef, deps: Dependencies) -> dict[str, str]:
+def _serving(ref: DeploymentRef, deps: Dependencies) -> ServingRecord:
     record = deps.targets[ref.target].read_record(ref)
     if record is not None and record.current is None:
         raise NotFound(
@@ -116,4 +117,4 @@ def _summary(ref: DeploymentRef, deps: Dependencies) -> dict[str, str]:
         raise NotFound(
             f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"
         )
-    return {key: str(value) for key, value in record.current.summary.items()}
+    return record.current.serving

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lmi_deploy.domain.observed import ObservedServer
@@ -67,7 +67,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
     record, details = observed.record, target.details(observed)
     current = record.current if record else None
     generation = current or (record.coming if record else None)
-    found = _diagnosis(ref, deps, generation.summary if generation else {}) if status == "failed" else None
+    found = _diagnosis(ref, deps, generation) if status == "failed" else None
     return Status(
         ref=observed.ref,
         standing=status,
@@ -76,7 +76,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         server=details.server,
         endpoint=details.endpoint,
         jobs=details.jobs,
-        summary={key: str(value) for key, value in generation.summary.items()} if generation else {},
+        summary=generation.serving.summary if generation else {},
         since=current.since if current else "",
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",
@@ -93,15 +93,16 @@ def _earlier(found: tuple[tuple[Generation, str], ...]) -> Iterator[PreviousGene
             number=number,
             config=generation.server,
             since=generation.since,
-            model=str(generation.summary.get("model", "")),
-            commit=str(generation.summary.get("commit", "")),
+            model=generation.serving.model,
+            commit=generation.serving.commit,
             instance=generation.instance,
             gone=missing,
         )
 
 
-def _diagnosis(ref: DeploymentRef, deps: Dependencies, summary: Mapping[str, str]) -> Diagnosis | None:
+def _diagnosis(ref: DeploymentRef, deps: Dependencies, generation: Generation | None) -> Diagnosis | None:
+    engine = generation.serving.engine if generation else ""
     try:
-        return of_log(deps.targets[ref.target].logs(ref, follow=False), str(summary.get("engine", "")))
+        return of_log(deps.targets[ref.target].logs(ref, follow=False), engine)
     except NotFound:  # nothing was started, so there is no log
         return None

@@ -98,4 +98,4 @@ def _record_matches(deployment: DeploymentPlan) -> bool:
     record = deployment.observed.record
     if record is None or record.current is None or record.coming is not None:
         return False
-    return record.current.summary == deployment.target.summary(deployment.spec, deployment.artifact)
+    return record.current.serving == deployment.target.serving(deployment.spec, deployment.artifact)

@@ -44,7 +44,7 @@ def apply_generation(
                 took = round(event.seconds)
             yield event
     except LmiError as error:
-        explain(error, str(pending.summary.get("engine", "")) if pending else "")
+        explain(error, pending.serving.engine if pending else "")
         raise
     if pending is not None:
         since = deps.clock.now().isoformat(timespec="seconds")

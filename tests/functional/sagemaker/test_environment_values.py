@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.domain.environment_digests import value_digest
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.old_records import schema_1_text
 
 FIRST, SECOND = "canary-4711", "canary-0815"
 RECORD = "deployments/tiny/record.json"
@@ -41,7 +42,7 @@ def test_a_record_of_an_older_lmi_shows_no_change_and_loses_its_values(app: Clou
     write_recipe(recipe(FIRST))
     app.up()
     objects = app.cloud.stores[app.bucket].objects
-    objects[RECORD] = objects[RECORD].replace(value_digest(FIRST).encode(), FIRST.encode())
+    objects[RECORD] = schema_1_text(app.record()).replace(value_digest(FIRST), FIRST).encode()
     write_recipe(recipe(FIRST) + "options: {dtype: fp32}\n")
     plan = app.lmi("plan").out
     assert "option.dtype" in plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from lmi_deploy.domain.weights import manifest_key, weights_prefix
 from lmi_deploy.errors import AccessError
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.fake_hosting import ok_response
+from tests.support.old_records import schema_1_text
 
 CHANGED = ("--set", "options.dtype=fp32")
 ANSWER_ONLY = ["endpoint", "tagged", "endpoint_config", "model", "invoke"]
@@ -122,6 +124,29 @@ def test_back_to_the_generation_before_and_forth(app: CloudApp) -> None:
     assert "nothing to do" in app.up(*CHANGED).err
 
 
+def test_a_record_of_an_older_lmi_serves_on_and_is_gone_back_with(app: CloudApp) -> None:
+    scaled = f"{RECIPE}endpoint: {{autoscaling: {{min: 1, max: 3, invocations_per_instance: 60}}, tags: {{a: b}}}}\n"
+    write_recipe(scaled)
+    app.up()
+    first = app.observe()
+    write_recipe()
+    app.up(*CHANGED)
+    objects = app.cloud.stores[app.bucket].objects
+    objects["deployments/tiny/record.json"] = schema_1_text(app.record()).encode()
+    before = app.lmi("status", "tiny", "--json").result
+    assert (before["standing"], len(before["earlier"])) == ("in-step", 1)
+    assert "nothing to do" in app.up(*CHANGED).err
+    assert json.loads(objects["deployments/tiny/record.json"])["schema"] == 1  # nothing was written
+    assert app.lmi("invoke", "tiny", "hello").out == "OK\n"
+    assert app.lmi("rollback", "tiny", "--yes").code == 0
+    back = app.observe()
+    assert (back.serving, back.scaling) == (first.serving, first.scaling)
+    assert ("a", "b") in next(r.tags for r in back.resources if r.kind == "endpoint")
+    assert json.loads(objects["deployments/tiny/record.json"])["schema"] == 2
+    write_recipe(scaled)
+    assert "nothing to do" in app.up().err
+
+
 def test_rollback_reaches_each_of_the_five_generations(app: CloudApp) -> None:
     for number in range(6):
         app.up("--set", f"options.max_new_tokens={number + 1}")
@@ -145,8 +170,8 @@ def test_a_generation_that_is_not_kept_or_lost_a_part_is_not_gone_back_to(app: C
     assert (remote.code, "no generation 3: 2 earlier generations kept" in remote.err) == (1, True)
     account = app.cloud.account_state
     first, second, _ = (generation for generation in app.observe().record.generations)  # type: ignore[union-attr]
-    account.models.pop(second.summary["sagemaker_model"])
-    account.drop("model", second.summary["sagemaker_model"])
+    account.models.pop(second.serving.cloud.model)
+    account.drop("model", second.serving.cloud.model)
     serving = app.observe().serving
     lost = app.lmi("rollback", "tiny", "--to", "1", "--yes")
     assert (lost.code, "its model tiny-" in lost.err) == (1, True)

@@ -26,7 +26,6 @@ GENERATIONS = st.builds(
     runtime=WORDS,
     host=WORDS,
     port=st.integers(),
-    summary=NAMES,
     since=WORDS,
 )
 INTENTS = st.builds(Intent, action=WORDS, names=NAMES, outcome=st.none() | WORDS)

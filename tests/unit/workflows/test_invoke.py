@@ -16,6 +16,7 @@ from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
 from tests.support.action_failures import ActionFailures, FailingTarget
+from tests.support.factories import LOCAL, serving
 from tests.support.fakes import FakeClock
 from tests.support.local_app import REF, LocalApp
 
@@ -31,12 +32,7 @@ RECORD = Record(
             runtime="embedded",
             host="127.0.0.1",
             port=1,
-            summary={
-                "engine": "accelerate",
-                "task": "text-generation",
-                "handler": "model.py",
-                "template": "x",
-            },
+            serving=serving(LOCAL, template="x"),
             since="",
         ),
     ),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.settings import EndpointConfigSettings, ModelSettings, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
-from lmi_deploy.domain.spec import ProbeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

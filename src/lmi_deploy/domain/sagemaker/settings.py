@@ -80,12 +80,27 @@ class EndpointConfigSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One way to run it; the first of a list that can be had is taken."""
+
+    instance: str
+    volume_gb: int
+    """0: the instance has a local disk, or SageMaker's default volume is large enough."""
+    host_ami: str
+    """Empty: SageMaker's default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
     """Target tracking on invocations a minute and instance."""
 
     least: int
     most: int
     invocations: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.least} to {self.most} instances, {self.invocations} invocations a minute each"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

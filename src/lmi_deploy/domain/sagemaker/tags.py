@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from lmi_deploy.domain.naming import digest, short
 from lmi_deploy.domain.recipe import Pairs
@@ -28,8 +26,6 @@ OWN = frozenset(
     {TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_TTL, TAG_WEIGHTS}
 )
 _STAMP = 16
-_PREFIX = "tag."
-"""Of a tag's name in a summary."""
 
 
 def spec_digest(spec: Spec) -> str:
@@ -55,13 +51,3 @@ def tags_of(spec: Spec) -> Pairs:
     if len(weights := weights_of(spec)) <= TAG_VALUE_LENGTH:
         own[TAG_WEIGHTS] = weights
     return tuple(sorted({**dict(spec.cloud.tags), **own}.items()))
-
-
-def tags_summary(tags: Pairs) -> dict[str, str]:
-    """The user's tags in the words of a summary."""
-    return {f"{_PREFIX}{key}": value for key, value in tags}
-
-
-def summary_tags(summary: Mapping[str, Any]) -> Pairs:
-    """The other way round."""
-    return tuple((k.removeprefix(_PREFIX), str(v)) for k, v in summary.items() if k.startswith(_PREFIX))

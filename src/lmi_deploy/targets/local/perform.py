@@ -76,8 +76,7 @@ class Performers:
         record = self.state.read(self.ref.name)
         if record is None or record.coming is None:
             raise NotFound(f"{self.ref.name}: no record says what is coming", hint="`lmi up` writes one")
-        response = {key: str(value) for key, value in record.coming.summary.items()}
-        return self.readiness(record.coming.host, codec_of(response))
+        return self.readiness(record.coming.host, codec_of(record.coming.serving))
 
     def _stop(self, action: plan.StopServer) -> Steps:
         home = self.home(action.server)

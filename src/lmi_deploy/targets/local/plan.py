@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.environment_digests import environment_summary
 from lmi_deploy.domain.local_runtimes import NEEDS
 from lmi_deploy.domain.naming import digest, short
 from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
@@ -25,15 +24,14 @@ from lmi_deploy.domain.plan import (
     TakeAddress,
 )
 from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.serving import LocalServing, ServingRecord
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
-from lmi_deploy.planning.changes import changes, model_summary, probe_of, probe_summary, properties_summary
+from lmi_deploy.planning.changes import changes, serving_record
 from lmi_deploy.targets.local.runtime_selection import supports_handover
 from lmi_deploy.targets.local.status import probe_unanswered
 
 ALIVE = frozenset({"starting", "loading", "ready"})
-WAIT_TIMEOUTS = "container_startup"
-"""In a summary: the server's limit to load the model, in seconds."""
 _WAIT_TIMEOUT = 600
 """If an older record has none."""
 
@@ -60,7 +58,7 @@ def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: Loc
     return Plan(
         deployment=spec.name,
         actions=actions,
-        changes=changes(_current(observed), summary(spec, artifact)) if actions else (),
+        changes=changes(_current(observed), serving(spec, artifact)) if actions else (),
         figures=_figures(spec, inventory),
     )
 
@@ -78,7 +76,7 @@ def teardown(observed: LocalObserved, *, logs: bool = False, purge: tuple[str, .
 def wait_plan(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
     """The last part of an `up` whose server is starting: wait, probe, switch the address, stop the old generation."""
     pending = observed.record.coming if observed.record else None
-    probe = probe_of(pending.summary) if pending else None
+    probe = pending.serving.probe if pending else None
     owner = _server(observed, observed.serving)
     shared = pending is not None and owner is not None and owner.port == pending.port
     if (
@@ -87,7 +85,7 @@ def wait_plan(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Ge
         or not _usable(observed, pending.server, None if shared else pending.port)
     ):
         return Plan(deployment=observed.ref.name, actions=()), None
-    wait_timeout = timeout or int(pending.summary.get(WAIT_TIMEOUTS, 0)) or _WAIT_TIMEOUT
+    wait_timeout = timeout or pending.serving.place.wait_timeout or _WAIT_TIMEOUT
     actions: list[Action] = [AwaitReady(server=pending.server, timeout=wait_timeout)]
     actions.append(ProbeServer(server=pending.server, probe=probe))
     if owner is not None and shared and owner.server != pending.server:
@@ -187,20 +185,17 @@ def _current(observed: LocalObserved) -> Generation | None:
     return observed.record.current if observed.record and observed.serving else None
 
 
-def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """The recipe's fields of a generation: what `status` shows and `invoke` needs."""
-    return {
-        **model_summary(spec),
-        "artifact": artifact.digest[:10],
-        "environment": spec.environment,
-        "runtime": spec.machine.runtime,
-        **({"image": spec.machine.image} if spec.machine.image else {}),
-        "address": f"{spec.machine.host}:{spec.machine.port}",
-        WAIT_TIMEOUTS: str(spec.machine.startup_timeout),
-        **probe_summary(spec),
-        **environment_summary(spec.machine.environment),
-        **properties_summary(spec),
-    }
+def serving(spec: Spec, artifact: Artifact) -> ServingRecord:
+    """What later commands know of the generation."""
+    machine = spec.machine
+    place = LocalServing(
+        environment=spec.environment,
+        runtime=machine.runtime,
+        image=machine.image,
+        address=f"{machine.host}:{machine.port}",
+        wait_timeout=machine.startup_timeout,
+    )
+    return serving_record(spec, artifact, place)
 
 
 def generation(
@@ -215,7 +210,7 @@ def generation(
         runtime=place.runtime,
         host=place.host,
         port=place.port,
-        summary=dict(summary(spec, artifact)),
+        serving=serving(spec, artifact),
         since=since,
     )
 

@@ -52,7 +52,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     status_of = staticmethod(local_status.status_of)
     fingerprint = staticmethod(local_status.fingerprint)
     generation = staticmethod(local_plan.generation)
-    summary = staticmethod(local_plan.summary)
+    serving = staticmethod(local_plan.serving)
     request_examples = staticmethod(request_examples)
     trial_spec = staticmethod(dry_run.trial_spec)
     billed: ClassVar[bool] = False

@@ -11,9 +11,9 @@ from lmi_deploy.domain.observed import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob
-from lmi_deploy.domain.sagemaker.scaling_summary import scaling_of
+from lmi_deploy.domain.sagemaker.settings import Placement
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
+from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Refused
 
 UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
@@ -63,7 +63,7 @@ def generation_cost(generation: Generation, price: Price | None) -> Cost | None:
     """Of a recorded generation, as it was scaled."""
     if price is None:
         return None
-    scaling, count = scaling_of(generation.summary), int(generation.summary.get("count", 1))
+    scaling, count = generation.serving.cloud.scaling, generation.serving.cloud.count
     least, most = (scaling.least, scaling.most) if scaling else (count, count)
     return Cost(instance=generation.instance, least=least, most=most, price=price)
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts
-from lmi_deploy.domain.sagemaker.settings import EndpointConfigSettings, ModelSettings, resource_name
+from lmi_deploy.domain.sagemaker.settings import (
+    EndpointConfigSettings,
+    ModelSettings,
+    Placement,
+    resource_name,
+)
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.domain.target_spec import Placement
 
 PROVISION = 1800
 """Seconds for AWS to provide the instance and pull the image, in addition to the recipe's limit for the container."""

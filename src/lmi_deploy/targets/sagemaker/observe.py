@@ -23,7 +23,6 @@ from lmi_deploy.domain.sagemaker.settings import (
     ResourceKind,
     is_resource_name,
 )
-from lmi_deploy.domain.sagemaker.tags import summary_tags
 from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
@@ -82,7 +81,7 @@ def observe(
 def with_weights(observed: CloudObserved, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:
     """And, by two requests more, the weights that the record's current generation loads."""
     current = observed.record.current if observed.record else None
-    name = str(current.summary.get("weights_name", "")) if current else ""
+    name = current.serving.weights_name if current else ""
     bucket_services = depot_of(cloud, observed.ref.bucket) if name and not observed.not_owned_reason else None
     if bucket_services is None:
         return observed
@@ -118,7 +117,7 @@ def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
     endpoint = next((resource for resource in resources if resource.kind == "endpoint"), None)
     if endpoint is None or record is None or record.current is None:
         return False
-    put = ((TAG_SPEC, record.current.spec), *summary_tags(record.current.summary))
+    put = ((TAG_SPEC, record.current.spec), *record.current.serving.tags)
     return any(endpoint.tag(key) != value for key, value in put)
 
 

@@ -76,12 +76,9 @@ def recorded_names(record: Record | None) -> Names:
     """Models and configs that the record names, however they ended."""
     if record is None:
         return set()
-    known = (*record.generations, *((record.coming,) if record.coming else ()))
-    names: list[tuple[ResourceKind, str]] = []
-    for generation in known:
-        names.append(("endpoint-config", generation.server))
-        names.append(("model", str(generation.summary.get("sagemaker_model", ""))))
-    return {(kind, name) for kind, name in names if name} | unfinished_names(record)
+    configs: Names = {("endpoint-config", generation.server) for generation in record.known}
+    models: Names = {("model", g.serving.cloud.model) for g in record.known if g.serving.cloud.model}
+    return configs | models | unfinished_names(record)
 
 
 def unfinished_names(record: Record | None) -> Names:
@@ -100,5 +97,5 @@ def unfinished_names(record: Record | None) -> Names:
 def _recorded_models(config: str, record: Record | None) -> Iterator[str]:
     """The model that one of our configs names, if the config itself is deleted."""
     for generation in record.generations if record else ():
-        if generation.server == config and generation.summary.get("sagemaker_model"):
-            yield str(generation.summary["sagemaker_model"])
+        if generation.server == config and generation.serving.cloud.model:
+            yield generation.serving.cloud.model

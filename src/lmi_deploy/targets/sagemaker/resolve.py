@@ -7,9 +7,9 @@ from dataclasses import replace
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.facts import Facts
 from lmi_deploy.domain.recipe import Autoscaling, Pairs, Recipe
-from lmi_deploy.domain.sagemaker.settings import Delivery, Scaling
+from lmi_deploy.domain.sagemaker.settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.spec import WeightsSpec
-from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
+from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.instance_choice import instance_by_size

@@ -13,14 +13,11 @@ from lmi_deploy.domain.sagemaker.actions import (
     SetScaling,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.scaling_summary import scaling_of
 from lmi_deploy.domain.sagemaker.settings import TAG_SPEC, TAG_WEIGHTS
-from lmi_deploy.domain.sagemaker.tags import summary_tags
 from lmi_deploy.errors import Refused
-from lmi_deploy.planning.changes import changes, probe_of
+from lmi_deploy.planning.changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.rollback_candidates import chosen_generation
-from lmi_deploy.targets.sagemaker.plan.summary import WAIT_TIMEOUT
 from lmi_deploy.targets.sagemaker.plan.tags import tagging
 
 
@@ -40,9 +37,9 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
             f"{name}: its endpoint is {endpoint.status if endpoint else 'gone'}, and cannot be updated now",
             hint="`lmi status` says more; `lmi up` brings a deployment back",
         )
-    probe = probe_of(previous.summary)
+    probe = previous.serving.probe
     current = observed.record.current
-    was, becomes = scaling_of(current.summary if current else {}), scaling_of(previous.summary)
+    was, becomes = current.serving.cloud.scaling if current else None, previous.serving.cloud.scaling
     # SageMaker changes no instance type under a scalable target.
     moved = current is not None and current.instance != previous.instance
     update = UpdateEndpoint(
@@ -54,17 +51,16 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
         AwaitService(
             endpoint=name,
             config=previous.server,
-            timeout=int(previous.summary.get(WAIT_TIMEOUT, 0)) or 2 * PROVISION,
+            timeout=previous.serving.place.wait_timeout or 2 * PROVISION,
         ),
         *((ProbeEndpoint(endpoint=name, probe=probe),) if probe else ()),
         *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
         *tagging(observed, _tags(previous)),
     )
-    changed = changes(observed.record.current, {key: str(text) for key, text in previous.summary.items()})
-    return Plan(deployment=name, actions=actions, changes=changed), previous
+    return Plan(deployment=name, actions=actions, changes=changes(current, previous.serving)), previous
 
 
 def _tags(previous: Generation) -> Pairs:
-    weights = str(previous.summary.get("weights_name", ""))
+    weights = previous.serving.weights_name
     own = ((TAG_SPEC, previous.spec), *(((TAG_WEIGHTS, weights),) if weights else ()))
-    return (*own, *summary_tags(previous.summary))
+    return (*own, *previous.serving.tags)

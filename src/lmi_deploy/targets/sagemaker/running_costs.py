@@ -59,8 +59,7 @@ def _instance(observed: CloudObserved) -> str:
     record, endpoint = observed.record, observed.endpoint
     if record is None:
         return ""
-    known = (*record.generations, *((record.coming,) if record.coming else ()))
-    serving = endpoint.config if endpoint else ""
+    known, serving = record.known, endpoint.config if endpoint else ""
     found = next((g for g in reversed(known) if g.server == serving), known[-1] if known else None)
     return found.instance if found else ""
 

@@ -33,7 +33,7 @@ from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.performers import Performers
 from lmi_deploy.targets.sagemaker.plan import deploy, rollback_candidates
-from lmi_deploy.targets.sagemaker.plan.summary import generation, summary
+from lmi_deploy.targets.sagemaker.plan.summary import generation, serving
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
@@ -70,7 +70,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     notices = staticmethod(observed_notices)
     plan_notices = staticmethod(plan_notices)
     generation = staticmethod(generation)
-    summary = staticmethod(summary)
+    serving = staticmethod(serving)
     weights_named = staticmethod(weights_named)
     unattended = staticmethod(sagemaker_status.unattended)
     require_extendable = staticmethod(require_endpoint)

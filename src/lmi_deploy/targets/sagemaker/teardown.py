@@ -17,7 +17,6 @@ from lmi_deploy.domain.sagemaker.actions import (
     SetScaling,
     StopTransferJob,
 )
-from lmi_deploy.domain.sagemaker.scaling_summary import SCALING
 from lmi_deploy.domain.sagemaker.settings import TAG
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.generations import resource_names
@@ -61,18 +60,12 @@ def _was_scaled(record: Record | None) -> bool:
     if record is None:
         return False
     started = any(record.started(SetScaling, RemoveScaling))
-    return started or any(generation.summary.get(SCALING) for generation in record.generations)
+    return started or any(g.serving.cloud.scaling for g in record.generations)
 
 
 def weights_named(observed: CloudObserved) -> tuple[str, ...]:
     """The weights of a deployment, current or pending."""
-    record = observed.record
-    if record is None or not observed.bucket:
-        return ()
-    known = (*record.generations, *((record.coming,) if record.coming else ()))
-    kept = (str(generation.summary.get("weights_name", "")) for generation in known)
-    started = (str(intent.names.get("weights", "")) for intent in record.intents)
-    return tuple(sorted({name for name in (*kept, *started) if name}))
+    return observed.record.weights if observed.record and observed.bucket else ()
 
 
 def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from statistics import median
@@ -15,7 +16,16 @@ from lmi_deploy.domain.events import Event, Line, Notice, Progress
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.sagemaker.actions import AwaitService, DeleteEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
-from lmi_deploy.errors import AccessError, CloudError, Conflict, DeployFailed, LmiError, NoCapacity, Overdue
+from lmi_deploy.errors import (
+    AccessError,
+    CloudError,
+    Conflict,
+    DeployFailed,
+    LmiError,
+    NoCapacity,
+    Overdue,
+    Refused,
+)
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.propagation import Propagation
@@ -257,10 +267,14 @@ def usual_seconds(bucket_services: BucketServices | None, instance: str) -> int:
     """Median of the recorded runs on such an instance in the bucket; 0 if there are none."""
     if bucket_services is None or not instance:
         return 0
-    records = (bucket_services.records.read(name) for name in bucket_services.records.names()[:_MAX_LINES])
-    runs = [g.took for record in records if record for g in record.generations if g.instance == instance]
-    known = [took for took in runs if took]
-    return round(median(known)) if known else 0
+    runs: list[int] = []
+    for name in bucket_services.records.names()[:_MAX_LINES]:
+        with suppress(Refused):  # written by a newer lmi
+            record = bucket_services.records.read(name)
+            runs += (
+                [g.took for g in record.generations if g.took and g.instance == instance] if record else []
+            )
+    return round(median(runs)) if runs else 0
 
 
 def costs(cloud: Cloud, observed: ObservedEndpoint, instance: str) -> str:

@@ -28,7 +28,7 @@ from lmi_deploy.domain.plan import (
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
-from lmi_deploy.targets.local.plan import diff, server_name, summary, teardown
+from lmi_deploy.targets.local.plan import diff, server_name, serving, teardown
 from tests.support.factories import facts, recipe, resolve
 from tests.support.hypothesis_settings import examples
 
@@ -43,7 +43,6 @@ PHASES = st.sampled_from(["starting", "loading", "ready", "failed", "draining", 
 
 
 def generation(server: str, port: int) -> Generation:
-    response = dict(summary(SPEC, ARTIFACT))
     return Generation(
         server=server,
         spec="s",
@@ -51,7 +50,7 @@ def generation(server: str, port: int) -> Generation:
         runtime="embedded",
         host="127.0.0.1",
         port=port,
-        summary=response,
+        serving=serving(SPEC, ARTIFACT),
         since="",
     )
 
@@ -194,7 +193,9 @@ def test_nothing_there_is_nothing_to_tear_down() -> None:
 
 
 def test_a_change_is_reported_by_what_appears_and_what_goes() -> None:
-    before = replace(generation("old0", PORT), summary={"model": "org/other", "option.dtype": "bf16"})
+    live = generation("old0", PORT)
+    other = replace(live.serving, model="org/other", properties=(("option.dtype", "bf16"),))
+    before = replace(live, serving=other)
     observed = LocalObserved(
         ref=REF,
         exists=True,

@@ -16,7 +16,7 @@ from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.local.plan import diff, server_name
 from lmi_deploy.targets.local.runtime_selection import runtime_of
-from tests.support.factories import facts, recipe, resolve
+from tests.support.factories import LOCAL, facts, recipe, resolve, serving
 
 ALL = AvailableRuntimes(names=("container", "djl-serving", "embedded"))
 BARE = AvailableRuntimes(names=("embedded",), lacking={"container": "no image is named (container.image)"})
@@ -125,7 +125,7 @@ def test_where_no_socket_can_be_handed_over_the_plan_reports_it(
         runtime=before,
         host="127.0.0.1",
         port=one.place.port,
-        summary={},
+        serving=serving(LOCAL),
         since="",
     )
     record = Record(ref=REF, generations=(generation,))

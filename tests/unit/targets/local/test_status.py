@@ -9,10 +9,19 @@ import pytest
 from lmi_deploy.domain.observed import LocalObserved, ObservedServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.targets.local.status import status_of
+from tests.support.factories import LOCAL
+from tests.support.factories import serving as serving_record
 
 REF = DeploymentRef(name="m", target="local")
 GENERATION = Generation(
-    server="s-1", spec="s", artifact="a", runtime="embedded", host="h", port=8080, summary={}, since=""
+    server="s-1",
+    spec="s",
+    artifact="a",
+    runtime="embedded",
+    host="h",
+    port=8080,
+    serving=serving_record(LOCAL),
+    since="",
 )
 
 

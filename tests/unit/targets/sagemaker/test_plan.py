@@ -45,6 +45,7 @@ from lmi_deploy.targets.sagemaker.plan.summary import generation
 from lmi_deploy.targets.sagemaker.rollback import rollback
 from lmi_deploy.targets.sagemaker.teardown import teardown
 from tests.support.cloud_factories import placed_spec
+from tests.support.factories import SAGEMAKER, serving
 from tests.support.hypothesis_settings import examples
 
 SCALED = Scaling(least=1, most=4, invocations=100)
@@ -95,8 +96,8 @@ def ttl_tag(spec: Spec) -> Pairs:
     return (("lmi:ttl", str(spec.cloud.ttl)),) if spec.cloud.ttl else ()
 
 
-def past(server: str, instance: str = "ml.g5.xlarge", scaling: str = "") -> Generation:
-    response = {"sagemaker_model": f"{server}-model", "scaling": scaling, "probe": "{}"}
+def past(server: str, instance: str = "ml.g5.xlarge", scaling: Scaling | None = None) -> Generation:
+    place = replace(SAGEMAKER, model=f"{server}-model", scaling=scaling)
     return Generation(
         server=server,
         spec="s",
@@ -104,7 +105,7 @@ def past(server: str, instance: str = "ml.g5.xlarge", scaling: str = "") -> Gene
         runtime="sagemaker",
         host="us-east-1",
         port=0,
-        summary=response,
+        serving=serving(place),
         since="",
         instance=instance,
     )
@@ -124,7 +125,7 @@ def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
     models = draw(st.lists(st.sampled_from([desired.model, f"{OLD}-model", "m-8888888888"]), unique=True))
     tags = draw(st.sampled_from([tags_of(spec), (), (("lmi:spec", "other"),), (("lmi:ttl", "60"),)]))
     generations = draw(st.lists(st.sampled_from(configs), unique=True))
-    scaled = draw(st.sampled_from(["", "1 to 2 instances, 7 invocations a minute each"]))
+    scaled = draw(st.sampled_from([None, Scaling(least=1, most=2, invocations=7)]))
     kinds = (CreateEndpoint, UpdateEndpoint, SetScaling, DeleteEndpoint)
     started = {*draw(st.lists(st.sampled_from(kinds), unique=True))} | (
         {DeleteEndpoint} if status == "Deleting" else set()
@@ -164,7 +165,7 @@ class AccountCase:
     def __init__(self, observed: CloudObserved, inventory: CloudInventory) -> None:
         self.now_observed, self.inventory = observed, inventory
         self.scaled = bool(
-            observed.record and observed.record.current and observed.record.current.summary.get("scaling")
+            observed.record and observed.record.current and observed.record.current.serving.cloud.scaling
         )
         self.named = {(r.kind, r.name) for r in observed.resources}
         self.stored = {*observed.artifacts}

@@ -8,8 +8,7 @@ import pytest
 
 from lmi_deploy.domain.facts import CloudFacts
 from lmi_deploy.domain.recipe import Vpc
-from lmi_deploy.domain.sagemaker.settings import Scaling
-from lmi_deploy.domain.target_spec import Placement
+from lmi_deploy.domain.sagemaker.settings import Placement, Scaling
 from lmi_deploy.errors import Unresolvable
 from tests.support.cloud_factories import (
     ACCOUNT,

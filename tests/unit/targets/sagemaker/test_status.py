@@ -10,10 +10,18 @@ from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
 from lmi_deploy.targets.sagemaker.status import status_of
+from tests.support.factories import SAGEMAKER, serving
 
 REF = DeploymentRef(name="m", target="sagemaker")
 GENERATION = Generation(
-    server="m-1", spec="s", artifact="a", runtime="sagemaker", host="r", port=0, summary={}, since=""
+    server="m-1",
+    spec="s",
+    artifact="a",
+    runtime="sagemaker",
+    host="r",
+    port=0,
+    serving=serving(SAGEMAKER),
+    since="",
 )
 RECORD = Record(ref=REF, generations=(GENERATION,))
 STATUSES = {

@@ -125,7 +125,7 @@ class Performers:
         generation = (record.coming or record.current) if record else None
         if generation is None:
             raise NotFound(f"{self.ref.name}: no record says what it is asked", hint="`lmi up` writes one")
-        return codec_of({key: str(value) for key, value in generation.summary.items()})
+        return codec_of(generation.serving)
 
     def _remove_weights(self, action: cloud_plan.DeleteWeights) -> Steps:
         yield from ()

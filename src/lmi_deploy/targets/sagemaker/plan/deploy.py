@@ -17,8 +17,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     SetScaling,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.scaling_summary import SCALING, scaling_words
-from lmi_deploy.domain.sagemaker.settings import SETTLING, TAG_BUCKET, ObservedEndpoint
+from lmi_deploy.domain.sagemaker.settings import SETTLING, TAG_BUCKET, ObservedEndpoint, Scaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Refused
@@ -39,7 +38,7 @@ from lmi_deploy.targets.sagemaker.plan.generations import (
     restore,
 )
 from lmi_deploy.targets.sagemaker.plan.storage import damage, storage_actions
-from lmi_deploy.targets.sagemaker.plan.summary import figures, summary
+from lmi_deploy.targets.sagemaker.plan.summary import figures, serving
 from lmi_deploy.targets.sagemaker.plan.tags import tagging
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
@@ -65,7 +64,7 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
 
 def _changes(spec: Spec, artifact: Artifact, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
-    changed = changes(current, summary(spec, artifact))
+    changed = changes(current, serving(spec, artifact))
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
 
 
@@ -196,18 +195,16 @@ def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str)
     """Target tracking follows the recipe; its recorded state is trusted unless an action was started since."""
     scaling = spec.cloud.scaling
     doubt = created or _intended(observed, SetScaling, RemoveScaling)
-    if scaling is not None and (doubt or _scaled(observed) != scaling_words(scaling)):
+    if scaling is not None and (doubt or _scaled(observed) != scaling):
         yield SetScaling(endpoint=spec.name, scaling=scaling)
     elif scaling is None and (_scaled(observed) or (doubt and not created)):
         yield RemoveScaling(endpoint=spec.name)
 
 
-def _scaled(observed: CloudObserved) -> str:
-    """How the endpoint is scaled, in words; empty if it is not."""
-    if observed.scaling is not None:
-        return scaling_words(observed.scaling)
+def _scaled(observed: CloudObserved) -> Scaling | None:
+    """How the endpoint is scaled."""
     current = observed.record.current if observed.record else None
-    return str(current.summary.get(SCALING, "")) if current else ""
+    return observed.scaling or (current.serving.cloud.scaling if current else None)
 
 
 def _instance(observed: CloudObserved) -> str:

@@ -18,7 +18,6 @@ from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
 from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint, ResourceKind
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredState
-from lmi_deploy.targets.sagemaker.plan.summary import MODEL
 
 
 def resource_names(observed: CloudObserved, kind: ResourceKind) -> set[str]:
@@ -70,7 +69,7 @@ def clear(
     """
     kept = _kept_generations(desired, observed)
     configs = {config.name for config in desired.configs} | {generation.server for generation in kept}
-    models = {desired.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}
+    models = {desired.model} | {generation.serving.cloud.model for generation in kept}
     stored = {artifact_id(spec, artifact)} | {generation.artifact for generation in kept}
     for name in sorted(existing(observed, "endpoint-config") - configs):
         yield DeleteEndpointConfig(config=name)

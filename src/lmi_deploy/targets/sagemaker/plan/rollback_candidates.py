@@ -6,7 +6,6 @@ from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.errors import NotFound
 from lmi_deploy.targets.sagemaker.plan.generations import existing
-from lmi_deploy.targets.sagemaker.plan.summary import MODEL
 
 
 def earlier(observed: CloudObserved) -> tuple[Generation, ...]:
@@ -25,7 +24,7 @@ def lacks(generation: Generation, observed: CloudObserved) -> str:
     """Which of its resources is missing, so that a rollback to it is impossible; empty if none is."""
     if generation.server not in existing(observed, "endpoint-config"):
         return f"its endpoint config {generation.server} is gone"
-    model = str(generation.summary.get(MODEL, ""))
+    model = generation.serving.cloud.model
     return f"its model {model} is gone" if model and model not in existing(observed, "model") else ""
 
 

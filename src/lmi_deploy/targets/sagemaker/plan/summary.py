@@ -2,67 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.environment_digests import environment_summary
 from lmi_deploy.domain.observed import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CreateEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, weights_of
-from lmi_deploy.domain.sagemaker.scaling_summary import SCALING, scaling_words
-from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_summary
+from lmi_deploy.domain.sagemaker.settings import Placement
+from lmi_deploy.domain.sagemaker.tags import spec_digest
+from lmi_deploy.domain.serving import SageMakerServing, ServingRecord
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
-from lmi_deploy.planning.changes import model_summary, probe_summary, properties_summary
+from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.planning.changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost
 from lmi_deploy.targets.sagemaker.desired_state import desired_state, wait_timeout
 
-MODEL: Final = "sagemaker_model"
-WAIT_TIMEOUT: Final = "patience"
 
-
-def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """The recipe's fields of a generation: what `status`, `invoke`, `wait` and `rollback` need."""
-    place = spec.cloud
-    return {
-        **model_summary(spec),
-        "weights_name": weights_of(spec),
-        "artifact": artifact.digest[:10],
-        MODEL: desired_state(spec, artifact).model,
-        "runtime": "sagemaker",
-        **_place(place),
-        WAIT_TIMEOUT: str(wait_timeout(spec)),
-        **probe_summary(spec),
-        **environment_summary(place.environment),
-        **tags_summary(place.tags),
-        **properties_summary(spec),
-    }
-
-
-def _place(place: SageMakerPlace) -> dict[str, str]:
-    disks = ", ".join(f"{p.instance} {p.volume_gb} GB" for p in place.placements if p.volume_gb)
-    amis = ", ".join(f"{p.instance} {p.host_ami}" for p in place.placements if p.host_ami)
-    response = {
-        "region": place.region,
-        "image": place.image,
-        "instance_type": ", ".join(placement.instance for placement in place.placements),
-        "count": str(place.count),
-        "delivery": place.delivery,
-        "role": place.role,
-        "model_download": str(place.model_download),
-        "container_startup": str(place.startup_timeout),
-        "volume": disks,
-        "host_ami": amis,
-        "kms_key": place.kms_key,
-        "network_isolation": "true" if place.network_isolation else "",
-        "subnets": ", ".join(place.vpc.subnets) if place.vpc else "",
-        "security_groups": ", ".join(place.vpc.security_groups) if place.vpc else "",
-        SCALING: scaling_words(place.scaling) if place.scaling else "",
-    }
-    return {key: value for key, value in response.items() if value}
+def serving(spec: Spec, artifact: Artifact) -> ServingRecord:
+    """What later commands know of the generation."""
+    cloud = spec.cloud
+    place = SageMakerServing(
+        model=desired_state(spec, artifact).model,
+        region=cloud.region,
+        image=cloud.image,
+        placements=cloud.placements,
+        count=cloud.count,
+        delivery=cloud.delivery,
+        role=cloud.role,
+        model_download=cloud.model_download,
+        container_startup=cloud.startup_timeout,
+        wait_timeout=wait_timeout(spec),
+        kms_key=cloud.kms_key,
+        network_isolation=cloud.network_isolation,
+        vpc=cloud.vpc,
+        scaling=cloud.scaling,
+    )
+    return serving_record(spec, artifact, place, weights_name=weights_of(spec), tags=cloud.tags)
 
 
 def generation(
@@ -78,7 +54,7 @@ def generation(
         runtime="sagemaker",
         host=spec.cloud.region,
         port=0,
-        summary=dict(summary(spec, artifact)),
+        serving=serving(spec, artifact),
         since=since,
         instance=config.placement.instance,
     )

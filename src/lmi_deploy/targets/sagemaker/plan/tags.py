@@ -11,7 +11,7 @@ from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, TagEndpoint, UntagEndpoint
-from lmi_deploy.domain.sagemaker.tags import OWN, summary_tags
+from lmi_deploy.domain.sagemaker.tags import OWN
 
 
 def tagging(observed: CloudObserved, desired: Pairs) -> Iterator[TagEndpoint | UntagEndpoint]:
@@ -34,6 +34,6 @@ def _put(record: Record | None) -> Iterator[tuple[str, str]]:
     if record is None:
         return
     if record.current:
-        yield from summary_tags(record.current.summary)
+        yield from record.current.serving.tags
     for intent in record.started(CreateEndpoint, TagEndpoint):
         yield from ((str(key), str(value)) for key, value in intent.names.get("tags", ()))

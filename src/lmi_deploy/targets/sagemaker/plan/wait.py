@@ -12,10 +12,8 @@ from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation, Record
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CloudAction, ProbeEndpoint
 from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
-from lmi_deploy.planning.changes import probe_of
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
-from lmi_deploy.targets.sagemaker.plan.summary import WAIT_TIMEOUT
 from lmi_deploy.targets.sagemaker.status import update_submitted
 
 _CONFIGURING: Final[dict[str, type[CloudAction]]] = {
@@ -30,9 +28,9 @@ def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Ge
     if endpoint is None or observed.not_owned_reason or not _is_in_progress(record, endpoint):
         return Plan(deployment=name, actions=()), None
     config = pending.server if pending else pending_endpoint_config(endpoint)
-    wait_timeout = timeout or int(pending.summary.get(WAIT_TIMEOUT, 0) if pending else 0) or 2 * PROVISION
+    wait_timeout = timeout or (pending.serving.place.wait_timeout if pending else 0) or 2 * PROVISION
     actions: list[Action] = [AwaitService(endpoint=name, config=config, timeout=wait_timeout)]
-    probe = probe_of(pending.summary) if pending else None
+    probe = pending.serving.probe if pending else None
     if probe:
         actions.append(ProbeEndpoint(endpoint=name, probe=probe))
     actions += _interrupted_actions(record)
