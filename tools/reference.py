@@ -14,6 +14,7 @@ from lmi_deploy.cli.group import COMMANDS, lmi
 from lmi_deploy.recipe.reference import reference_page
 from lmi_deploy.recipe.schema import json_schema
 from lmi_deploy.targets.sagemaker.permissions.reference import rights_page
+from tools.recognition_page import models_page
 from tools.reference_catalog import images_page, options_page
 from tools.reference_output import events_page, exit_codes_page
 from tools.sizing_page import sizing_page
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "reference/options.md": options_page(),
         "reference/exit-codes.md": exit_codes_page(),
         "reference/json-events.md": events_page(),
+        "reference/models.md": models_page(),
         "reference/sizing.md": sizing_page(),
     }
 

@@ -81,3 +81,12 @@ def test_a_model_that_no_type_holds_is_no_error(app: LocalApp) -> None:
     result = app.lmi("instances", "--fits", write_config(app, huge))
     assert (result.code, result.out) == (0, "")
     assert "0 instance types that hold org/large" in result.err
+
+
+@pytest.mark.parametrize(("days", "stale"), [(100, False), (200, True)])
+def test_prices_older_than_half_a_year_are_warned_of(app: LocalApp, days: int, stale: bool) -> None:
+    app.clock.passed = days * 86400.0
+    result = app.lmi("instances", "--json").result
+    assert ("the packaged prices are of 2026-11-21" in result["warning"]) == stale
+    note = "warning: the packaged prices are of" in app.lmi("instances").err
+    assert note == stale

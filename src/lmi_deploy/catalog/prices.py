@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lmi_deploy.domain.observed import Price
+
+STALE_DAYS: Final = 183
+"""Half a year: AWS lowers prices of older types more often than that."""
 
 
 def price(instance: str, region: str) -> Price | None:
@@ -29,6 +33,15 @@ def listed(region: str) -> Iterator[tuple[str, float, str]]:
 def regions() -> tuple[str, ...]:
     """The regions in the table."""
     return tuple(_table()["usd_per_hour"])
+
+
+def age_warning(today: datetime.date) -> str:
+    """If the table is older than half a year: a sentence that says so; else empty."""
+    collected = datetime.date.fromisoformat(_table()["date"])
+    days = (today - collected).days
+    if days <= STALE_DAYS:
+        return ""
+    return f"the packaged prices are of {collected}, {days} days ago: `lmi plan` of a recipe asks AWS's price list"
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.catalog import instances
+from lmi_deploy.catalog import instances, prices
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.naming import name_for
@@ -71,7 +71,9 @@ def generate_recipe(asked: InitRequest, deps: Dependencies, *, schema: str) -> R
     choice = _choice(asked, model, engine, hardware)
     text = write_recipe(model, choice, revision=asked.revision, schema=schema, plain=asked.plain)
     verdict = hardware.fit.verdict if hardware.fit else "unknown"
-    notes = (*told, *decisions_left(model), *([hardware.why] if verdict == "unknown" else []))
+    age = prices.age_warning(deps.clock.now().date()) if target == "sagemaker" else ""
+    unknown = hardware.why if verdict == "unknown" else ""
+    notes = (*told, *decisions_left(model), *filter(None, (unknown, age)))
     return RecipeDraft(
         name=name_for(model.listing.model_id), text=text, choice=choice, verdict=verdict, notes=notes
     )

@@ -53,7 +53,9 @@ def command(
     command.view.rows(rows, spare=_SPARE)
     what = f" that hold {fits}" if fits else " with accelerators"
     command.view.note(f"{len(rows)} instance types{what}; prices of an hour in {region}, `-` where unknown")
-    command.view.result({"instances": len(rows), "region": region})
+    if warning := prices.age_warning(command.deps.clock.now().date()):
+        command.view.note(f"warning: {warning}")
+    command.view.result({"instances": len(rows), "region": region, "warning": warning})
 
 
 def _types(region: str) -> Iterator[Row]:
