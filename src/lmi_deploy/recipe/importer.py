@@ -56,6 +56,7 @@ class _Draft:
     """Pairs that may still turn out to be refused."""
 
     head: list[tuple[str, str]]
+    """Keys with values as YAML writes them."""
     environment: dict[str, str]
     options: dict[str, str]
     properties: dict[str, str]
@@ -79,7 +80,7 @@ def import_recipe(
     del settings["option.model_id"]
     draft = _draft(source, choice, settings, variables, version)
     name = name_for(source.name or model)
-    draft.head = [("name", name), ("model_id", model), *draft.head, *_place(instance, local=local)]
+    draft.head = [("name", name), ("model_id", _scalar(model)), *draft.head, *_place(instance, local=local)]
     if not instance and not local:
         draft.notes.append(
             "instance_type is yours to choose: `lmi instances --fits RECIPE` lists those that hold it"
@@ -126,7 +127,7 @@ def _draft(
 
 def _model_keys(settings: dict[str, str]) -> Iterator[tuple[str, str]]:
     if revision := settings.pop("option.revision", ""):
-        yield "revision", revision
+        yield "revision", _scalar(revision)
 
 
 def _degree(settings: dict[str, str], notes: list[str]) -> Iterator[tuple[str, str]]:
@@ -194,7 +195,7 @@ def _environment(variables: Mapping[str, str], notes: list[str]) -> dict[str, st
 def _place(instance: str, *, local: bool) -> list[tuple[str, str]]:
     if local:
         return [("endpoint", "{target: local}")]
-    return [("instance_type", instance)] if instance else []
+    return [("instance_type", _scalar(instance))] if instance else []
 
 
 def _accepted(draft: _Draft, origin: str) -> str:
@@ -234,7 +235,7 @@ def _text(draft: _Draft, origin: str) -> str:
         f"# Made by `lmi import` of {_comment(origin)}.",
         *(f"# - {_comment(note)}" for note in draft.notes),
     ]
-    lines += [f"{key}: {value if value[:1] == '{' else _scalar(value)}" for key, value in draft.head]
+    lines += [f"{key}: {value}" for key, value in draft.head]
     lines += ["container:", f"  version: {draft.version}"]
     if draft.environment:
         lines += ["  environment:", *_pairs(draft.environment, indent=4)]

@@ -207,13 +207,16 @@ def test_what_is_none_is_refused(text: str) -> None:
                 "option.dtype",
                 "option.tensor_parallel_degree",
                 "option.predict_timeout",
+                "option.revision",
+                "option.task",
                 "batch_size",
                 "option.x y",
             ]
         ),
-        st.text(max_size=20),
+        st.one_of(st.text(max_size=20), st.text(max_size=20).map("{{\nx-a: {}".format)),
     )
 )
 def test_no_text_breaks_out_of_its_value(properties: dict[str, str]) -> None:
     found = imported({**properties, **MODEL})
     assert "\nname: some-model\nmodel_id: org/some-model\n" in found.text
+    assert "\nx-a" not in found.text
