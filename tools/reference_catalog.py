@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.catalog import amis, images, instances, limits, options
+from lmi_deploy.catalog import amis, images, instances, limits, options, vllm
 from lmi_deploy.catalog.amis import AMIS
+from lmi_deploy.catalog.vllm import Rule
+from lmi_deploy.recipe.checks.option_values import rule_of
 
 _REGION = "us-east-1"
 _DETAILED = "djl-lmi"
@@ -65,11 +67,15 @@ and source. It never takes the price of another region.
 _OPTIONS = """\
 # Engine options
 
-This page is generated from the table by which `lmi validate` judges `options` of a recipe. A server silently
+This page is generated from the tables by which `lmi validate` judges `options` of a recipe. A server silently
 ignores an option that it does not know, so `lmi` refuses it, with the versions that know it. `0.36.0/lmi27` is the
-image `0.36.0-lmi27...`; an open end means "and newer".
+image `0.36.0-lmi27...`; an open end means "and newer". Values are those of the newest version that knows the option;
+`lmi validate` takes those of the image that the recipe ships.
 
-Source: {source} ({date}).
+Without `container.version` that is the newest image, `{newest}`. The arguments of vLLM are known up to lmi{known};
+for a newer image `lmi` judges by lmi{known} and says so.
+
+Sources: {source} ({date}); {vllm} ({vllm_date}).
 
 ## Handlers of lmi
 
@@ -82,7 +88,10 @@ Read by the `handler: {{template: ...}}` handlers, in addition to the engine's o
 _SERVER = """
 ## Keys of the server
 
-These go under `properties`, without `option.`: {keys}.
+These go under `properties`, without `option.`:
+
+| Key | Values |
+|---|---|
 """
 
 
@@ -124,9 +133,19 @@ def images_page() -> str:
 def options_page() -> str:
     """docs/reference/options.md, complete."""
     source, date = options.source()
-    parts = [_OPTIONS.format(source=source, date=date).rstrip("\n")]
+    vllm_source, vllm_date = vllm.source()
+    head = _OPTIONS.format(
+        source=source,
+        date=date,
+        vllm=vllm_source,
+        vllm_date=vllm_date,
+        newest=images.image("djl-lmi", "", _REGION).tag,
+        known=vllm.images()[-1],
+    )
+    parts = [head.rstrip("\n")]
     parts += [f"| `{name}` | {_template(read)} |" for name, read in options.TEMPLATE_OPTIONS.items()]
-    parts += _SERVER.format(keys=", ".join(f"`{key}`" for key in sorted(options.SERVER_KEYS))).splitlines()
+    parts += _SERVER.splitlines()
+    parts += [f"| `{key}` | {_values(rule, '')} |" for key, rule in sorted(options.SERVER_KEYS.items())]
     for engine in options.engines():
         if options.newest(engine) not in options.versions():
             continue  # Ended before the first version of the table.
@@ -167,10 +186,40 @@ def _options(engine: str) -> Iterator[str]:
         having = [version for version in order if name in known[version]]
         spans = _spans(having, order)
         now = options.option_status(engine, name, having[-1])
-        values = ", ".join(f"`{value}`" for value in now.values) or {"bool": "`true` or `false`"}.get(
-            now.kind, now.kind
-        )
+        rule = rule_of(name, _image_of(having[-1])) if engine == "vllm" else None
+        values = ", ".join(f"`{value}`" for value in now.values) or _values(rule, now.kind)
         yield f"| `{name}` | {values} | {spans} |"
+
+
+_KINDS = {
+    "bool": "`true` or `false`",
+    "flag": "`true` or `false`",
+    "int": "whole number",
+    "size": "whole number, also with a suffix (`8k`)",
+    "float": "number",
+    "json": "JSON object",
+    "list": "one item",
+    "pairs": "`name=number,...`",
+    "text": "",
+    "": "",
+}
+
+
+def _values(rule: Rule | None, kind: str) -> str:
+    """Type and range, or the allowed words."""
+    if rule is None:
+        return _KINDS.get(kind, kind)
+    words = ", ".join(f"`{value}`" for value in rule.values)
+    if rule.kind in ("choice", "name"):
+        return f"{words} and others" if rule.is_open else words
+    known = rule.kind if rule.kind != "text" else kind
+    return ", ".join(filter(None, (_KINDS.get(known, known), rule.range)))
+
+
+def _image_of(version: str) -> int:
+    """The LMI image of a server version of the table."""
+    number, _, image = version.partition("/lmi")
+    return int(image) if image else int(number.split(".")[1]) - 18
 
 
 def _spans(known: list[str], order: Sequence[str]) -> str:

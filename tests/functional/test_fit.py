@@ -149,6 +149,61 @@ def test_a_recipe_for_this_machine_is_compared_with_its_memory(app: Places) -> N
     assert (result.code, result.result["device"], result.result["usable"]) == (2, "CPU", 8_000_000_000)
 
 
+def test_validate_judges_a_folder_of_this_machine(app: Places) -> None:
+    write_folder(Path("sub/model"), LARGE)
+    Path("sub/large.yaml").write_text(RECIPE)
+    result = app.lmi("validate", "sub/large.yaml")
+    assert (result.code, result.out) == (0, "sub/large.yaml: good, fit: fits\n"), result.err
+    Path("sub/large.yaml").write_text(
+        RECIPE.replace("ml.g5.2xlarge", "ml.g4dn.xlarge")
+        + "options:\n  max_model_len: 16384\n  quantize: awq\n"
+    )
+    result = app.lmi("validate", "sub/large.yaml")
+    assert result.code == 2
+    assert "sub/large.yaml:4:1: instance_type: ./model does not fit on ml.g4dn.xlarge: " in result.err
+    assert (
+        "sub/large.yaml:6:3: options.max_model_len: 16384 is more than the model's own length, 8192"
+        in result.err
+    )
+    assert "sub/large.yaml:7:3: options.quantize: awq reads weights that are quantised already" in result.err
+
+
+def test_validate_says_what_it_cannot_tell_of_a_folder(app: Places) -> None:
+    Path("model").mkdir()
+    Path("model/notes.txt").write_text("nothing")
+    Path("large.yaml").write_text(RECIPE)
+    result = app.lmi("validate", "large.yaml", "--json")
+    assert (result.code, result.result["fit"]) == (0, {"large.yaml": "unknown"})
+    assert "lmi cannot tell: there is no config.json" in app.lmi("validate", "large.yaml").err
+    Path("model/notes.txt").unlink()
+    Path("model").rmdir()
+    result = app.lmi("validate", "large.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert "large.yaml:2:1: model_id: ./model: there is no such folder" in result.err
+
+
+def test_validate_reads_the_hub_only_if_asked(app: Places) -> None:
+    first, size = header(LARGE)
+    app.hub.models["org/large"] = {"config.json": json.dumps(LARGE).encode(), "model.safetensors": b""}
+    app.hub.models["org/draft"] = {"config.json": json.dumps({**LARGE, "vocab_size": 32000}).encode()}
+    read: list[int] = []
+    app.hub = _Sparse(app, first, size, read).hub
+    text = RECIPE.replace("./model", "org/large")
+    Path("large.yaml").write_text(text)
+    assert app.lmi("validate", "large.yaml").out == "large.yaml: good\n"
+    assert read == []
+    assert app.lmi("validate", "large.yaml", "--hub").out == "large.yaml: good, fit: fits\n"
+    draft = 'options: {speculative_config: \'{"model": "org/draft", "num_speculative_tokens": 3}\'}\n'
+    Path("large.yaml").write_text(text + draft)
+    result = app.lmi("validate", "large.yaml", "--hub")
+    assert result.code == 2
+    assert "org/draft has a vocabulary of 32000 tokens, the model one of 128256" in result.err
+    Path("large.yaml").write_text(text.replace("org/large", "org/absent"))
+    result = app.lmi("validate", "large.yaml", "--hub")
+    assert result.code == 2
+    assert "large.yaml:2:1: model_id: " in result.err
+
+
 def test_a_model_on_the_hub_costs_its_headers_only(app: Places) -> None:
     first, size = header(LARGE)
     read: list[int] = []

@@ -1,6 +1,7 @@
 """Which `option.*` a server of some version knows: it drops any other silently, so they are looked up before.
 
-The table is compiled from DJLServing's own property classes and documentation; `source` names the versions.
+The table is compiled from DJLServing's own property classes and documentation; `source` names the versions. The
+arguments that a server passes on to vLLM are in `catalog/vllm.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from lmi_deploy.catalog import vllm
 
 State = Literal["known", "unknown", "removed", "later"]
 
@@ -47,27 +50,35 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """The settings that lmi's own handlers read, with their values if those are few."""
 
-SERVER_KEYS = frozenset(
-    (
-        "batch_size",
-        "gpu.maxWorkers",
-        "gpu.minWorkers",
-        "job_queue_size",
-        "load_on_devices",
-        "log_request_metric",
-        "max_batch_delay",
-        "max_idle_time",
-        "maxWorkers",
-        "metrics_aggregation",
-        "minWorkers",
-        "required_memory_mb",
-        "reserved_memory_mb",
-        "retry_threshold",
-    )
-)
-"""The server's own keys, which have no `option.` prefix and are ignored with it."""
+_COUNT = vllm.Rule(kind="int", ge=0)
+_AT_LEAST_ONE = vllm.Rule(kind="int", ge=1)
+SERVER_KEYS: Final[dict[str, vllm.Rule]] = {
+    "batch_size": _AT_LEAST_ONE,
+    "gpu.maxWorkers": _COUNT,
+    "gpu.minWorkers": _COUNT,
+    "job_queue_size": _AT_LEAST_ONE,
+    "load_on_devices": vllm.Rule(kind="text"),
+    "log_request_metric": vllm.Rule(kind="flag"),
+    "max_batch_delay": _COUNT,
+    "max_idle_time": _COUNT,
+    "maxWorkers": _COUNT,
+    "metrics_aggregation": _AT_LEAST_ONE,
+    "minWorkers": _COUNT,
+    "required_memory_mb": _COUNT,
+    "reserved_memory_mb": _COUNT,
+    "retry_threshold": _COUNT,
+}
+"""The server's own keys (ModelInfo.java, WorkerPoolConfig.java), which have no `option.` prefix and are ignored with
+it.
+"""
 
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y", "n")
+
+
+_PASSED_ON_SINCE: Final = 14
+"""The LMI image of DJLServing 0.32, the first that passes other options on to vLLM."""
+_LAST_ALONE: Final = 17
+"""The LMI image of DJLServing 0.35; up to there each server version has one image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +177,25 @@ def _server() -> dict[str, Any]:
 def _classes(engine: str) -> Iterator[dict[str, list[list[Any]]]]:
     for name in _table()["engines"][engine]["classes"]:
         yield _table()["classes"][name]
+    if engine == "vllm":
+        yield _passed_on()
+
+
+@cache
+def _passed_on() -> dict[str, list[list[Any]]]:
+    """The arguments of vLLM itself, which DJLServing passes on since 0.32."""
+    found = {}
+    for name, spans in vllm.argument_spans().items():
+        kept = [(since, until) for since, until in spans if until is None or until > _PASSED_ON_SINCE]
+        if kept:
+            found[name] = [[_server_of(since), until and _server_of(until), ""] for since, until in kept]
+    return found
+
+
+def _server_of(image: int) -> str:
+    """The server version in an LMI image."""
+    image = max(image, _PASSED_ON_SINCE)
+    return f"0.36.0/lmi{image}" if image > _LAST_ALONE else f"0.{18 + image}.0"
 
 
 def _now(spans: list[list[Any]], version: str) -> list[list[Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors.problem import Problem
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -23,8 +24,30 @@ def read_recipe(
     from lmi_deploy.recipe.reader import Purpose
 
     origin = path or _only_recipe()
-    purpose = Purpose(deploying=deploying, file_error=lambda name: _unread(Path(origin).parent / name))
+    folder = Path(origin).parent
+    purpose = Purpose(
+        deploying=deploying,
+        file_error=lambda name: _unread(folder / name),
+        folder_error=lambda name: _no_folder(folder / Path(name).expanduser()),
+    )
     return parse(read(origin), origin, overlay=overlay, sets=sets, purpose=purpose)
+
+
+def located(
+    mistakes: Sequence[tuple[str, str, str]], origin: str, *, overlay: str | None, sets: Sequence[str]
+) -> list[Problem]:
+    """Mistakes that were found after parsing (key, what, hint), each at its line of the recipe."""
+    from lmi_deploy.recipe.parse import positions
+
+    # Standard input cannot be read again.
+    fields = None if origin == "-" else positions(read(origin), origin, overlay=overlay, sets=sets)
+    found = []
+    for key, what, hint in mistakes:
+        place = fields.place(key) if fields else None
+        line, column = (place.line, place.column) if place else (1, 1)
+        source = place.origin if place else origin
+        found.append(Problem(origin=source, line=line, column=column, key=key, what=what, hint=hint))
+    return sorted(found, key=lambda problem: (problem.line, problem.column))
 
 
 def _unread(path: Path) -> str:
@@ -33,6 +56,10 @@ def _unread(path: Path) -> str:
             return ""
     except OSError as reason:
         return reason.strerror or "cannot be read"
+
+
+def _no_folder(path: Path) -> str:
+    return "" if path.is_dir() else "is a file, not a folder" if path.exists() else "there is no such folder"
 
 
 def read(origin: str) -> bytes:

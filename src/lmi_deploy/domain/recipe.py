@@ -23,6 +23,8 @@ Engine = Literal[
     "custom",
 ]
 DEFAULT_ENGINE: Engine = "vllm"
+AUTO_INSTANCE = ("auto",)
+"""The cheapest instance type that holds the model."""
 TargetName = Literal["sagemaker", "local"]
 Task = Literal[
     "text-generation",
@@ -150,6 +152,7 @@ class Recipe:
     tensor_parallel_degree: int | None = None
     """None: auto."""
     instance_type: tuple[str, ...] = ()
+    """AUTO_INSTANCE: to be chosen by what fits."""
     trust_remote_code: bool = False
     timeouts: Timeouts = field(default_factory=Timeouts)
     files: Files = field(default_factory=Files)

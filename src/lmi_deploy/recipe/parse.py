@@ -13,7 +13,7 @@ from lmi_deploy.recipe.checks.cross_checks import check
 from lmi_deploy.recipe.model.declaration import RECIPE
 from lmi_deploy.recipe.overlays import Overlays
 from lmi_deploy.recipe.overrides import applied
-from lmi_deploy.recipe.reader import DEPLOYING, MOST_PROBLEMS, Purpose, RecipeReader
+from lmi_deploy.recipe.reader import DEPLOYING, MOST_PROBLEMS, ParsedFields, Purpose, RecipeReader
 from lmi_deploy.recipe.yaml.composer import Composer
 from lmi_deploy.recipe.yaml.source import decode
 from lmi_deploy.recipe.yaml.tree import InvalidNode, MappingNode, SourcePosition, describe
@@ -31,6 +31,24 @@ def parse(
 
     If only its weights are transferred, targets and engines that are not implemented are no mistake.
     """
+    partial, problems, overlays = _fields(text, origin, overlay, sets, purpose)
+    problems += [*check(partial), *overlays.name_problems(partial)]
+    if problems:
+        raise _error(problems)
+    recipe = build(RECIPE, partial)
+    return replace(overlays.named(recipe, origin), overrides=tuple(sets))
+
+
+def positions(
+    text: bytes | str, origin: str, *, overlay: str | None = None, sets: Sequence[str] = ()
+) -> ParsedFields:
+    """The fields of a recipe that was parsed before, to say where a key is."""
+    return _fields(text, origin, overlay, sets, DEPLOYING)[0]
+
+
+def _fields(
+    text: bytes | str, origin: str, overlay: str | None, sets: Sequence[str], purpose: Purpose
+) -> tuple[ParsedFields, list[Problem], Overlays]:
     table, problems = _written(text, origin)
     if table is None:
         raise _error(problems)
@@ -39,12 +57,7 @@ def parse(
     table = applied(sets, table, RECIPE, problems)
     reader = RecipeReader(RECIPE, SourcePosition(origin, 1, 1), purpose=purpose)
     reader.read(table)
-    partial = reader.partial
-    problems += [*reader.problems, *check(partial), *overlays.name_problems(partial)]
-    if problems:
-        raise _error(problems)
-    recipe = build(RECIPE, partial)
-    return replace(overlays.named(recipe, origin), overrides=tuple(sets))
+    return reader.partial, [*problems, *reader.problems], overlays
 
 
 def _written(text: bytes | str, origin: str) -> tuple[MappingNode | None, list[Problem]]:

@@ -36,6 +36,8 @@ class Purpose:
     """It will be deployed, so keys that are not implemented are refused; else only its weights are transferred."""
     file_error: Callable[[str], str] = _no_check
     """Why one of the user's files, by its path in the recipe, cannot be read; empty if it can."""
+    folder_error: Callable[[str], str] = _no_check
+    """Why a path in the recipe is no folder; empty if it is one."""
 
 
 DEPLOYING = Purpose()

@@ -62,7 +62,8 @@ def names_secret(name: str) -> bool:
     *before, last = words
     previous = next((word for word in reversed(before) if not word.isdigit()), "")
     if last == "TOKEN":
-        return previous not in _OF_A_TOKENIZER
+        # `max_prompt_adapter_token` is a number.
+        return previous not in _OF_A_TOKENIZER and words[0] != "MAX"
     if last == "KEY":
         return previous not in _LOOKUP_WORDS
     if last == "PWD":

@@ -43,6 +43,8 @@ class Checkpoint:
     gguf: bool = False
     trouble: str = ""
     """The error in its files; empty: none."""
+    files: Sequence[str] = ()
+    """Their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

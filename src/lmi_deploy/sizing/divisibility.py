@@ -50,5 +50,7 @@ def best_degree(shape: Architecture, most: int) -> int:
     return max(
         number
         for number in range(1, most + 1)
-        if shape.heads % number == 0 and (shape.kv_heads % number == 0 or number % shape.kv_heads == 0)
+        if shape.heads % number == 0
+        and (shape.kv_heads % number == 0 or number % shape.kv_heads == 0)
+        and shape.intermediate % number == 0
     )

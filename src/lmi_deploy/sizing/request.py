@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from lmi_deploy.catalog import vllm
 from lmi_deploy.catalog.images import image, versions
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.sizing.tensors import CannotTell
@@ -20,28 +21,8 @@ ENGINES: Final[dict[str, SizedEngine]] = {
     "accelerate": "accelerate",
     "neuronx": "neuronx",
 }
-LMI_VLLM: Final[dict[int, tuple[int, int]]] = {
-    10: (0, 4),
-    11: (0, 5),
-    12: (0, 6),
-    13: (0, 6),
-    14: (0, 7),
-    15: (0, 8),
-    16: (0, 10),
-    17: (0, 11),
-    18: (0, 12),
-    19: (0, 14),
-    20: (0, 15),
-    21: (0, 16),
-    22: (0, 17),
-    23: (0, 18),
-    24: (0, 19),
-    25: (0, 20),
-    26: (0, 22),
-    27: (0, 23),
-    28: (0, 26),
-}
-"""The vLLM of an LMI image (AWS Deep Learning Containers' release notes and available_images.md, 2026-11-20)."""
+LMI_VLLM: Final = {number: vllm.number(number) for number in vllm.images()}
+"""The vLLM of an LMI image."""
 _FIRST_LMI_SERVER: Final = 19
 """DJLServing 0.19 is the first with large models."""
 _NEWEST_LMI: Final = max(LMI_VLLM)

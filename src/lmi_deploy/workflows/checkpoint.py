@@ -64,6 +64,7 @@ def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry])
         tensors=merge_experts(tensor for tensors in headers for tensor in tensors),
         pickles=pickles,
         gguf=not chosen and not pickles and any(path.endswith(".gguf") for path in files),
+        files=tuple(files),
     )
 
 

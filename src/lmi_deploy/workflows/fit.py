@@ -8,7 +8,7 @@ from typing import Final
 
 from lmi_deploy.catalog.server_version import server_tag
 from lmi_deploy.domain.facts import Facts, Machine
-from lmi_deploy.domain.recipe import Engine, Recipe
+from lmi_deploy.domain.recipe import AUTO_INSTANCE, Engine, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
@@ -64,7 +64,7 @@ def request_of(recipe: Recipe, machine: Machine | None) -> FitRequest:
         revision=recipe.revision,
         engine=recipe.engine,
         version=server_tag(recipe.container.version, recipe.container.image),
-        instances=recipe.instance_type,
+        instances=() if recipe.instance_type == AUTO_INSTANCE else recipe.instance_type,
         degree=recipe.tensor_parallel_degree,
         options={**options, **dict(recipe.options)},
         machine=machine,
@@ -117,6 +117,16 @@ def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> Request
     if request.context is None and request.whole("max_model_len") is None:
         request = replace(request, context=_usual_context(checkpoint))
     return replace(request, degree=None)
+
+
+def candidates(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[Placement, ...]:
+    """The instance types that can run a recipe as it is. Unresolvable if that cannot be told."""
+    try:
+        return placements(checkpoint, _request(request_of(recipe, None)), region)
+    except CannotTell as reason:
+        raise Unresolvable(
+            f"instance_type: auto cannot be chosen: {reason}", hint="name a type; `lmi fit` shows the sum"
+        ) from None
 
 
 def _usual_context(checkpoint: Checkpoint) -> int:

@@ -14,6 +14,7 @@ from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
+from lmi_deploy.recipe.checks.notices import notices as recipe_notices
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import DeployOptions, deploy, send_probe
@@ -24,12 +25,14 @@ from lmi_deploy.workflows.fit import require_fit
 from lmi_deploy.workflows.gather import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.handler_validation import check_own_code
+from lmi_deploy.workflows.model_validation import notes_of, require_compatible, settled
 
 
 def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
     """The bytes that would ship: without reading any target."""
-    target = deps.targets[recipe.endpoint.target]
-    return render(resolve(recipe, gather(recipe, deps), target.place_of))
+    facts = gather(recipe, deps)
+    recipe, _ = settled(recipe, facts)
+    return render(resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of))
 
 
 def prepare(
@@ -37,10 +40,11 @@ def prepare(
 ) -> DeploymentPlan:
     """Everything up to the plan: reads only. `priced`: with costs even if nothing is to be done.
 
-    A plan that loads a model is refused if the model does not fit, unless `force_fit`.
+    A plan that loads a model is refused if the model does not fit or the engine refuses it, unless `force_fit`.
     """
     target = deps.targets[recipe.endpoint.target]
     facts = gather(recipe, deps)
+    recipe, why = settled(recipe, facts)
     spec = resolve(recipe, facts, target.place_of)
     of_code = check_own_code(recipe, spec, tried_here=target.billed)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
@@ -52,10 +56,15 @@ def prepare(
         deps.hub(spec.model.model_id).require_space(
             spec.model.listing(spec.weights.files), spec.weights.files
         )
+    loads = plan.has_action(Phase.START)
+    if loads and not force_fit:
+        require_compatible(recipe, facts.config, deps, files=[file.path for file in facts.listing.files])
     lines = (
         *target.notices(deployment.observed, plan),
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
+        *filter(None, [why]),
+        *((*recipe_notices(recipe), *notes_of(recipe, facts.config)) if loads else ()),
         *target.preflight(spec, plan, recipe.arguments),
     )
     return replace(deployment, plan=plan, recipe=recipe.arguments, notices=lines)

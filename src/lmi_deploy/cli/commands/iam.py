@@ -17,6 +17,7 @@ from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.targets.sagemaker.permissions import PARTS, policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import role_commands
 from lmi_deploy.workflows.gather import gather
+from lmi_deploy.workflows.model_validation import settled
 
 
 @click.command("iam")
@@ -49,7 +50,8 @@ def command(
             hint="policies are for target sagemaker",
         )
     prefix = _prefix(shared, read.name)
-    spec = resolve(read, gather(read, context.deps), context.deps.targets["sagemaker"].place_of)
+    facts = gather(read, context.deps)
+    spec = resolve(settled(read, facts)[0], facts, context.deps.targets["sagemaker"].place_of)
     found = policies(spec, prefix=prefix)
     documents = found.documents
     if part is None:  # a user who prints one part already follows these lines

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from lmi_deploy.cli.options import json_option, recipe_options
-from lmi_deploy.cli.recipe_loading import read_recipe
-from lmi_deploy.errors import RecipeError, UsageRefused
+from lmi_deploy.cli.recipe_loading import located, read_recipe
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.errors import NotFound, RecipeError, UsageRefused
 from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.checks.model_files import is_folder
+from lmi_deploy.recipe.checks.notices import notices
 from lmi_deploy.ui.selection import open_view
+from lmi_deploy.ui.view import View
 
 
 @click.command("validate")
 @click.argument("recipes", nargs=-1, type=click.Path(dir_okay=False), metavar="[RECIPE]...")
+@click.option("--hub", is_flag=True, help="Read the model's config.json and headers: does it fit and run.")
 @recipe_options
 @json_option
-def command(*, recipes: tuple[str, ...], overlay: str | None, sets: tuple[str, ...], as_json: bool) -> None:
-    """Check recipes without touching the network: every mistake at once, with its line."""
+def command(
+    *, recipes: tuple[str, ...], hub: bool, overlay: str | None, sets: tuple[str, ...], as_json: bool
+) -> None:
+    """Check recipes without touching the network: every mistake at once, with its line.
+
+    A model in a folder of this machine is read, too; one of the Hub or in S3 only with --hub.
+    """
     view = open_view(as_json=as_json)
     problems: list[Problem] = []
-    good: list[str] = []
+    good: dict[str, str] = {}
     for path in recipes or (None,):
         try:
             recipe = read_recipe(path, overlay=overlay, sets=sets)
+            verdict = _judge(recipe, overlay, sets, view) if hub or is_folder(recipe.model_id) else ""
         except RecipeError as error:
             problems.extend(error.problems)
         except UsageRefused as error:
@@ -30,10 +43,33 @@ def command(*, recipes: tuple[str, ...], overlay: str | None, sets: tuple[str, .
                 raise
             problems.append(Problem(origin=str(path), line=1, column=1, key="", what=error.message))
         else:
-            good.append(recipe.origin)
+            good[recipe.origin] = verdict
+            for notice in notices(recipe):
+                view.note(f"{recipe.origin}: {notice}")
     if problems:
         count = f"{len(good)} of {len(recipes)} recipes are good; " if len(recipes) > 1 else ""
         raise RecipeError(
             problems, hint=f"{count}docs/reference/recipe.md has every key, `lmi schema` helps an editor"
         )
-    view.result({"recipes": good}, "\n".join(f"{origin}: good" for origin in good))
+    words = [f"{origin}: good{verdict and f', fit: {verdict}'}" for origin, verdict in good.items()]
+    fits = {"fit": good} if any(good.values()) else {}
+    view.result({"recipes": [*good], **fits}, "\n".join(words))
+
+
+def _judge(recipe: Recipe, overlay: str | None, sets: Sequence[str], view: View) -> str:
+    """The verdict of `lmi fit`. RecipeError with what the engine refuses of this model, each at its line."""
+    # Imported here, not above: most recipes are checked without their model.
+    from lmi_deploy.cli.context import open_context
+    from lmi_deploy.workflows.model_validation import judge_model, path_of
+
+    try:
+        found = judge_model(recipe, open_context(as_json=False).deps)
+    except NotFound as missing:
+        mistakes = [("model_id", missing.message, missing.hint)]
+    else:
+        mistakes = [(path_of(one), one.what, one.hint) for one in found.mistakes]
+    if mistakes:
+        raise RecipeError(located(mistakes, recipe.origin, overlay=overlay, sets=sets))
+    for note in found.notes:
+        view.note(f"{recipe.origin}: {note}")
+    return found.fit

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from lmi_deploy.domain.recipe import DEFAULT_ENGINE
 from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.checks.model_files import check_model_folder, check_patterns
 from lmi_deploy.recipe.checks.options import lint
 from lmi_deploy.recipe.checks.sagemaker import check_sagemaker
 from lmi_deploy.recipe.reader import ParsedFields
@@ -183,4 +184,6 @@ RULES: tuple[Rule, ...] = (
     _uploader,
     check_sagemaker,
     lint,
+    check_model_folder,
+    check_patterns,
 )

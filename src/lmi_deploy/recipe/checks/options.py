@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog import options
-from lmi_deploy.catalog.server_version import server_version
+from lmi_deploy.catalog.server_version import Server, shipped_server
 from lmi_deploy.domain.recipe import DEFAULT_ENGINE, Pairs
 from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.checks.notices import is_newer
+from lmi_deploy.recipe.checks.option_pairs import given, pair_mistakes
+from lmi_deploy.recipe.checks.option_values import property_mistakes, value_mistake
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.tree import quoted
@@ -17,7 +20,22 @@ BUILTIN = "djl_python.huggingface"
 
 
 def lint(partial: ParsedFields) -> Iterator[Problem]:
-    """Every option that has no effect, or a value that the server refuses."""
+    """Every option that has no effect, every value and every pair of options that the server refuses."""
+    mistaken = [*_each_option(partial)]
+    yield from mistaken
+    properties = partial.value("properties", ())
+    for name, mistake in property_mistakes(properties):
+        yield _value(partial, name, *mistake, group="properties")
+    if partial.value("engine", DEFAULT_ENGINE) == "vllm" and partial.is_valid("engine"):
+        options_of = {**dict(properties), **dict(partial.value("options", ()))}
+        asked = given(options_of, partial.value("tensor_parallel_degree"), _shipped_server(partial, "vllm"))
+        told = {problem.key for problem in mistaken}
+        for name, what, hint in pair_mistakes(asked):
+            if f"options.{name}" not in told:
+                yield _at(partial, name, what, hint)
+
+
+def _each_option(partial: ParsedFields) -> Iterator[Problem]:
     pairs: Pairs = partial.value("options", ())
     engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
     handlers = _handlers(partial) if engine == "accelerate" else (SERVER,)
@@ -80,13 +98,16 @@ def _of_template(partial: ParsedFields, template: str, name: str, value: str) ->
 def _of_server(
     partial: ParsedFields, engine: str, name: str, value: str, *, also: tuple[str, ...] = ()
 ) -> Iterator[Problem]:
-    version = _server_version(partial) or options.newest(engine)
+    shipped = _shipped_server(partial, engine)
+    version = str(shipped or options.newest(engine))
     found = options.option_status(engine, name, version)
     server = f"{engine} on server {version}"
     instead = f"use {found.instead}" if found.instead else ""
     match found.state:
         case "unknown":
             hint = instead or suggestion_text(name, (*options.names(engine, version), *also))
+            if engine == "vllm" and shipped and is_newer(shipped) and not hint:
+                return  # it may know the option: a notice, no mistake
             yield _at(partial, name, f"unknown to {server}, which would drop it silently", hint)
         case "removed":
             yield _at(partial, name, f"removed in {found.edge}: {server} would drop it silently", instead)
@@ -94,12 +115,13 @@ def _of_server(
             yield _at(partial, name, f"known from {found.edge} on: {server} would drop it silently", "")
         case "known":
             yield from _known(partial, name, value, found)
+            if engine == "vllm" and (mistake := value_mistake(name, value, shipped)):
+                yield _value(partial, name, *mistake)
 
 
-def _server_version(partial: ParsedFields) -> str:
-    """The server version of the recipe's image as in the table of options; empty if unknown."""
-    number, image = server_version(partial.value("container.version"), partial.value("container.image"))
-    return f"{number}/lmi{image}" if image else number
+def _shipped_server(partial: ParsedFields, engine: str) -> Server | None:
+    version, image = partial.value("container.version"), partial.value("container.image")
+    return shipped_server(engine, version, image, local=partial.value("endpoint.target") == "local")
 
 
 def _known(partial: ParsedFields, name: str, value: str, found: options.OptionStatus) -> Iterator[Problem]:
@@ -127,7 +149,7 @@ def _at(partial: ParsedFields, name: str, what: str, hint: str) -> Problem:
     return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
 
 
-def _value(partial: ParsedFields, name: str, what: str, hint: str) -> Problem:
-    path = f"options.{name}"
+def _value(partial: ParsedFields, name: str, what: str, hint: str, *, group: str = "options") -> Problem:
+    path = f"{group}.{name}"
     place = partial.value_place(path)
     return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.recipe.builder import build_partial
 from lmi_deploy.recipe.model.declaration import RECIPE
@@ -32,6 +33,13 @@ def check_sagemaker(partial: ParsedFields) -> Iterator[Problem]:
                 what=issue.what,
                 hint=issue.hint,
             )
+
+
+def is_refused(recipe: Recipe) -> bool:
+    """Whether SageMaker would refuse a complete recipe."""
+    from lmi_deploy.targets.sagemaker.validate import validate
+
+    return any(validate(recipe))
 
 
 def _is_valid(partial: ParsedFields, path: str) -> bool:

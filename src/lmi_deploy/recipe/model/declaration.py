@@ -35,6 +35,7 @@ from lmi_deploy.recipe.model.scalar_types import (
     degree,
     deployment_name,
     enum_of,
+    enum_or_auto,
     free_text,
     line,
     matching_rule,
@@ -212,13 +213,15 @@ RECIPE = Group(
         Key(
             "tensor_parallel_degree",
             ScalarField(degree()),
-            "Over how many devices the model is cut; `auto`, also where left out: all of the instance.",
+            "Over how many devices the model is cut; `auto`, also where left out: as many of the instance's as its "
+            "attention heads can be divided by.",
             "4",
         ),
         Key(
             "instance_type",
-            ScalarOrListField(enum_of("instance_types", "instance type"), most=5),
-            "SageMaker instance type, or several in order of preference; target sagemaker needs one.",
+            ScalarOrListField(enum_or_auto("instance_types", "instance type"), most=5),
+            "SageMaker instance type, or several in order of preference; target sagemaker needs one. `auto`: the "
+            "cheapest type with a known price that holds the model.",
             "ml.g5.12xlarge",
         ),
         Key("trust_remote_code", ScalarField(FLAG), "Run code that comes with the model.", "true"),

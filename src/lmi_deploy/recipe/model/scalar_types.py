@@ -101,6 +101,15 @@ def enum_of(table: str, what: str) -> ScalarType:
     return ScalarType(what, lambda t: _read_enum(t, table, what), lambda: {"enum": [*limits.names(table)]})
 
 
+def enum_or_auto(table: str, what: str) -> ScalarType:
+    """The same, or `auto`."""
+    return ScalarType(
+        f"{what}, or `auto`",
+        lambda text: text if text == "auto" else _read_enum(text, table, what),
+        lambda: {"enum": ["auto", *limits.names(table)]},
+    )
+
+
 def matching_rule(kind: str, what: str) -> ScalarType:
     """Text that SageMaker's own model has a rule for."""
     return ScalarType(what, lambda t: _read_matching_rule(t, kind, what))

@@ -168,11 +168,13 @@ def test_without_the_account_nothing_follows() -> None:
 
 
 def test_heads_that_cannot_be_shared_out_are_refused() -> None:
-    recipe = replace(cloud_recipe("instance_type: ml.g5.48xlarge\n"), engine="vllm")
+    auto = replace(cloud_recipe("instance_type: ml.g5.48xlarge\n"), engine="vllm")
+    recipe = replace(auto, tensor_parallel_degree=8)
     from lmi_deploy.sizing.tensor_parallel import degree_of
 
     for config in ({"num_attention_heads": 12}, {"text_config": {"num_attention_heads": 12}}):
         with pytest.raises(Unresolvable, match="8 does not divide the 12 attention heads") as refused:
             degree_of(recipe, config)
         assert refused.value.hint == "write tensor_parallel_degree: 6"
-    assert degree_of(recipe, {"num_attention_heads": 32}) == degree_of(recipe, {}) == 8
+        assert degree_of(auto, config) == 6
+    assert degree_of(auto, {"num_attention_heads": 32}) == degree_of(auto, {}) == 8

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.recipe import Recipe
-from lmi_deploy.targets.sagemaker.validate import counts, devices, images, network, transfer_job
+from lmi_deploy.targets.sagemaker.validate import capability, counts, devices, images, network, transfer_job
 from lmi_deploy.targets.sagemaker.validate.issue import Issue
 
 __all__ = ["Issue", "validate"]
 
-_RULES = (*devices.RULES, *images.RULES, *network.RULES, *counts.RULES, *transfer_job.RULES)
+_RULES = (
+    *devices.RULES,
+    *images.RULES,
+    *network.RULES,
+    *counts.RULES,
+    *transfer_job.RULES,
+    *capability.RULES,
+)
 
 
 def validate(recipe: Recipe) -> Iterator[Issue]:

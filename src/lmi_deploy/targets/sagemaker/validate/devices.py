@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import Instance, chosen, devices, instance
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe import AUTO_INSTANCE, Recipe
 from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 _LADDER = (
@@ -36,6 +36,10 @@ def _named(recipe: Recipe) -> Iterator[Issue]:
         hint = "such as ml.g5.xlarge (1 GPU of 24 GB) or ml.g5.12xlarge (4); or endpoint: {target: local}"
         what = "is missing: target sagemaker runs on an instance"
         yield Issue(path="instance_type", what=what, hint=hint, depends_on=("endpoint.target",))
+    elif "auto" in recipe.instance_type and recipe.instance_type != AUTO_INSTANCE:
+        yield Issue(
+            path="instance_type", what="auto stands beside other types", hint="name auto alone, or none"
+        )
     elif len(set(recipe.instance_type)) < len(recipe.instance_type):
         yield Issue(path="instance_type", what="names a type twice", hint="name each once")
 

@@ -1,0 +1,42 @@
+"""What should be known about a good recipe, and stops nothing."""
+
+from __future__ import annotations
+
+from lmi_deploy.catalog import options, vllm
+from lmi_deploy.catalog.server_version import Server, shipped_server
+from lmi_deploy.domain.recipe import Recipe
+
+
+def notices(recipe: Recipe) -> tuple[str, ...]:
+    """A newer image than the tables know is judged by the newest that they know."""
+    if recipe.engine != "vllm" or not recipe.options:
+        return ()
+    server = shipped_server(
+        recipe.engine,
+        recipe.container.version,
+        recipe.container.image,
+        local=recipe.endpoint.target == "local",
+    )
+    if server is None or not is_newer(server):
+        return ()
+    newest = vllm.images()[-1]
+    known = f"0.36.0-lmi{newest}"
+    found = [
+        f"options are checked by the arguments of vLLM {vllm.version(newest)} ({known}), the newest that lmi knows, "
+        f"and the image is {server}; to be sure, write container: {{version: {known}}}"
+    ]
+    unknown = [
+        name
+        for name, _ in recipe.options
+        if options.option_status("vllm", name, str(server)).state == "unknown"
+    ]
+    if unknown:
+        found.append(
+            f"lmi does not know whether {server} reads {', '.join(unknown)}: it drops unknown options"
+        )
+    return tuple(found)
+
+
+def is_newer(server: Server) -> bool:
+    """Whether an image is newer than the tables."""
+    return server.image is not None and server.image > vllm.images()[-1]

@@ -1,0 +1,166 @@
+"""Check a recipe against its model: what the engine would refuse at its start, once config.json is known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lmi_deploy.catalog import accelerators
+from lmi_deploy.catalog.instances import chosen
+from lmi_deploy.domain.facts import Facts
+from lmi_deploy.domain.recipe import AUTO_INSTANCE, Recipe
+from lmi_deploy.errors import LmiError, Unresolvable
+from lmi_deploy.planning.capability import Mistake, Question, device_notes, question_of
+from lmi_deploy.planning.compatibility import (
+    checkpoint_needs,
+    draft_mistake,
+    draft_model,
+    model_mistakes,
+    model_notes,
+)
+from lmi_deploy.recipe.checks.sagemaker import is_refused
+from lmi_deploy.sizing.assessment import Checkpoint, Verdict
+from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.fit import candidates, judge, request_of
+from lmi_deploy.workflows.gather import read_json
+
+_DEFAULT_REGION = "us-east-1"
+_ABOVE = ("engine", "instance_type", "model_id")
+"""Keys of the recipe itself, not of its options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What is known of a recipe and its model. `fit` is the verdict of `lmi fit`."""
+
+    fit: Verdict
+    mistakes: tuple[Mistake, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
+    """Reads config.json and the headers of the weights, nothing more. NotFound and AccessError as `lmi fit`."""
+    region = recipe.endpoint.region or _DEFAULT_REGION
+    request = request_of(recipe, deps.machine() if recipe.endpoint.target == "local" else None)
+    checkpoint = read_checkpoint(request.model_id, request.revision, deps.hub(request.model_id))
+    recipe, why = with_instance(recipe, checkpoint, region)
+    request = replace(request, instances=recipe.instance_type)
+    outcome = judge(request, checkpoint, help_tight=False)
+    found = [*mistakes_of(recipe, checkpoint.table, deps, files=checkpoint.files)]
+    notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table)]
+    match outcome.fit.verdict:
+        case "does-not-fit":
+            devices = outcome.fit.devices
+            where = (devices.instance or devices.name) if devices else ""
+            hint = f"such as: {outcome.remedies[0].what}" if outcome.remedies else "`lmi fit` shows the sum"
+            what = f"{recipe.model_id} does not fit on {where}: {outcome.fit.reason}"
+            key = "instance_type" if recipe.instance_type else "model_id"
+            found.append(Mistake(option=key, what=what, hint=hint))
+        case "unknown":
+            notes.append(f"whether it fits, lmi cannot tell: {outcome.fit.reason}")
+        case "tight":
+            notes.append(f"it fits, but is tight: {outcome.fit.reason}")
+        case "fits":
+            pass
+    return Judgement(fit=outcome.fit.verdict, mistakes=tuple(found), notes=tuple(notes))
+
+
+def with_instance(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[Recipe, str]:
+    """`instance_type: auto` replaced by the cheapest type with a known price that can run the model, and why.
+
+    Unresolvable if there is none; unchanged if the recipe names its types.
+    """
+    if recipe.instance_type != AUTO_INSTANCE:
+        return recipe, ""
+    holding = [one for one in candidates(recipe, checkpoint, region) if one.usd_per_hour is not None]
+    holding.sort(key=lambda one: one.fit.verdict != "fits")
+    for one in holding:
+        candidate = replace(recipe, instance_type=(one.instance,))
+        if not is_refused(candidate) and not mistakes_of(candidate, checkpoint.table, None):
+            price = f"{one.usd_per_hour:.2f} USD an hour in {region}"
+            why = f"instance_type auto: {one.instance}, {price}, the cheapest that holds the model ({one.fit.verdict})"
+            return candidate, why
+    raise Unresolvable(
+        f"instance_type: auto finds no type with a price in {region} that holds {recipe.model_id}",
+        hint="name one: `lmi instances --fits RECIPE` lists those without a known price, too; or shorten max_model_len",
+    )
+
+
+def settled(recipe: Recipe, facts: Facts) -> tuple[Recipe, str]:
+    """The same from the facts of a plan."""
+    region = facts.cloud.region if facts.cloud else _DEFAULT_REGION
+    return with_instance(recipe, gathered_checkpoint(facts), region)
+
+
+def mistakes_of(
+    recipe: Recipe, config: Mapping[str, Any], deps: Dependencies | None, *, files: Collection[str] = ()
+) -> tuple[Mistake, ...]:
+    """Every reason why the engine refuses the model. `deps` reads a draft model; without it none is read."""
+    if recipe.engine != "vllm" or recipe.handler.file:
+        return ()
+    asked = question_of(recipe)
+    found = [*model_mistakes(config, asked, files=files), *_devices(recipe, config, asked)]
+    if deps is not None and (draft := draft_model(asked)) and config:
+        found += _draft(config, draft, deps)
+    return tuple(found)
+
+
+def notes_of(recipe: Recipe, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is different or unknown, and stops nothing."""
+    if recipe.engine != "vllm" or recipe.handler.file:
+        return ()
+    asked = question_of(recipe)
+    notes = [*model_notes(config, asked)]
+    for machine in chosen(recipe):
+        existing = machine.accelerators
+        if existing and existing.compute_capability:
+            notes += device_notes(asked, existing.name, existing.compute_capability)
+        if (recipe.tensor_parallel_degree or 2) > 1 and accelerators.links(machine.name) == "PCIe":
+            notes.append(
+                f"the {machine.name}'s devices are joined by PCIe, without NVLink: shared layers wait for it"
+            )
+    return tuple(dict.fromkeys(notes))
+
+
+def require_compatible(
+    recipe: Recipe, config: Mapping[str, Any], deps: Dependencies, *, files: Collection[str]
+) -> None:
+    """Unresolvable with every mistake."""
+    found = mistakes_of(recipe, config, deps, files=files)
+    if found:
+        first, *others = found
+        raise Unresolvable(
+            f"{path_of(first)}: {first.what}",
+            hint=first.hint,
+            details=[f"{path_of(other)}: {other.what}, {other.hint}" for other in others],
+        )
+
+
+def path_of(mistake: Mistake) -> str:
+    """The key of the recipe."""
+    return mistake.option if mistake.option in _ABOVE else f"options.{mistake.option}"
+
+
+def _devices(recipe: Recipe, config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
+    for machine in chosen(recipe):
+        existing = machine.accelerators
+        if existing and existing.compute_capability:
+            device = f"{existing.name} of {machine.name}"
+            if what := checkpoint_needs(config, asked, device, existing.compute_capability):
+                yield Mistake(
+                    option="instance_type", what=what, hint="use a type such as ml.g5.xlarge or ml.g6.xlarge"
+                )
+                return
+
+
+def _draft(config: Mapping[str, Any], draft: str, deps: Dependencies) -> Iterator[Mistake]:
+    """A draft that cannot be read is not judged: only the container needs it."""
+    try:
+        hub = deps.hub(draft)
+        found = draft_mistake(config, read_json(hub, hub.listing(draft, "main"), "config.json"), draft)
+    except LmiError:
+        return
+    if found is not None:
+        yield found

@@ -1,0 +1,165 @@
+"""Values of options, by the vLLM of the image that a recipe ships."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.catalog.server_version import Server, shipped_server
+from lmi_deploy.errors import RecipeError
+from lmi_deploy.recipe.checks.notices import notices
+from lmi_deploy.recipe.checks.option_values import value_mistake
+from lmi_deploy.recipe.parse import parse
+
+NEWEST = Server("0.36.0", 28)
+
+RECIPE = """\
+name: chat
+model_id: Qwen/Qwen2.5-7B-Instruct
+engine: vllm
+instance_type: ml.g5.xlarge
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gpu_memory_utilization", "0.9"),
+        ("gpu_memory_utilization", "1"),
+        ("gpu_memory_utilization", "9e-1"),
+        ("max_model_len", "8192"),
+        ("max_model_len", "8k"),
+        ("max_model_len", "1.5K"),
+        ("max_model_len", "auto"),
+        ("max_model_len", "-1"),
+        ("max_num_seqs", "1_000"),
+        ("max_num_seqs", "None"),
+        ("kv_cache_dtype", "fp8_e4m3"),
+        ("quantize", "AWQ"),
+        ("quantization", "fp8"),
+        ("attention_backend", "flash_attn"),
+        ("optimization_level", "2"),
+        ("enforce_eager", "True"),
+        ("compilation_config", "3"),
+        ("kv_transfer_config", '{"cpu_bytes_to_use": 80m}'),
+        ("limit_mm_per_prompt", '{"image": 2}'),
+        ("served_model_name", "a b"),
+        ("distributed_executor_backend", "my.module.Executor"),
+        ("generation_config", "anything"),
+        ("never_heard_of", "anything"),
+    ],
+)
+def test_a_right_value_passes(name: str, value: str) -> None:
+    assert value_mistake(name, value, NEWEST) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what", "hint"),
+    [
+        ("gpu_memory_utilization", "90", "90 is out of range: more than 0, at most 1", "write 0.9"),
+        ("gpu_memory_utilization", "0", "0 is out of range: more than 0, at most 1", ""),
+        ("gpu_memory_utilization", "nan", "'nan' is not a number", "more than 0"),
+        ("gpu_memory_utilization", "90%", "'90%' is not a number", ""),
+        ("max_model_len", "0", "0 is out of range: at least 1", "write 1"),
+        ("max_model_len", "8192.0", "'8192.0' is not a whole number", "write 8192"),
+        ("max_model_len", "8,192", "'8,192' is not a whole number", "write 8192"),
+        ("max_model_len", "8192 tokens", "'8192 tokens' is not a whole number", "write 8192"),
+        ("max_model_len", "8192\n", "holds a line break", "write 8192"),
+        ("max_num_batched_tokens", "2k5", "is not a whole number", ""),
+        ("tensor_parallel_size", "0", "0 is out of range: at least 1", "write 1"),
+        ("max_lora_rank", "48", "is not one of 1, 8, 16", ""),
+        ("kv_cache_dtype", "fp16", "is not one of auto, float16", "did you mean"),
+        ("load_format", "safetensor", "is not one of", "did you mean safetensors?"),
+        ("enforce_eager", "1", "is not true or false", "write true"),
+        ("enable_prefix_caching", "perhaps", "is not true or false", ""),
+        ("speculative_config", "[1]", "is JSON, but not an object: '[1]'", ""),
+        ("speculative_config", '{"a": 1', "at its line 1, column 8", ""),
+        ("override_generation_config", "{'a': 1}", "at its line 1, column 2", "double quotes"),
+        ("speculative_config", "{" * 200_000, "is not JSON", ""),
+        ("reasoning_parser", "deepseek-r1", "is not one of", "did you mean deepseek_r1?"),
+        ("max_rolling_batch_prefill_tokens", "-5", "out of range: at least 1", "write 1"),
+    ],
+)
+def test_a_wrong_value_is_named_with_the_nearest_right_one(
+    name: str, value: str, what: str, hint: str
+) -> None:
+    mistake = value_mistake(name, value, NEWEST)
+    assert mistake is not None
+    assert what in mistake[0]
+    assert hint in mistake[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "image", "right"),
+    [
+        ("limit_mm_per_prompt", "image=2", 14, True),
+        ("limit_mm_per_prompt", "image=two", 14, False),
+        ("limit_mm_per_prompt", "image=2", 28, False),
+        ("block_size", "24", 15, False),
+        ("block_size", "24", 28, True),
+        ("quantize", "aqlm", 15, True),
+        ("quantize", "aqlm", 28, False),
+        ("quantize", "mxfp4", 15, False),
+        ("quantize", "mxfp4", 27, True),
+        ("max_model_len", "8k", 14, False),
+        ("max_model_len", "8k", 16, True),
+        ("max_num_seqs", "-4", 14, False),
+        ("kv_cache_dtype", "nvfp4", 27, True),
+        ("kv_cache_dtype", "nvfp4", 20, False),
+    ],
+)
+def test_the_version_of_the_image_decides(name: str, value: str, image: int, right: bool) -> None:
+    assert (value_mistake(name, value, Server("0.36.0", image)) is None) == right
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "local", "server"),
+    [
+        (None, None, False, "0.38.0/lmi29"),
+        ("0.36.0", None, False, "0.36.0/lmi27"),
+        ("0.36.0-lmi28", None, False, "0.36.0/lmi28"),
+        ("0.34.0", None, False, "0.34.0/lmi16"),
+        ("0.36.0", None, True, "0.36.0"),
+        (None, None, True, "None"),
+        (None, "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1", False, "None"),
+        (
+            None,
+            "763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:0.35.0-lmi17.0.0-cu128",
+            False,
+            "0.35.0/lmi17",
+        ),
+    ],
+)
+def test_a_recipe_is_judged_by_the_image_that_it_ships(
+    version: str | None, image: str | None, local: bool, server: str
+) -> None:
+    assert str(shipped_server("vllm", version, image, local=local)) == server
+
+
+def refused(text: str) -> str:
+    with pytest.raises(RecipeError) as caught:
+        parse(text, "chat.yaml")
+    return "\n".join(map(str, caught.value.problems))
+
+
+def test_an_option_of_an_older_vllm_is_refused_for_the_newest_image() -> None:
+    old, new = "container: {version: 0.34.0}\n", ""
+    options = "options: {swap_space: 4}\n"
+    parse(RECIPE + old + options, "chat.yaml")
+    found = refused(RECIPE + new + options)
+    assert "swap_space: removed in 0.36.0/lmi23: vllm on server 0.38.0/lmi29" in found
+
+
+def test_a_newer_image_than_the_table_is_told() -> None:
+    (told,) = notices(parse(RECIPE + "options: {max_num_seqs: 4}\n", "chat.yaml"))
+    assert "vLLM 0.26.0 (0.36.0-lmi28)" in told
+    assert "0.38.0/lmi29" in told
+    pinned = "container: {version: 0.36.0-lmi28}\noptions: {max_num_seqs: 4}\n"
+    assert notices(parse(RECIPE + pinned, "chat.yaml")) == ()
+
+
+def test_a_name_that_only_a_newer_image_may_know_is_no_mistake() -> None:
+    fresh = "options: {quite_unheard_thing: 4}\n"
+    told = notices(parse(RECIPE + fresh, "chat.yaml"))
+    assert "lmi does not know whether 0.38.0/lmi29 reads quite_unheard_thing" in told[1]
+    assert "unknown to vllm" in refused(RECIPE + "container: {version: 0.36.0-lmi28}\n" + fresh)
+    assert "did you mean max_num_seqs" in refused(RECIPE + "options: {max_num_seq: 4}\n")
