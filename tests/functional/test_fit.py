@@ -204,6 +204,24 @@ def test_validate_reads_the_hub_only_if_asked(app: Places) -> None:
     assert "large.yaml:2:1: model_id: " in result.err
 
 
+def test_auto_takes_the_cheapest_instance_type_that_holds_the_model(app: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    Path("large.yaml").write_text(RECIPE.replace("ml.g5.2xlarge", "auto"))
+    result = app.lmi("validate", "large.yaml")
+    assert (result.code, result.out) == (0, "large.yaml: good, fit: fits\n"), result.err
+    prices = {
+        row["instance"]: row["usd_per_hour"]
+        for row in app.lmi("instances", "--fits", "./model", "--context", "8192", "--json").lines
+        if row.get("usd_per_hour") and row["verdict"] == "fits"
+    }
+    cheapest = min(prices, key=lambda name: prices[name])
+    assert f"instance_type auto: {cheapest}, {prices[cheapest]:.2f} USD an hour in us-east-1" in result.err
+    write_folder(Path("model"), {**LLAMA_70B, "num_hidden_layers": 800})
+    result = app.lmi("validate", "large.yaml")
+    assert result.code == 2
+    assert "instance_type: auto finds no type with a price in us-east-1 that holds ./model" in result.err
+
+
 def test_a_model_on_the_hub_costs_its_headers_only(app: Places) -> None:
     first, size = header(LARGE)
     read: list[int] = []
