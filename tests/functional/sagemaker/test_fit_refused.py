@@ -53,3 +53,26 @@ def test_what_runs_already_is_not_refused(large: CloudApp) -> None:
     assert large.lmi("up", "--yes", "--force-fit", *vllm()).code == 0
     assert large.lmi("plan", *vllm(), "--exit-code").code == 0
     assert large.lmi("up", "--yes", *vllm()).code == 0
+
+
+def test_auto_chooses_the_instance_type_and_stays_with_it(large: CloudApp) -> None:
+    auto = ("--set", "instance_type=auto")
+    result = large.lmi("plan", *vllm(*auto))
+    assert result.code == 0, result.err
+    assert "instance_type auto: ml." in result.err
+    assert "the cheapest that holds the model (fits)" in result.err
+    assert large.lmi("up", "--yes", *vllm(*auto)).code == 0
+    assert large.lmi("plan", *vllm(*auto), "--exit-code").code == 0
+
+
+def test_what_the_engine_refuses_of_the_model_is_refused_before_anything_is_made(large: CloudApp) -> None:
+    result = large.lmi("up", "--yes", *vllm(*SHORT, "--set", "options.quantize=awq"))
+    assert result.code == 2
+    assert "options.quantize: awq reads weights that are quantised already" in result.err
+    large.hub.models[MODEL]["config.json"] = json.dumps(
+        {**LLAMA_70B, "architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True}
+    ).encode()
+    result = large.lmi("plan", *vllm(*SHORT))
+    assert result.code == 2
+    assert "engine: vLLM 0.26.0 has no T5ForConditionalGeneration, an encoder-decoder" in result.err
+    assert large.cloud_resources() == []
