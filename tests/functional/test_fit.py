@@ -216,7 +216,10 @@ def test_auto_takes_the_cheapest_instance_type_that_holds_the_model(app: Places)
     }
     cheapest = min(prices, key=lambda name: prices[name])
     assert f"instance_type auto: {cheapest}, {prices[cheapest]:.2f} USD an hour in us-east-1" in result.err
+    found = app.lmi("fit", "large.yaml", "--json").result
+    assert (found["verdict"], found["instance"]) == ("fits", cheapest)
     write_folder(Path("model"), {**LLAMA_70B, "num_hidden_layers": 800})
+    assert app.lmi("fit", "large.yaml", "--json").code == 1
     result = app.lmi("validate", "large.yaml")
     assert result.code == 2
     assert "instance_type: auto finds no type with a price in us-east-1 that holds ./model" in result.err

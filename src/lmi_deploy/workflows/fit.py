@@ -22,6 +22,8 @@ from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather import model_location
 
+DEFAULT_REGION: Final = "us-east-1"
+"""Whose prices are taken if the recipe names no region."""
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 
 
@@ -64,7 +66,7 @@ def request_of(recipe: Recipe, machine: Machine | None) -> FitRequest:
         revision=recipe.revision,
         engine=recipe.engine,
         version=server_tag(recipe.container.version, recipe.container.image),
-        instances=() if recipe.instance_type == AUTO_INSTANCE else recipe.instance_type,
+        instances=recipe.instance_type,
         degree=recipe.tensor_parallel_degree,
         options={**options, **dict(recipe.options)},
         machine=machine,
@@ -86,6 +88,8 @@ def judge(fit_request: FitRequest, checkpoint: Checkpoint, *, help_tight: bool =
     """
     try:
         request = _request(fit_request)
+        if tuple(fit_request.instances) == AUTO_INSTANCE:
+            fit_request = replace(fit_request, instances=(_cheapest(checkpoint, request),))
         choices = _devices(fit_request)
     except CannotTell as reason:
         return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=fit_request.engine))
@@ -98,6 +102,14 @@ def judge(fit_request: FitRequest, checkpoint: Checkpoint, *, help_tight: bool =
         remedies=remedies(checkpoint, request, devices, worst) if needs_help else (),
         notes=notes(checkpoint, worst, devices),
     )
+
+
+def _cheapest(checkpoint: Checkpoint, request: Request) -> str:
+    """The instance type of `auto`. CannotTell if no type with a known price holds the model."""
+    priced = [one for one in placements(checkpoint, request, DEFAULT_REGION) if one.usd_per_hour is not None]
+    if not priced:
+        raise CannotTell("no instance type with a known price holds it; name one")
+    return min(priced, key=lambda one: (one.fit.verdict != "fits", one.usd_per_hour)).instance
 
 
 def matching_instances(fit_request: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:

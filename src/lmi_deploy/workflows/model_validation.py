@@ -23,10 +23,9 @@ from lmi_deploy.recipe.checks.sagemaker import is_refused
 from lmi_deploy.sizing.assessment import Checkpoint, Verdict
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.fit import candidates, judge, request_of
+from lmi_deploy.workflows.fit import DEFAULT_REGION, candidates, judge, request_of
 from lmi_deploy.workflows.gather import read_json
 
-_DEFAULT_REGION = "us-east-1"
 _ABOVE = ("engine", "instance_type", "model_id")
 """Keys of the recipe itself, not of its options."""
 
@@ -42,7 +41,7 @@ class Judgement:
 
 def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     """Reads config.json and the headers of the weights, nothing more. NotFound and AccessError as `lmi fit`."""
-    region = recipe.endpoint.region or _DEFAULT_REGION
+    region = recipe.endpoint.region or DEFAULT_REGION
     request = request_of(recipe, deps.machine() if recipe.endpoint.target == "local" else None)
     checkpoint = read_checkpoint(request.model_id, request.revision, deps.hub(request.model_id))
     recipe, why = with_instance(recipe, checkpoint, region)
@@ -90,7 +89,7 @@ def with_instance(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[
 
 def settled(recipe: Recipe, facts: Facts) -> tuple[Recipe, str]:
     """The same from the facts of a plan."""
-    region = facts.cloud.region if facts.cloud else _DEFAULT_REGION
+    region = facts.cloud.region if facts.cloud else DEFAULT_REGION
     return with_instance(recipe, gathered_checkpoint(facts), region)
 
 

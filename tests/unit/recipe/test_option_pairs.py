@@ -44,6 +44,11 @@ def found(image: int = 28, degree: int | None = None, **options: str) -> list[tu
             "attention_backend",
             "attention_config has backend, too",
         ),
+        (
+            {"speculative_config": '{"method": "ngram"}'},
+            "speculative_config",
+            "has no num_speculative_tokens",
+        ),
         ({"quantize": "mxfp4", "dtype": "fp16"}, "dtype", "fp16 does not go with mxfp4"),
         ({"load_format": "bitsandbytes", "quantize": "fp8"}, "load_format", "does not go with fp8"),
         ({"mamba_block_size": "8", "enable_prefix_caching": "false"}, "mamba_block_size", "needs"),
@@ -72,6 +77,8 @@ def test_the_degree_of_the_recipe_counts() -> None:
         {"max_loras": "4", "enable_lora": "yes"},
         {"mamba_block_size": "8"},
         {"quantize": "awq", "dtype": "auto"},
+        {"speculative_config": '{"method": "ngram", "num_speculative_tokens": 4}'},
+        {"speculative_config": '{"method": "mtp"}'},
         {"attention_config": '{"flash_attn_version": 2}', "attention_backend": "FLASH_ATTN"},
     ],
 )

@@ -5,6 +5,7 @@ Sources: the validators of vllm/config (0.26.0) and djl_python/properties_manage
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -157,6 +158,14 @@ def _batching(given: Given) -> Iterator[Found]:
         yield "enable_streaming", what, "write false, or leave batch_size out"
 
 
+def _drafts(given: Given) -> Iterator[Found]:
+    """Methods that do not say themselves how many tokens they draft (vllm/config/speculative.py)."""
+    table = given.options.get("speculative_config", "")
+    without = '"num_speculative_tokens"' not in table and "spec_tokens" not in given.options
+    if without and re.search(r'"method"\s*:\s*"(ngram|draft_model)"', table):
+        yield "speculative_config", "has no num_speculative_tokens", 'such as "num_speculative_tokens": 4'
+
+
 def _twice(given: Given) -> Iterator[Found]:
     for name, table, field in _EXCLUSIVE:
         if name in given.options and f'"{field}"' in given.options.get(table, ""):
@@ -188,6 +197,7 @@ _RULES: Final[tuple[Callable[[Given], Iterator[Found]], ...]] = (
     _partial_prefills,
     _pipeline,
     _batching,
+    _drafts,
     _twice,
     _activation_dtype,
     _bitsandbytes,
