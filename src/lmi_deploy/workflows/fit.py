@@ -132,7 +132,7 @@ def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> Request
 
 
 def candidates(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[Placement, ...]:
-    """The instance types that can run a recipe as it is. Unresolvable if that cannot be told."""
+    """The instance types that can run a recipe as it is. Unresolvable if lmi does not know enough of the model."""
     try:
         return placements(checkpoint, _request(request_of(recipe, None)), region)
     except CannotTell as reason:

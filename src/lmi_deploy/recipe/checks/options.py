@@ -29,9 +29,9 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
     if partial.value("engine", DEFAULT_ENGINE) == "vllm" and partial.is_valid("engine"):
         options_of = {**dict(properties), **dict(partial.value("options", ()))}
         asked = given(options_of, partial.value("tensor_parallel_degree"), _shipped_server(partial, "vllm"))
-        told = {problem.key for problem in mistaken}
+        reported = {problem.key for problem in mistaken}
         for name, what, hint in pair_mistakes(asked):
-            if f"options.{name}" not in told:
+            if f"options.{name}" not in reported:
                 yield _at(partial, name, what, hint)
 
 

@@ -13,15 +13,15 @@ from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 def _capability(recipe: Recipe) -> Iterator[Issue]:
     if recipe.engine != "vllm" or not (recipe.options or recipe.container.environment):
         return
-    asked, told = question_of(recipe), set()
+    asked, reported = question_of(recipe), set()
     for machine in chosen(recipe):
         existing = machine.accelerators
         if existing is None or existing.compute_capability is None:
             continue
         device = f"{existing.name} of {machine.name}"
         for mistake in device_mistakes(asked, device, existing.compute_capability):
-            if mistake.option not in told:
-                told.add(mistake.option)
+            if mistake.option not in reported:
+                reported.add(mistake.option)
                 is_option = mistake.option in asked.options
                 group = "options" if is_option else "container.environment"
                 yield Issue(
