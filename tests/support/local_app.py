@@ -21,7 +21,8 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.sources.local_folder import LocalModelFiles
+from lmi_deploy.recipe.checks.model_files import is_folder
+from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import AnyTarget
@@ -102,7 +103,7 @@ class LocalApp:
             runtimes=lambda image: AvailableRuntimes(names=("embedded",)),
         )
         return Dependencies(
-            hub=lambda model_id: self.hub,
+            hub=lambda model_id: LocalModel() if is_folder(model_id) else self.hub,
             files=LocalModelFiles,
             weights=lambda wish, memory_mb: BucketWeights(
                 store=self.store,

@@ -81,7 +81,7 @@ def test_the_second_time_nothing_changes() -> None:
 
 def test_an_older_server_does_not_know_the_new_names() -> None:
     found = migrated(NEW, "0.30.0")
-    assert "  # known from 0.32.0 on:\n  # structured_outputs_config: " in found.text
+    assert "  # known from 0.35.0 on:\n  # structured_outputs_config: " in found.text
     assert parse(found.text, "r.yaml").container.version == "0.30.0"
 
 
@@ -113,12 +113,12 @@ BASE = "name: a\nmodel_id: org/m\n"
         (
             BASE + "container: {version: 0.30.0}\noptions:\n  swap_space: 4\n",
             BASE
-            + "container: {version: 0.36.0}\noptions: {}\n  # unknown to vllm on server 0.36.0:\n  # swap_space: 4\n",
+            + "container: {version: 0.36.0}\noptions: {}\n  # removed in 0.36.0/lmi23:\n  # swap_space: 4\n",
         ),
         (
             BASE + "container: {version: 0.30.0}\noptions:\n  swap_space: >\n    4\nttl: 8h\n",
             BASE
-            + "container: {version: 0.36.0}\noptions: {}\n  # unknown to vllm on server 0.36.0:\n  # swap_space: >\n"
+            + "container: {version: 0.36.0}\noptions: {}\n  # removed in 0.36.0/lmi23:\n  # swap_space: >\n"
             "  #   4\nttl: 8h\n",
         ),
     ],
