@@ -16,12 +16,12 @@ from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.facts import Facts, Machine
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import Plan, StartServer
+from lmi_deploy.domain.plan import Estimate, Plan, StartServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
 from lmi_deploy.recipe.parse import parse
-from lmi_deploy.targets.local.plan import diff, server_name, serving, teardown
+from lmi_deploy.targets.local.plan import diff, estimate, server_name, serving, teardown
 from lmi_deploy.ui.json_view import MachineView
 from lmi_deploy.ui.text_view import HumanView
 from tests.support.factories import resolve
@@ -110,31 +110,31 @@ def half_finished(new: PlannedRecipe) -> LocalObserved:
     )
 
 
-def plans(name: str) -> dict[str, Plan]:
+def plans(name: str) -> dict[str, tuple[Plan, Estimate]]:
     new, old = walk(name), walk(name, *CHANGE)
     local = LocalInventory(engine=True, environment=True, missing_weights=0)
     to_fetch = new.spec.weights.size if new.spec.model.source == "hub" else 0
     bare = LocalInventory(engine=False, environment=False, missing_weights=to_fetch)
 
-    def planned(observed: LocalObserved, inventory: LocalInventory) -> Plan:
-        return diff(new.spec, new.artifact, observed, inventory)
+    def planned(observed: LocalObserved, inventory: LocalInventory) -> tuple[Plan, Estimate]:
+        return diff(new.spec, new.artifact, observed, inventory), estimate(new.spec, inventory)
 
     return {
         "first-up": planned(nothing(new), bare),
         "nothing-to-do": planned(in_service(new), local),
         "changed": planned(in_service(old), local),
         "half-finished": planned(half_finished(new), local),
-        "teardown": teardown(in_service(old)),
+        "teardown": (teardown(in_service(old)), Estimate()),
     }
 
 
-def rendered_plan(plan: Plan) -> tuple[bytes, bytes]:
+def rendered_plan(plan: Plan, estimate: Estimate) -> tuple[bytes, bytes]:
     """The plan as people and as programs are told it, the latter with line breaks for the reader of a diff."""
     out, story = io.StringIO(), io.StringIO()
-    HumanView(out, story, live=False).plan(plan)
+    HumanView(out, story, live=False).plan(plan, estimate)
     assert out.getvalue() == ""
     lines = io.StringIO()
-    MachineView(lines).plan(plan)
+    MachineView(lines).plan(plan, estimate)
     (line,) = lines.getvalue().splitlines()
     return story.getvalue().encode(), json.dumps(
         json.loads(line), indent=1, ensure_ascii=False
@@ -167,7 +167,7 @@ def test_what_ships(golden: Golden, name: str) -> None:
 def test_what_is_planned(golden: Golden, name: str) -> None:
     files = {}
     for situation, plan in plans(name).items():
-        text, data = rendered_plan(plan)
+        text, data = rendered_plan(*plan)
         files[f"{situation}.txt"] = unnamed(name, text)
         files[f"{situation}.json"] = unnamed(name, data)
     golden(f"{name}/plans", files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -10,6 +10,7 @@ from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.settings import (
     ObservedEndpoint,
     ObservedEndpointConfig,
+    Placement,
     Resource,
     ResourceKind,
     Scaling,
@@ -99,6 +100,10 @@ class CloudInventory:
     """Whether prices were requested; a plan that changes nothing may do without."""
     avoid: tuple[str, ...] = ()
     """Instance types that could not be had just now."""
+
+    def choose(self, placements: Sequence[Placement]) -> Placement:
+        """The first one that is available, as far as is known; the first of all if none is left."""
+        return next((one for one in placements if one.instance not in self.avoid), placements[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

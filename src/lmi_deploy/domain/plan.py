@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.facts import FileEntry
@@ -177,12 +177,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`figures` are what the user should know before agreeing: bytes, memory, money."""
-
     deployment: str
     actions: tuple[Action, ...]
     changes: tuple[Change, ...] = ()
-    figures: Pairs = ()
 
     @property
     def empty(self) -> bool:
@@ -191,3 +188,19 @@ class Plan:
     def has_action(self, kind: type[Action] | Phase) -> bool:
         """Whether one of the actions is of this kind or phase."""
         return any(kind in (type(action), action.phase) for action in self.actions)
+
+    def without(self, phase: Phase) -> Plan:
+        return replace(self, actions=tuple(action for action in self.actions if action.phase is not phase))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What the user should know before agreeing to a plan, by name: bytes, memory, money. It decides nothing."""
+
+    figures: Pairs = ()
+
+    def figure(self, name: str) -> str:
+        return dict(self.figures).get(name, "")
+
+    def plus(self, name: str, value: str) -> Estimate:
+        return Estimate(figures=(*self.figures, (name, value)))

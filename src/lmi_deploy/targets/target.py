@@ -11,7 +11,7 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.facts import Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.observed import Inventory, Observed, ObservedServer, Price
-from lmi_deploy.domain.plan import Action, Plan
+from lmi_deploy.domain.plan import Action, Estimate, Plan
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation, Record
 from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
@@ -67,6 +67,9 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
         """The actions that turn the observed state into what `spec` says; none if it already is. Refused if what
         exists is not ours, or being changed.
         """
+
+    def estimate(self, spec: Spec, inventory: InventoryT) -> Estimate:
+        """What the user should know before agreeing to the plan."""
 
     def keep_choices(self, inventory: InventoryT, before: InventoryT) -> InventoryT:
         """With the prices and the choices of an earlier plan of the same command."""

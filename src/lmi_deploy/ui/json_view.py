@@ -14,7 +14,7 @@ from lmi_deploy.errors.url_credentials import mask_urls
 from lmi_deploy.ui.view import Fields
 
 if TYPE_CHECKING:
-    from lmi_deploy.domain.plan import Plan
+    from lmi_deploy.domain.plan import Estimate, Plan
 
 
 class MachineView:
@@ -29,8 +29,8 @@ class MachineView:
             fields["text"] = mask_urls(event.text)
         self._write(kebab(type(event).__name__), fields)
 
-    def plan(self, plan: Plan) -> None:
-        self._write("plan", plan_fields(plan))
+    def plan(self, plan: Plan, estimate: Estimate) -> None:
+        self._write("plan", plan_fields(plan, estimate))
 
     def note(self, text: str) -> None:
         self._write("notice", {"text": mask_urls(text.strip())})
@@ -73,7 +73,7 @@ def kebab(name: str) -> str:
     return re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower()
 
 
-def plan_fields(plan: Plan) -> dict[str, Any]:
+def plan_fields(plan: Plan, estimate: Estimate) -> dict[str, Any]:
     """A plan as data: each action with its kind and its names."""
     from lmi_deploy.domain.environment_digests import action_fields
 
@@ -81,5 +81,5 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         {"action": kebab(a.kind), "key": a.key, "title": a.title, **action_fields(a)} for a in plan.actions
     ]
     changes = [dataclasses.asdict(change) for change in plan.changes]
-    figures = {name.replace(" ", "_"): value for name, value in plan.figures}
+    figures = {name.replace(" ", "_"): value for name, value in estimate.figures}
     return {"deployment": plan.deployment, "actions": actions, "changes": changes, "figures": figures}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.ui.number_format import counted, plain, size
 
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
@@ -12,11 +12,12 @@ _SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
 _WIDE = 110
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: Plan, estimate: Estimate) -> Iterator[str]:
     """Its actions, the changes, and the costs to know before the user agrees."""
     if plan.empty:
         yield f"{plan.deployment}: nothing to do, it is as the recipe says"
-        yield from (f"  cost: {value}" for name, value in plan.figures if name == "cost")
+        if cost := estimate.figure("cost"):
+            yield f"  cost: {cost}"
         return
     yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
     for action in plan.actions:
@@ -26,9 +27,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             yield f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"
     elif created := _created(plan):
         yield f"  {created}"
-    if plan.figures:
+    if estimate.figures:
         yield from (
-            f"  {line}" for line in _lines([f"{name}: {_figure(name, v)}" for name, v in plan.figures])
+            f"  {line}" for line in _lines([f"{name}: {_figure(name, v)}" for name, v in estimate.figures])
         )
 
 

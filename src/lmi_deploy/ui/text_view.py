@@ -14,7 +14,7 @@ from lmi_deploy.ui.number_format import plain, size, span
 from lmi_deploy.ui.view import Fields
 
 if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of the time of `lmi validate`
-    from lmi_deploy.domain.plan import Plan
+    from lmi_deploy.domain.plan import Estimate, Plan
     from lmi_deploy.ui.progress_line import LiveLine
 
 _IDLE_SECONDS = 5.0
@@ -50,10 +50,10 @@ class HumanView:
             case Answered():
                 self._answered(event)
 
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: Plan, estimate: Estimate) -> None:
         from lmi_deploy.ui.plan_text import plan_lines
 
-        for line in plan_lines(plan):
+        for line in plan_lines(plan, estimate):
             self._write_line(line)
 
     def note(self, text: str) -> None:

@@ -9,7 +9,7 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.errors import LmiError
 
 if TYPE_CHECKING:
-    from lmi_deploy.domain.plan import Plan
+    from lmi_deploy.domain.plan import Estimate, Plan
 
 Fields = Mapping[str, Any]
 
@@ -18,7 +18,7 @@ class View(Protocol):
     def show(self, event: Event) -> None:
         """One thing that happened."""
 
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: Plan, estimate: Estimate) -> None:
         """The plan before it is carried out: informational."""
 
     def note(self, text: str) -> None:

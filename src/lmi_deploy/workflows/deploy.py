@@ -49,7 +49,7 @@ def deploy(deployment: DeploymentPlan, deps: Dependencies, options: DeployOption
             deployment = make_plan(
                 deployment.spec, deployment.artifact, deps, probe=options.probe, before=inventory
             )
-            cost = dict(deployment.plan.figures).get("cost", "")
+            cost = deployment.estimate.figure("cost")
             yield Notice(text=f"trying the recipe's next instance type: {cost}")
 
 
@@ -74,8 +74,9 @@ class _Attempt:
             deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
         )
         before, after = split(deployment.plan)
+        pending = self._generation()
         if before.actions:
-            journal.set_pending(self._generation())
+            journal.set_pending(pending)
         try:
             if self.options.probe and self._probe_failed:
                 yield from send_probe(deployment, deps)
@@ -89,7 +90,7 @@ class _Attempt:
         if detached:
             return
         # Settled before the old generation is removed: from here on the new one is current.
-        journal.commit(self._generation())
+        journal.commit(replace(pending, since=self._now(), took=self.took or pending.took))
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
@@ -122,14 +123,17 @@ class _Attempt:
         probed = self.case.plan.has_action(Phase.PROBE)
         return self.case.plan.empty or (not probed and record is not None and record.coming is not None)
 
+    def _now(self) -> str:
+        return self.deps.clock.now().isoformat(timespec="seconds")
+
     def _generation(self) -> Generation:
-        deployment, since = self.case, self.deps.clock.now().isoformat(timespec="seconds")
+        deployment = self.case
         deployed = deployment.target.generation(
-            deployment.spec, deployment.artifact, deployment.plan, deployment.observed, since=since
+            deployment.spec, deployment.artifact, deployment.plan, deployment.observed, since=self._now()
         )
         current = deployment.observed.record.current if deployment.observed.record else None
         known = current.took if current and current.server == deployed.server else 0
-        return replace(deployed, took=self.took or known)
+        return replace(deployed, took=known)
 
     def _advice(self, error: LmiError) -> Iterator[str]:
         """What remains unchanged although the new generation failed, and what keeps costing money."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.observed import Inventory, Observed
-from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.target import AnyTarget
@@ -24,6 +24,7 @@ class DeploymentPlan:
     observed: Observed
     inventory: Inventory
     plan: Plan
+    estimate: Estimate
     notices: tuple[str, ...] = ()
     """Notices for the user that stop nothing."""
     recipe: str = "RECIPE"
@@ -58,15 +59,18 @@ def make_plan(
     if before is not None:
         inventory = target.keep_choices(inventory, before)
     plan = target.plan_deployment(spec, artifact, observed, inventory)
-    if not plan.empty:
-        # Only now: a deployment that is in step needs no further look.
-        observed = target.confirm(observed)
-    if before is None and (priced or not plan.empty):
-        # Nor does an `up` of it need a price list.
+    # A deployment that is in step needs no further look, and an `up` of it no price list.
+    priced = before is None and (priced or not plan.empty)
+    if not plan.empty and (confirmed := target.confirm(observed)) != observed:
+        observed, plan = confirmed, target.plan_deployment(spec, artifact, confirmed, inventory)
+    if priced:
         inventory = target.with_prices(spec, inventory)
-    plan = target.plan_deployment(spec, artifact, observed, inventory)
-    if not probe:
-        plan = replace(plan, actions=tuple(a for a in plan.actions if a.phase is not Phase.PROBE))
     return DeploymentPlan(
-        target=target, spec=spec, artifact=artifact, observed=observed, inventory=inventory, plan=plan
+        target=target,
+        spec=spec,
+        artifact=artifact,
+        observed=observed,
+        inventory=inventory,
+        plan=plan if probe else plan.without(Phase.PROBE),
+        estimate=target.estimate(spec, inventory),
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed import Observed
-from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -20,16 +19,16 @@ _BACK = "what was begun is recorded: `lmi status` shows it, `lmi rollback` goes 
 
 def prepare_rollback(
     ref: DeploymentRef, deps: Dependencies, to: int = 0, *, max_hourly: float | None = None
-) -> tuple[DeploymentRef, Plan, str]:
-    """The plan of a rollback, and the name of the generation. NotFound if there is no earlier one, Refused if it may
-    cost more than `max_hourly`.
+) -> tuple[DeploymentRef, Plan, Estimate, str]:
+    """The plan of a rollback, its cost, and the name of the generation. NotFound if there is no earlier one, Refused
+    if it may cost more than `max_hourly`.
 
     `to`: its number, counted back from the current one; 0: the previous one.
     """
     target, observed = deps.targets[ref.target], _confirmed(ref, deps)
     plan, generation = target.plan_rollback(observed, to)
     cost = target.require_affordable_generation(generation, observed.ref, max_hourly)
-    return observed.ref, replace(plan, figures=(*plan.figures, ("cost", cost))), generation.server
+    return observed.ref, plan, Estimate(figures=(("cost", cost),)), generation.server
 
 
 def _confirmed(ref: DeploymentRef, deps: Dependencies) -> Observed:

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.naming import digest
@@ -89,9 +90,8 @@ def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPl
         *deployment.target.notices(deployment.observed, deployment.plan),
         *deployment.target.preflight(saved.spec, deployment.plan, saved.recipe),
     )
-    if not probe:
-        deployment = make_plan(saved.spec, saved.artifact, deps, probe=False, before=deployment.inventory)
-    return replace(deployment, notices=notices, recipe=saved.recipe)
+    plan = deployment.plan if probe else deployment.plan.without(Phase.PROBE)
+    return replace(deployment, plan=plan, notices=notices, recipe=saved.recipe)
 
 
 def fingerprint(deployment: DeploymentPlan) -> str:

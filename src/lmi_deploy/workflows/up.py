@@ -48,10 +48,10 @@ def prepare(
     spec = resolve(recipe, facts, target.place_of)
     of_code = check_own_code(recipe, spec, tried_here=target.billed)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
-    plan = deployment.plan
-    if plan.figures and not plan.empty:
+    plan, estimate = deployment.plan, deployment.estimate
+    if not plan.empty:
         fits = require_fit(recipe, facts, force=force_fit or not plan.has_action(Phase.START))
-        plan = replace(plan, figures=(*plan.figures, ("fit", fits)))
+        estimate = estimate.plus("fit", fits)
     if _stages_weights(deployment):
         deps.hub(spec.model.model_id).require_space(
             spec.model.listing(spec.weights.files), spec.weights.files
@@ -67,7 +67,7 @@ def prepare(
         *((*recipe_notices(recipe), *notes_of(recipe, facts.config)) if loads else ()),
         *target.preflight(spec, plan, recipe.arguments),
     )
-    return replace(deployment, plan=plan, recipe=recipe.arguments, notices=lines)
+    return replace(deployment, estimate=estimate, recipe=recipe.arguments, notices=lines)
 
 
 def _stages_weights(deployment: DeploymentPlan) -> bool:

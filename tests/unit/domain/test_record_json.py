@@ -18,7 +18,7 @@ from lmi_deploy.domain.dataclass_json import dump
 from lmi_deploy.domain.environment_digests import value_digest
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.observed import CloudObserved, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.recipe import Vpc
 from lmi_deploy.domain.record import SCHEMA, DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import parse_record, record_text
@@ -127,7 +127,7 @@ def in_service(record: Record) -> CloudObserved:
 
 
 def planned(plan: Plan, to: Generation | None) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(json.dumps(plan_fields(plan)))
+    fields: dict[str, Any] = json.loads(json.dumps(plan_fields(plan, Estimate())))
     for action in fields["actions"]:
         del action["title"], action["key"]
     return {"to": to.server if to else None, "actions": fields["actions"], "changes": fields["changes"]}

@@ -10,7 +10,7 @@ import pytest
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
-from lmi_deploy.domain.plan import Change, Plan, StopServer
+from lmi_deploy.domain.plan import Change, Estimate, Plan, StopServer
 from lmi_deploy.errors import DeployFailed, RecipeError
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.ui.json_view import MachineView, kebab
@@ -176,7 +176,7 @@ def test_people_are_not_reported_again_what_went_by_and_programs_are(people: Peo
 def test_many_figures_of_a_plan_are_a_line_each(people: People) -> None:
     figures = (("cost", "$1.41 an hour"), ("image", "x" * 100))
     actions = (StopServer(server="s1"),)
-    people.view.plan(Plan(deployment="m", actions=actions, changes=(), figures=figures))
+    people.view.plan(Plan(deployment="m", actions=actions), Estimate(figures=figures))
     assert people.story.getvalue().splitlines()[-2:] == ["  cost: $1.41 an hour", f"  image: {'x' * 100}"]
 
 
@@ -219,14 +219,15 @@ def test_errors_in_a_recipe_are_data_for_programs() -> None:
 def test_a_plan_for_people_reports_what_changes(people: People) -> None:
     changes = (Change(field="model", before="a", after="b"), Change(field="option.x", before="", after="1"))
     actions = (StopServer(server="s1"),)
-    people.view.plan(Plan(deployment="m", actions=actions, changes=changes, figures=(("weights", "1500"),)))
+    plan = Plan(deployment="m", actions=actions, changes=changes)
+    people.view.plan(plan, Estimate(figures=(("weights", "1500"),)))
     assert people.story.getvalue() == (
         "m: 1 action\n  + end the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 kB\n"
     )
 
 
 def test_an_empty_plan_reports_it(people: People) -> None:
-    people.view.plan(Plan(deployment="m", actions=()))
+    people.view.plan(Plan(deployment="m", actions=()), Estimate())
     assert people.story.getvalue() == "m: nothing to do, it is as the recipe says\n"
 
 

@@ -8,6 +8,7 @@ from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
 from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.workflows import down
 
@@ -42,7 +43,7 @@ def command(
         place = "here" if teardown.ref.target == "local" else f"in {teardown.ref.place}"
         context.view.note(f"{teardown.ref.name}: nothing of it is {place}")
     else:
-        context.view.plan(teardown.plan)
+        context.view.plan(teardown.plan, Estimate())
         confirm(f"Delete {teardown.ref.name} ({teardown.ref.place})?", yes=yes)
     context.run(down.execute(teardown, context.deps))
     context.view.result({**ref_fields(teardown.ref), "removed": len(teardown.plan.actions)})

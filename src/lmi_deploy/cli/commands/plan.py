@@ -57,14 +57,14 @@ def command(
     left_out = dict(deployment.spec.weights.left_out)
     chosen = [file.path for file in deployment.spec.weights.files]
     files = f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items())
-    context.view.words([*plan_lines(deployment.plan), files])
+    context.view.words([*plan_lines(deployment.plan, deployment.estimate), files])
     for notice in deployment.notices:
         context.view.note(f"  {notice}")
     if out is not None:
         context.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")
     context.view.result(
         {
-            **plan_fields(deployment.plan),
+            **plan_fields(deployment.plan, deployment.estimate),
             "pending": not deployment.plan.empty,
             "files": chosen,
             "left_out": left_out,

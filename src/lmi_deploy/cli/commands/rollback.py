@@ -47,10 +47,10 @@ def command(
     """
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
-    ref, plan, server = workflows_rollback.prepare_rollback(
+    ref, plan, estimate, server = workflows_rollback.prepare_rollback(
         found, context.deps, to or 0, max_hourly=max_hourly
     )
-    context.view.plan(plan)
+    context.view.plan(plan, estimate)
     confirm(f"Go back to {server} ({ref.place})?", yes=yes)
     context.run(workflows_rollback.roll_back(ref, context.deps, server, plan))
     address = context.deps.targets[ref.target].address(ref)

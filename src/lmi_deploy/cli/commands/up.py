@@ -64,7 +64,7 @@ def command(
         recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
         deployment = up.prepare(recipe_read, context.deps, probe=not no_probe, force_fit=force_fit)
     deployment.require_affordable(max_hourly)
-    context.view.plan(deployment.plan)
+    context.view.plan(deployment.plan, deployment.estimate)
     for notice in deployment.notices:
         context.view.note(f"  {notice}")
     if not deployment.plan.empty:

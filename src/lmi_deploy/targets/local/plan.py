@@ -12,6 +12,7 @@ from lmi_deploy.domain.plan import (
     Action,
     AwaitReady,
     BuildEnvironment,
+    Estimate,
     FetchWeights,
     InstallEngine,
     Plan,
@@ -59,7 +60,6 @@ def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: Loc
         deployment=spec.name,
         actions=actions,
         changes=changes(_current(observed), serving(spec, artifact)) if actions else (),
-        figures=_figures(spec, inventory),
     )
 
 
@@ -215,10 +215,12 @@ def generation(
     )
 
 
-def _figures(spec: Spec, inventory: LocalInventory) -> tuple[tuple[str, str], ...]:
-    return (
+def estimate(spec: Spec, inventory: LocalInventory) -> Estimate:
+    """What the user should know before agreeing to the plan."""
+    figures = (
         ("weights", f"{spec.weights.size}"),
         ("to fetch", f"{inventory.missing_weights}"),
         ("device", spec.machine.device),
         ("device memory", f"{spec.machine.device_memory}"),
     )
+    return Estimate(figures=figures)

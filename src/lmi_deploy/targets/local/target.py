@@ -47,6 +47,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
 
     place_of = staticmethod(place_of)
     plan_deployment = staticmethod(local_plan.diff)
+    estimate = staticmethod(local_plan.estimate)
     plan_teardown = staticmethod(local_plan.teardown)
     plan_wait = staticmethod(local_plan.wait_plan)
     status_of = staticmethod(local_status.status_of)

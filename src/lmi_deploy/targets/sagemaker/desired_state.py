@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.observed import CloudInventory
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts
 from lmi_deploy.domain.sagemaker.settings import (
     EndpointConfigSettings,
@@ -36,10 +37,9 @@ class DesiredState:
     def endpoint_config(self, name: str) -> DesiredEndpointConfig | None:
         return next((config for config in self.configs if config.name == name), None)
 
-    def chosen(self, avoid: tuple[str, ...]) -> DesiredEndpointConfig:
-        """The first one that is available, as far as is known; the first of all if none is left."""
-        free = (config for config in self.configs if config.placement.instance not in avoid)
-        return next(free, self.configs[0])
+    def chosen(self, inventory: CloudInventory) -> DesiredEndpointConfig:
+        placement = inventory.choose([config.placement for config in self.configs])
+        return next(config for config in self.configs if config.placement == placement)
 
 
 def desired_state(spec: Spec, artifact: Artifact) -> DesiredState:

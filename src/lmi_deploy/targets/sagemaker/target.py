@@ -33,7 +33,7 @@ from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.performers import Performers
 from lmi_deploy.targets.sagemaker.plan import deploy, rollback_candidates
-from lmi_deploy.targets.sagemaker.plan.summary import generation, serving
+from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
@@ -59,6 +59,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     place_of = staticmethod(place_of)
     plan_deployment = staticmethod(deploy.diff)
+    estimate = staticmethod(estimate)
     keep_choices = staticmethod(deploy.keep_choices)
     next_placement = staticmethod(deploy.next_placement)
     plan_teardown = staticmethod(teardown)

@@ -41,7 +41,7 @@ from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.sagemaker.desired_state import desired_state
 from lmi_deploy.targets.sagemaker.plan.deploy import diff
-from lmi_deploy.targets.sagemaker.plan.summary import generation
+from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation
 from lmi_deploy.targets.sagemaker.rollback import rollback
 from lmi_deploy.targets.sagemaker.teardown import teardown
 from tests.support.cloud_factories import placed_spec
@@ -468,19 +468,18 @@ def test_the_last_five_generations_stay_and_older_ones_go() -> None:
 def test_the_figures_name_price_and_source() -> None:
     price = Price(hourly=1.408, currency="USD", source="AWS price list, 2026-11-01")
     inventory = CloudInventory(bucket=True, weights=False, prices={"ml.g5.xlarge": price})
-    observed = CloudObserved(ref=REF, record=None, endpoint=None)
-    response = dict(diff(SPEC, ARTIFACT, observed, inventory).figures)
+    response = dict(estimate(SPEC, inventory).figures)
     assert response["cost"] == "$1.41 an hour (1 x ml.g5.xlarge; AWS price list, 2026-11-01)"
     assert response["to move"] == "10"
-    scaled = dict(diff(SPECS["scaled"], ARTIFACT, observed, inventory).figures)
+    scaled = dict(estimate(SPECS["scaled"], inventory).figures)
     assert scaled["cost"].startswith("$1.41 to $5.63 an hour (1 to 4 x ml.g5.xlarge at $1.41;")
     other = Price(hourly=0.23, currency="USD", source="AWS price list, 2026-11-01")
     both = replace(inventory, prices={**inventory.prices, "ml.m5.xlarge": other})
     assert response["alternatives"] == "ml.m5.xlarge: unknown: nobody could tell the price"
-    listed = dict(diff(SPEC, ARTIFACT, observed, both).figures)
+    listed = dict(estimate(SPEC, both).figures)
     assert listed["alternatives"] == "$0.23 an hour (1 x ml.m5.xlarge)"
-    assert "cost" not in dict(diff(SPEC, ARTIFACT, served(), replace(READY, priced=False)).figures)
-    unknown = dict(diff(SPEC, ARTIFACT, observed, READY).figures)
+    assert "cost" not in dict(estimate(SPEC, replace(READY, priced=False)).figures)
+    unknown = dict(estimate(SPEC, READY).figures)
     assert unknown["cost"] == "unknown: nobody could tell the price"
 
 

@@ -19,6 +19,7 @@ from lmi_deploy.domain.sagemaker.actions import (
 )
 from lmi_deploy.domain.sagemaker.settings import SETTLING, TAG_BUCKET, ObservedEndpoint, Scaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
+from lmi_deploy.domain.serving import ServingRecord
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.changes import changes
@@ -38,7 +39,7 @@ from lmi_deploy.targets.sagemaker.plan.generations import (
     restore,
 )
 from lmi_deploy.targets.sagemaker.plan.storage import damage, storage_actions
-from lmi_deploy.targets.sagemaker.plan.summary import figures, serving
+from lmi_deploy.targets.sagemaker.plan.summary import serving
 from lmi_deploy.targets.sagemaker.plan.tags import tagging
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
@@ -57,14 +58,15 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
     return Plan(
         deployment=spec.name,
         actions=actions,
-        changes=(*_changes(spec, artifact, observed), *damage(inventory)) if actions else (),
-        figures=figures(spec, desired.chosen(inventory.avoid).placement, inventory),
+        changes=(*_changes(serving(spec, artifact, desired), spec, observed), *damage(inventory))
+        if actions
+        else (),
     )
 
 
-def _changes(spec: Spec, artifact: Artifact, observed: CloudObserved) -> tuple[Change, ...]:
+def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
-    changed = changes(current, serving(spec, artifact))
+    changed = changes(current, desired)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
 
 
@@ -108,7 +110,7 @@ def next_placement(
     """Marks the instance type of the plan as one to avoid; None if the recipe names no other."""
     desired = desired_state(spec, artifact)
     tried = next((a.config for a in plan.actions if isinstance(a, AwaitService)), "")
-    failed = desired.endpoint_config(tried) or desired.chosen(inventory.avoid)
+    failed = desired.endpoint_config(tried) or desired.chosen(inventory)
     avoid = (*inventory.avoid, failed.placement.instance)
     left = {placement.instance for placement in spec.cloud.placements} - {*avoid}
     return replace(inventory, avoid=avoid) if left else None
@@ -141,7 +143,7 @@ def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
 def _serve(
     spec: Spec, desired: DesiredState, observed: CloudObserved, inventory: CloudInventory
 ) -> Iterator[Action]:
-    endpoint, chosen = observed.endpoint, desired.chosen(inventory.avoid)
+    endpoint, chosen = observed.endpoint, desired.chosen(inventory)
     lost = endpoint is not None and (
         endpoint.status in _FOR_GOOD or is_endpoint_config_lost(endpoint, desired, observed)
     )

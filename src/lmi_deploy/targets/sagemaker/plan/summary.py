@@ -1,10 +1,10 @@
-"""The summary of a deployment on SageMaker: shown before the user agrees, and stored in its record."""
+"""What is shown of a deployment on SageMaker before the user agrees, and what its record has of it."""
 
 from __future__ import annotations
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.observed import CloudInventory, CloudObserved
-from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CreateEndpoint, UpdateEndpoint
@@ -16,14 +16,14 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost
-from lmi_deploy.targets.sagemaker.desired_state import desired_state, wait_timeout
+from lmi_deploy.targets.sagemaker.desired_state import DesiredState, desired_state, wait_timeout
 
 
-def serving(spec: Spec, artifact: Artifact) -> ServingRecord:
-    """What later commands know of the generation."""
+def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None) -> ServingRecord:
+    """What later commands know of the generation; from the desired state, if that is known already."""
     cloud = spec.cloud
     place = SageMakerServing(
-        model=desired_state(spec, artifact).model,
+        model=(desired or desired_state(spec, artifact)).model,
         region=cloud.region,
         image=cloud.image,
         placements=cloud.placements,
@@ -54,7 +54,7 @@ def generation(
         runtime="sagemaker",
         host=spec.cloud.region,
         port=0,
-        serving=serving(spec, artifact),
+        serving=serving(spec, artifact, desired),
         since=since,
         instance=config.placement.instance,
     )
@@ -81,11 +81,12 @@ def _costs(place: SageMakerPlace, placement: Placement, inventory: CloudInventor
     return (*lines, ("alternatives", ", or ".join(words)))
 
 
-def figures(spec: Spec, placement: Placement, inventory: CloudInventory) -> Pairs:
-    """What the user should know before agreeing."""
+def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
+    """What the user should know before agreeing to the plan."""
     place = spec.cloud
+    placement = inventory.choose(place.placements)
     count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
-    return (
+    figures = (
         *_costs(place, placement, inventory),
         *_job_cost(place, inventory),
         ("instance", f"{count} x {placement.instance}"),
@@ -96,6 +97,7 @@ def figures(spec: Spec, placement: Placement, inventory: CloudInventory) -> Pair
         ("bucket", place.bucket),
         ("image", place.image),
     )
+    return Estimate(figures=figures)
 
 
 def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
