@@ -15,8 +15,9 @@ import botocore.exceptions
 
 from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.logs.groups import LogGroups
-from tests.support.emulator_process import BUCKET, REGION, TIMEOUT, Emulated, emulator
+from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TIMEOUT, Emulated, emulator
 
+LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}"
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
 NOTHING = json.dumps(
     {"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "*", "Resource": "*"}}
@@ -196,11 +197,11 @@ def make_roles(aws: Emulated, prefix: str, created: list[str]) -> None:
 
 
 def test_a_log_whose_last_line_was_cut_short_continues(tmp_path: Path) -> None:
-    LogGroups(clock := VirtualClock(), tmp_path).append("/mine", "one", [(1, "first"), (2, "second")])
+    LogGroups(LOGS, clock := VirtualClock(), tmp_path).append("/mine", "one", [(1, "first"), (2, "second")])
     (path,) = tmp_path.rglob("*.jsonl")
     path.write_bytes(path.read_bytes()[:-5])
-    LogGroups(clock, tmp_path).append("/mine", "one", [(3, "third")])
-    lines = LogGroups(clock, tmp_path).groups["/mine"].streams["one"].lines
+    LogGroups(LOGS, clock, tmp_path).append("/mine", "one", [(3, "third")])
+    lines = LogGroups(LOGS, clock, tmp_path).groups["/mine"].streams["one"].lines
     assert [line.text for line in lines] == ["first", "third"]
 
 

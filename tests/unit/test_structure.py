@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
 ALLOWED["composition"] = {*ALLOWED} - {"server", "emulator", "cli", "ui", "bench"}
 ALLOWED_BY_FILE: dict[str, set[str]] = {
     "workflows/*.py": {"targets.target"},
-    "emulator/composition.py": {"host", "runtimes"},
+    "emulator/container_runtime.py": {"host", "runtimes"},
     # Policies exist for this target alone.
     "cli/commands/iam.py": {"targets.sagemaker.permissions"},
 }

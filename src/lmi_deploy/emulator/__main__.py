@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from lmi_deploy.emulator.composition import container_runtime, without_containers
+from lmi_deploy.emulator.composition import Settings
 from lmi_deploy.emulator.consistency_lag import parse_lag
+from lmi_deploy.emulator.container_runtime import container_runtime, without_containers
 from lmi_deploy.emulator.faults.rule_files import load_rules
 from lmi_deploy.emulator.iam.keyring import VARIABLE, KeyPair, parse_key
-from lmi_deploy.emulator.program import Settings, run
-from lmi_deploy.emulator.startup_output import report_exit
+from lmi_deploy.emulator.program import run, write_event
 from lmi_deploy.errors import LmiError, UsageRefused
 
 ENGINE: Final = "djl_python_engine.py"
@@ -105,6 +105,17 @@ def key_of(given: str | None, environ: Mapping[str, str]) -> KeyPair | None:
         return parse_key(given, "--key")
     text = environ.get(VARIABLE)
     return parse_key(text, VARIABLE) if text else None
+
+
+def report_exit(error: LmiError | None, *, as_json: bool) -> None:
+    if as_json and error is None:
+        write_event("result", {"ok": True, "exit_code": 0})
+    elif as_json and error is not None:
+        description = {"message": error.message, "hint": error.hint, "details": list(error.details)}
+        fields = {"kind": type(error).__name__, "exit_code": error.exit_code, **description}
+        write_event("result", {"ok": False, "error": fields})
+    elif error is not None:
+        sys.stderr.write(f"error: {error.message}\n" + (f"  next: {error.hint}\n" if error.hint else ""))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

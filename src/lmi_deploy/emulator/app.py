@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from aiohttp import web
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.middleware import add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.hosting.network_access import PATH as CREDENTIALS_PATH
 from lmi_deploy.emulator.iam.authentication import SIGNATURE, Authentication, refused_request
 from lmi_deploy.emulator.iam.authorizer import AccessDenied, Authorizer
-from lmi_deploy.emulator.iam.call_permissions import invoking
-from lmi_deploy.emulator.iam.implied_permissions import storage_permissions
+from lmi_deploy.emulator.iam.moto_permissions import SignedRequest, rights
+from lmi_deploy.emulator.iam.operation_permissions import invoking
 from lmi_deploy.emulator.iam.policy_simulation import OPERATION, read_form, simulated
 from lmi_deploy.emulator.iam.quotas import exceeded_quota
-from lmi_deploy.emulator.iam.request_permissions import SignedRequest, denial, rights
-from lmi_deploy.emulator.operations import Services
+from lmi_deploy.emulator.operations import respond
 from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services import quotas
 from lmi_deploy.emulator.services.moto import SERVICES, Moto
-from lmi_deploy.emulator.wire.dispatch import called, refusal, respond
-from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.dispatch import called, refusal
+from lmi_deploy.emulator.wire.errors import ApiError, xml_error
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import Signature
 
@@ -36,22 +36,17 @@ _YEAR: Final = 366 * 86_400
 RIGHTS_PATH: Final = "/_rights"
 QUOTAS_PATH: Final = "/_quotas/{region}"
 STATUS_PATH: Final = "/_endpoints/{region}/{name}"
-CONTROL: Final = "/_"
-"""The path prefixes of the emulator's own controls: the ones above, and the faults'."""
 
 
 @dataclass(slots=True)
 class EmulatorApp:
     context: EmulatorContext
-    services: Services
     runtime: RuntimeApi
     queue: Queue
     moto: Moto
     guard: Authorizer | None
     authentication: Authentication
     sync_clock: Callable[[], None]
-    more: Sequence[web.AbstractRouteDef] = ()
-    """Routes of other parts."""
 
     def app(self) -> web.Application:
         middlewares = [self.authentication.middleware(), deliver, faulty(self.context.faults)]
@@ -62,7 +57,7 @@ class EmulatorApp:
         app.router.add_get(RIGHTS_PATH, self.show_rights)
         app.router.add_post(STATUS_PATH, self.force_status)
         app.router.add_post(QUOTAS_PATH, self.set_quotas)
-        app.router.add_routes(self.more)
+        app.router.add_get(CREDENTIALS_PATH, self.context.keys.serve)
         app.router.add_route("*", "/{path:.*}", self.serve)
         return app
 
@@ -73,7 +68,7 @@ class EmulatorApp:
             return await refused_request(request, error)
         call = await called(request)
         if call is not None:
-            return await respond(request, call, self.services.handle, request[SIGNATURE])
+            return await respond(self.context, self.guard, request, call, request[SIGNATURE])
         try:
             if is_invocation(request.path) and request[SIGNATURE].service == "sagemaker":
                 return await self.invoke(request)
@@ -99,7 +94,13 @@ class EmulatorApp:
         """The services of moto: by the service that the request is signed for."""
         signature: Signature = request[SIGNATURE]
         if signature.service not in SERVICES:
-            raise _unknown(request, signature.service)
+            if "X-Amz-Target" in request.headers:
+                raise ApiError("UnknownOperationException", "")
+            raise ApiError(
+                "NotImplemented",
+                f"The emulator does not serve {signature.service}; docs/reference/emulator.md lists what it serves.",
+                status=501,
+            )
         if self.guard is not None:
             denied = await self._denied(self.guard, request, signature)
             if denied is not None:
@@ -110,7 +111,7 @@ class EmulatorApp:
                 status, body = simulated(self.context.account, form)
                 return web.Response(status=status, body=body, content_type="text/xml")
             if message := exceeded_quota(self.context.account, form):
-                body = denial("iam", message, code="LimitExceeded")
+                body = xml_error("iam", message, code="LimitExceeded")
                 return web.Response(status=409, body=body, content_type="text/xml")
         response = await self.moto.respond(request, signature.service)
         if signature.service == "iam":
@@ -131,11 +132,11 @@ class EmulatorApp:
             body=await request.read(),
         )
         try:
-            guard.require(signature.key, (*rights(sent), *storage_permissions(sent)))
+            guard.require(signature.key, rights(sent))
         except AccessDenied as error:
             if "X-Amz-Target" in request.headers:
                 raise
-            body = denial(signature.service, error.message)
+            body = xml_error(signature.service, error.message)
             return web.Response(status=403, body=body, content_type="application/xml")
         return None
 
@@ -150,7 +151,7 @@ class EmulatorApp:
             self.authentication.off = timedelta(seconds=off)
             return await self.show_clock(request)
         seconds = requested.get("advance")
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+        if not _is_amount(seconds):
             return _bad('must be {"advance": seconds}, with seconds of at least 0: time does not go back')
         self.context.clock.advance(seconds)
         self.sync_clock()
@@ -179,25 +180,15 @@ class EmulatorApp:
     async def set_quotas(self, request: web.Request) -> web.Response:
         """How many instances of a type the endpoints of a region may have: {"ml.g5.xlarge": 0}"""
         requested = _object(await request.text())
-        if not all(_is_count(value) for value in requested.values()):
+        if not all(_is_amount(value) for value in requested.values()):
             return _bad('must be {"ml.g5.xlarge": count, ...}')
         for kind, value in requested.items():
             self.context.table(quotas.TABLE, request.match_info["region"]).put(kind, {"value": value})
         return web.json_response(requested)
 
 
-def _is_count(value: Any) -> bool:
+def _is_amount(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _unknown(request: web.Request, service: str) -> ApiError:
-    if "X-Amz-Target" in request.headers:
-        return ApiError("UnknownOperationException", "")
-    return ApiError(
-        "NotImplemented",
-        f"The emulator does not serve {service}; docs/reference/emulator.md lists what it serves.",
-        status=501,
-    )
 
 
 def _object(text: str) -> dict[str, Any]:

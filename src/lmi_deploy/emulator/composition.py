@@ -1,174 +1,145 @@
-"""How the emulator starts containers: the runtimes and the cache of the local target."""
+"""All parts of a running emulator: constructed, connected, resumed and stopped."""
 
 from __future__ import annotations
 
-import re
-import secrets
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
-from lmi_deploy.emulator.hosting.instances import ContainerRuntime
-from lmi_deploy.emulator.hosting.network_access import NetworkAccess
-from lmi_deploy.emulator.jobs.image_environment import JobImage
-from lmi_deploy.errors import LmiError, UsageRefused
-
-if TYPE_CHECKING:
-    from lmi_deploy.ports.environments import Environments
-
-ENGINE_VERSION: Final = "0.34.0"
-WORKERS: Final = "emulator-workers"
-WORKER_PACKAGES: Final = ("numpy==2.4.6",)
-"""What DJL's Python engine imports, the same as for engine `custom` of a recipe."""
-_SECRET: Final = re.compile(
-    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)"
-)
-_OF_A_USER: Final = ("XDG_", "HF_HOME", "HF_HUB_CACHE", "LMI_CACHE", "LMI_STATE")
-_NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
-
-
-def container_runtime(
-    environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None, s3: str = ""
-) -> ContainerRuntime:
-    """Containers are embedded model servers, their workers in `python`, by default the newest cached environment."""
-    from lmi_deploy.host.background_processes import LocalProcesses
-    from lmi_deploy.host.clock import SystemClock
-    from lmi_deploy.runtimes.embedded import Embedded
-    from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
-
-    environ = {**environ, (mark := _mark()): "1"}
-    wheelhouse = environ.get("LMI_WHEELHOUSE")
-    cache = Path(environ.get("LMI_CACHE_HOME") or _cache(environ))
-    environments = LocalEnvironments(cache, environ, Path(wheelhouse) if wheelhouse else None)
-    clock = SystemClock()
-    processes = LocalProcesses(clock)
-    return ContainerRuntime(
-        servers=Embedded(processes, clock, container_environment(environ)),
-        python=worker_python(environments, python),
-        engine=(lambda: engine) if engine is not None else _installed(environments),
-        reach=(network := _reach(environ, s3)),
-        image=job_image(environ, python, network),
-        processes=processes,
-        process_mark=mark,
-    )
+from lmi_deploy.emulator.app import EmulatorApp
+from lmi_deploy.emulator.clock import VirtualClock
+from lmi_deploy.emulator.consistency_lag import Lag
+from lmi_deploy.emulator.context import ACCOUNT, EmulatorContext
+from lmi_deploy.emulator.faults.rule_validation import FaultSupport
+from lmi_deploy.emulator.faults.rules import FaultRules, Rule
+from lmi_deploy.emulator.hosting.component_states import Components
+from lmi_deploy.emulator.hosting.endpoint_states import POLL_INTERVAL, EndpointController
+from lmi_deploy.emulator.hosting.fleets import Fleets
+from lmi_deploy.emulator.hosting.instances import ContainerRuntime, Instances
+from lmi_deploy.emulator.hosting.network_access import ContainerKeys
+from lmi_deploy.emulator.hosting.s3_reader import ExternalObjects, MotoObjects, ObjectSource
+from lmi_deploy.emulator.iam.authentication import Authentication
+from lmi_deploy.emulator.iam.authorizer import Authorizer
+from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys
+from lmi_deploy.emulator.iam.roles import MotoRoles
+from lmi_deploy.emulator.jobs.hosts import Hosts
+from lmi_deploy.emulator.jobs.job_states import JobController
+from lmi_deploy.emulator.jobs.optimization_states import Optimizations
+from lmi_deploy.emulator.logs.groups import LogGroups
+from lmi_deploy.emulator.record_store import Store, write_atomically
+from lmi_deploy.emulator.runtime.async_invocation import Queue
+from lmi_deploy.emulator.runtime.invocation import RuntimeApi
+from lmi_deploy.emulator.runtime.routes import Routes
+from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
+from lmi_deploy.emulator.services.metrics import Metrics
+from lmi_deploy.emulator.services.moto import Moto
+from lmi_deploy.emulator.services.tagging import TagIndex
 
 
-def worker_python(environments: Environments, given: Path | None) -> Path:
-    """The interpreter of the handlers: the given one, the newest cached environment, or one that is built now.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    port: int = 4566
+    folder: Path | None = None
+    speed: float = 60.0
+    s3: str = ""
+    proxy: bool = False
+    rules: tuple[Rule, ...] = ()
+    enforce_iam: bool = False
+    lag: Lag = field(default_factory=Lag)
+    as_json: bool = False
+    stop_after: float | None = None
+    parent: int | None = None
+    key: KeyPair | None = None
+    """The key with which requests must be signed; None: create one."""
 
-    UsageRefused for one without the packages that DJL's Python engine imports; nothing could run in it.
-    """
-    if given is not None:
-        if not _imports(given, "numpy"):
-            raise UsageRefused(
-                f"--python {given}: it has no numpy, which DJL's Python engine imports",
-                hint=f"{given} -m pip install numpy, or name another",
-            )
-        return given
-    python = _newest(environments)
-    if not _imports(python, "numpy"):
-        python = _built(environments)
-    if not _imports(python, "torch"):
-        sys.stderr.write(
-            f"handlers run in {python}, which has no torch: a recipe that needs it fails to start; "
-            "--python PATH names an interpreter that has it\n"
+
+class Emulator:
+    def __init__(
+        self, settings: Settings, runtime: ContainerRuntime, environ: Mapping[str, str], work: Path
+    ) -> None:
+        """`work` is where containers run."""
+        folder = settings.folder
+        self._skew = folder / "clock.json" if folder else None
+        self.keys = own_keys(settings.key, folder, environ if settings.s3 else None)
+        self.context = context = self._context(settings, environ)
+        instances = Instances(context, runtime, work / "hosting")
+        self._fleets = Fleets(instances)
+        context.hosting = EndpointController(context, self._fleets)
+        context.components = Components(context, instances)
+        context.optimizations = Optimizations(context)
+        context.jobs = JobController(context, Hosts(context, runtime, work / "jobs"))
+        self._autoscaling = AutoscalingLoop(context)
+        self._runtime = RuntimeApi(context, Routes(context, self._fleets))
+        self._queue = Queue(self._runtime)
+        self._moto = Moto(ACCOUNT, folder / "moto" if folder else None)
+        self.app = EmulatorApp(
+            context,
+            self._runtime,
+            self._queue,
+            self._moto,
+            Authorizer(ACCOUNT) if settings.enforce_iam else None,
+            Authentication(Keyring(ACCOUNT, self.keys)),
+            self.sync_clock,
         )
-    return python
+
+    def _context(self, settings: Settings, environ: Mapping[str, str]) -> EmulatorContext:
+        folder, lag = settings.folder, settings.lag
+        store = Store(folder)
+        skew = max(_read_skew(self._skew), store.latest() - time.time())
+        clock = VirtualClock(speed=settings.speed, skew=skew)
+        objects: ObjectSource = MotoObjects(ACCOUNT)
+        if settings.s3:
+            objects = ExternalObjects(settings.s3, environ.get("AWS_REGION") or "us-east-1", self.keys.s3)
+
+        @cache
+        def logs(region: str) -> LogGroups:
+            arn = f"arn:aws:logs:{region}:{ACCOUNT}"
+            return LogGroups(arn, clock, folder / "logs" / region if folder else None)
+
+        support = FaultSupport(has_proxy=settings.proxy, has_s3=bool(settings.s3))
+        return EmulatorContext(
+            clock=clock,
+            store=store,
+            faults=FaultRules(settings.rules, why_never=support.why_never),
+            roles=MotoRoles(ACCOUNT, clock.now, lag=lag.roles),
+            objects=objects,
+            logs=logs,
+            metrics=Metrics(),
+            keys=ContainerKeys(),
+            tags=TagIndex(store, clock.now, lag.tags),
+            lag=lag,
+            s3_keys=self.keys.s3 if settings.s3 else None,
+        )
+
+    def resume(self) -> None:
+        """Continue what was in progress when the emulator stopped."""
+        self.context.hosting.resume()
+        self.context.components.resume()
+        self.context.jobs.resume()
+        self.context.optimizations.resume()
+        self._autoscaling.begin()
+
+    async def stop(self) -> None:
+        await self._autoscaling.stop()
+        await self.context.jobs.end_tasks()
+        await self.context.optimizations.end_tasks()
+        await self._queue.close()
+        await self._runtime.close()
+        await self.context.components.stop(grace=POLL_INTERVAL)
+        await self.context.hosting.stop()
+        self._moto.close()
+        self.sync_clock()
+
+    def sync_clock(self) -> None:
+        """How far the clock is ahead, for the next start."""
+        if self._skew is not None:
+            write_atomically(self._skew, json.dumps({"skew": self.context.clock.skew()}).encode())
 
 
-def _built(environments: Environments) -> Path:
-    """Built as by the local target; it takes seconds, and is cached."""
-    if not environments.ready(WORKERS):
-        sys.stderr.write(f"building an environment for handlers ({', '.join(WORKER_PACKAGES)}), once ...\n")
-        try:
-            for _ in environments.build(WORKERS, WORKER_PACKAGES, "", key="workers"):
-                pass
-        except LmiError as exc:
-            raise UsageRefused(
-                f"handlers need a Python with numpy, and it could not be installed: {exc.message}",
-                hint="--python PATH names an interpreter that has it; --no-containers starts none",
-            ) from exc
-    return environments.python(WORKERS)
-
-
-def _imports(python: Path, module: str) -> bool:
-    """Whether the interpreter finds the module; it is not imported (torch takes seconds)."""
-    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
-    try:
-        done = subprocess.run([str(python), "-c", find], capture_output=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
-
-
-def job_image(environ: Mapping[str, str], python: Path | None, network: NetworkAccess) -> JobImage:
-    """Jobs run in `python`; without it in our own interpreter, of which they get the standard library only."""
-    kept = {key: value for key, value in _inherited(environ).items() if not key.startswith(_OF_A_USER)}
-    return JobImage(python or Path(sys.executable), python is None, kept, network)
-
-
-def _reach(environ: Mapping[str, str], s3: str) -> NetworkAccess:
-    return NetworkAccess(s3, environ.get("HF_ENDPOINT", ""))
-
-
-def without_containers() -> ContainerRuntime:
-    from lmi_deploy.host.background_processes import LocalProcesses
-    from lmi_deploy.host.clock import SystemClock
-
-    processes = LocalProcesses(SystemClock())
-    return ContainerRuntime(
-        servers=None, python=Path(sys.executable), engine=Path, processes=processes, process_mark=_mark()
-    )
-
-
-def _mark() -> str:
-    """One mark for each emulator: it must not kill processes that another emulator started."""
-    return f"LMI_EMULATOR_{secrets.token_hex(8)}"
-
-
-def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a container inherits from this machine: no secrets, nothing of AWS, no direct access to the
-    Hub.
-    """
-    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    return {**_inherited(environ), **offline}
-
-
-def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    return {
-        key: value
-        for key, value in environ.items()
-        if not _SECRET.search(key.upper()) and not key.startswith("AWS_") and key not in _NEVER
-    }
-
-
-def _cache(environ: Mapping[str, str]) -> Path:
-    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home(), ".cache"))
-    return Path(base, "lmi")
-
-
-def _newest(environments: Environments) -> Path:
-    """The newest environment, of those with torch if there are any: an LMI image contains it.
-
-    Without any, our own interpreter, for handlers that need no torch.
-    """
-    kept = [entry for entry in environments.entries() if entry.kind == "environment"]
-    kept = [entry for entry in kept if environments.ready(entry.name)]
-    newest = max(kept, key=lambda entry: (_has_torch(entry.path), entry.path.stat().st_mtime), default=None)
-    return environments.python(newest.name) if newest is not None else Path(sys.executable)
-
-
-def _has_torch(environment: Path) -> bool:
-    return any(environment.glob("lib/python*/site-packages/torch/__init__.py"))
-
-
-def _installed(environments: Environments) -> Callable[[], Path]:
-    def engine() -> Path:
-        if not environments.engine_ready(ENGINE_VERSION):
-            for _ in environments.install_engine(ENGINE_VERSION, key="engine"):
-                pass
-        return environments.engine(ENGINE_VERSION)
-
-    return engine
+def _read_skew(path: Path | None) -> float:
+    if path is None or not path.is_file():
+        return 0.0
+    return max(0.0, float(json.loads(path.read_text("utf-8"))["skew"]))

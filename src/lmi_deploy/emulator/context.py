@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.consistency_lag import Lag
 from lmi_deploy.emulator.faults.rules import FaultRules
 from lmi_deploy.emulator.record_store import Row, Store, Table
+
+if TYPE_CHECKING:
+    from lmi_deploy.emulator.hosting.component_states import Components
+    from lmi_deploy.emulator.hosting.endpoint_states import EndpointController
+    from lmi_deploy.emulator.hosting.network_access import ContainerKeys
+    from lmi_deploy.emulator.hosting.s3_reader import ObjectSource
+    from lmi_deploy.emulator.iam.roles import MotoRoles
+    from lmi_deploy.emulator.jobs.job_states import JobController
+    from lmi_deploy.emulator.jobs.optimization_states import Optimizations
+    from lmi_deploy.emulator.logs.groups import LogGroups
+    from lmi_deploy.emulator.services.metrics import Metrics
+    from lmi_deploy.emulator.services.tagging import TagIndex
 
 ACCOUNT: Final = "123456789012"
 
@@ -21,77 +33,23 @@ class Credentials:
     token: str = field(repr=False)
 
 
-class Roles(Protocol):
-    """Roles as IAM stores them."""
-
-    def note(self) -> None:
-        """IAM was changed."""
-
-    def trusts(self, arn: str, service: str) -> bool:
-        """Whether the role exists, has propagated everywhere, and lets the service assume it."""
-
-    def allows(self, arn: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
-        """Whether the role's own policies allow it; `context` are condition keys in lower case."""
-
-    def assume(self, arn: str, session: str, region: str) -> Credentials:
-        """Keys that have the role's rights."""
-
-
-class Objects(Protocol):
-    """The objects of S3, as AWS's services read them."""
-
-    def keys(self, bucket: str, prefix: str) -> list[str]:
-        """All keys under a prefix; also empty if there is no such bucket."""
-
-
-class Hosting(Protocol):
-    """Carries out the changes that the record of an endpoint, or of a similar resource, asks for."""
-
-    def begin(self, region: str, name: str) -> None:
-        """Go on from the state in the record."""
-
-
-class Jobs(Protocol):
-    """Carries out the changes that the record of a job asks for."""
-
-    def begin(self, region: str, name: str) -> None:
-        """Run a job that was just accepted."""
-
-    def stop(self, region: str, name: str) -> None:
-        """Stop a job whose record has status Stopping."""
-
-
-class Tags(Protocol):
-    """The tagging API's index."""
-
-    def visible(self, table: str, region: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-        """ARNs with their tags, as the index has them by now."""
-
-
-class Alarms(Protocol):
-    def ringing(self, region: str, name: str) -> bool | None:
-        """Whether the CloudWatch alarm is in ALARM; None when there is no alarm of that name."""
-
-
-class Keys(Protocol):
-    def add(self, credentials: Credentials) -> str:
-        """The path at which a container gets them."""
-
-
 @dataclass(slots=True)
 class EmulatorContext:
     clock: VirtualClock
     store: Store
     faults: FaultRules
-    roles: Roles
-    objects: Objects
-    alarms: Alarms
-    hosting: Hosting
-    components: Hosting
-    optimizations: Hosting
-    jobs: Jobs
-    keys: Keys
-    tags: Tags
+    roles: MotoRoles
+    objects: ObjectSource
+    logs: Callable[[str], LogGroups]
+    """By region."""
+    metrics: Metrics
+    keys: ContainerKeys
+    tags: TagIndex
+    hosting: EndpointController = field(init=False)
+    """These four carry out what records ask for; they are set when they exist, before the first request."""
+    components: Components = field(init=False)
+    optimizations: Optimizations = field(init=False)
+    jobs: JobController = field(init=False)
     lag: Lag = field(default_factory=Lag)
     account: str = ACCOUNT
     address: str = ""

@@ -1,16 +1,16 @@
-"""Every operation that is served here, by service."""
+"""Every operation that is served here, by service, and how a request for one is carried out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
+
+from aiohttp import web
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.iam.authorizer import Authorizer
-from lmi_deploy.emulator.iam.call_permissions import required_rights
-from lmi_deploy.emulator.iam.implied_permissions import link_scaling
+from lmi_deploy.emulator.iam.operation_permissions import link_scaling, required_rights
 from lmi_deploy.emulator.logs import operations as logs
-from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.sagemaker import (
     components,
     endpoint_configs,
@@ -20,9 +20,12 @@ from lmi_deploy.emulator.sagemaker import (
     processing_jobs,
     tags,
 )
-from lmi_deploy.emulator.scaling import policies, targets
-from lmi_deploy.emulator.services import cloudwatch, metrics, pricing, quotas, tagging
+from lmi_deploy.emulator.scaling import targets
+from lmi_deploy.emulator.services import alarms, metrics, pricing, quotas, tagging
+from lmi_deploy.emulator.wire.dispatch import ApiOperation, operation_model, read_params, refusal, response
 from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.parameter_check import check
+from lmi_deploy.emulator.wire.signature import Signature
 
 OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
     "sagemaker": {
@@ -34,46 +37,40 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
         **optimization_jobs.OPERATIONS,
         **tags.OPERATIONS,
     },
-    "cloudwatch": cloudwatch.OPERATIONS,
-    "application-autoscaling": {**targets.OPERATIONS, **policies.OPERATIONS},
+    "logs": logs.OPERATIONS,
+    "cloudwatch": {**alarms.OPERATIONS, **metrics.OPERATIONS},
+    "application-autoscaling": targets.OPERATIONS,
     "service-quotas": quotas.OPERATIONS,
     "pricing": pricing.OPERATIONS,
     "resourcegroupstaggingapi": tagging.OPERATIONS,
 }
 
 
-class Services:
-    """Carries out requests that the dispatcher has validated."""
-
-    def __init__(
-        self,
-        context: EmulatorContext,
-        log_groups: Callable[[str], LogGroups],
-        measured: metrics.Metrics,
-        guard: Authorizer | None = None,
-    ) -> None:
-        self._context = context
-        self._metrics = measured
-        self._guard = guard
-        self._log_groups = log_groups
-
-    def handle(self, service: str, request: ApiRequest) -> Mapping[str, Any] | None:
-        if self._guard is not None:
-            self._guard.require(request.key, required_rights(self._context, service, request))
-            if service == "application-autoscaling":
-                link_scaling(self._context, request)
-        if service == "logs" and request.operation in logs.OPERATIONS:
-            arn = f"arn:aws:logs:{request.region}:{self._context.account}"
-            return logs.OPERATIONS[request.operation](self._log_groups(request.region), request, arn)
-        if service == "cloudwatch" and request.operation in metrics.OPERATIONS:
-            now = self._context.clock.now()
-            return metrics.OPERATIONS[request.operation](self._metrics, request, now)
-        operation = OPERATIONS.get(service, {}).get(request.operation)
+async def respond(
+    context: EmulatorContext,
+    guard: Authorizer | None,
+    request: web.Request,
+    call: ApiOperation,
+    signature: Signature,
+) -> web.Response:
+    """One call of a service that is served here, errors included; `signature` is verified."""
+    try:
+        model = operation_model(call, signature)
+        params = read_params(call, model, await request.read())
+        check(model.input_shape, params)
+        asked = ApiRequest(call.operation, params, signature.region, signature.key)
+        if guard is not None:
+            guard.require(signature.key, required_rights(context, call.service, asked))
+            if call.service == "application-autoscaling":
+                link_scaling(context, asked)
+        operation = OPERATIONS[call.service].get(call.operation)
         if operation is None:
             raise ApiError(
                 "NotImplemented",
-                f"The emulator does not serve {service} {request.operation}; "
+                f"The emulator does not serve {call.service} {call.operation}; "
                 "docs/reference/emulator.md lists what it serves.",
                 status=501,
             )
-        return operation(self._context, request)
+        return response(call, model, operation(context, asked) or {})
+    except ApiError as error:
+        return refusal(error, call)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.emulator.iam.implied_permissions import SCALING_ROLE
+from lmi_deploy.emulator.iam.operation_permissions import SCALING_ROLE
 from tests.support.aws_requests import listed, recorded
 from tests.support.emulator_process import Emulated
 from tests.support.least_privilege import (

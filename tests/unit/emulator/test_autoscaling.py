@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.emulator.scaling.autoscaling_loop import desired_count
-from lmi_deploy.emulator.services.alarm_evaluation import evaluate
+from lmi_deploy.emulator.services.alarms import evaluate
 from lmi_deploy.emulator.services.metrics import Metrics, Point
 
 NAME = ("us-east-1", "mine", "errors", (("A", "a"),))

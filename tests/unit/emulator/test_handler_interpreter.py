@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.events import Event
-from lmi_deploy.emulator.composition import WORKER_PACKAGES, WORKERS, worker_python
+from lmi_deploy.emulator.container_runtime import WORKER_PACKAGES, WORKERS, worker_python
 from lmi_deploy.engines import custom
 from lmi_deploy.errors import DeployFailed, UsageRefused
 from lmi_deploy.ports.environments import CacheEntry

@@ -15,12 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.emulator.wire import aws_chunked, signature_check
-from lmi_deploy.emulator.wire.canonical_request import (
-    SignableRequest,
-    canonical_request,
-    first_values,
-    version_2,
-)
+from lmi_deploy.emulator.wire.canonical_request import SignableRequest, canonical_request, version_2
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import Signature, read_signature
 
@@ -55,7 +50,7 @@ SEED = "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
 
 def signature_of(wire: SignableRequest) -> Signature:
     headers = {name.title(): value for name, value in wire.headers}
-    found = read_signature(headers, first_values(wire.query))
+    found = read_signature(headers, dict(reversed(wire.query)))
     assert found is not None
     return found
 

@@ -42,24 +42,21 @@ class FaultyResponse(web.StreamResponse):
     async def carry_out(self, request: web.Request) -> None:
         """Send all of it; a client that disconnects stops it without an error."""
         with contextlib.suppress(ConnectionError):
-            await self._carry_out(request)
-
-    async def _carry_out(self, request: web.Request) -> None:
-        await self.prepare(request)
-        for step in self.steps if request.method != "HEAD" else ():
-            match step:
-                case Send(content=content):
-                    # Counted first: a client with the last byte may read the count immediately.
-                    self.sent += len(content)
-                    await self.write(content)
-                case Pause(seconds=seconds):
-                    await _wait(request, seconds)
-                case End(reset=reset):
-                    hang_up(request, reset=reset)
-                    return
-                case _:
-                    assert_never(step)
-        await self.write_eof()
+            await self.prepare(request)
+            for step in self.steps if request.method != "HEAD" else ():
+                match step:
+                    case Send(content=content):
+                        # Counted first: a client with the last byte may read the count immediately.
+                        self.sent += len(content)
+                        await self.write(content)
+                    case Pause(seconds=seconds):
+                        await _wait(request, seconds)
+                    case End(reset=reset):
+                        hang_up(request, reset=reset)
+                        return
+                    case _:
+                        assert_never(step)
+            await self.write_eof()
 
 
 async def _wait(request: web.Request, seconds: float) -> None:
@@ -134,8 +131,10 @@ async def _matching_fault(request: web.Request, handler: Handler, action: rules.
             return await handler(_with_range(request, None))
         case rules.ShiftRange(by=by):
             return await handler(_with_range(request, by))
-        case rules.Change() | rules.Cut() | rules.Stall() | rules.Flip() | rules.Pad():
-            return _apply_fault(await handler(request), action)
+        case rules.Change():
+            return _changed(await handler(request), action)
+        case rules.Cut() | rules.Stall() | rules.Flip() | rules.Pad():
+            return _disturbed(await handler(request), action)
         case _:
             assert_never(action)
 
@@ -154,18 +153,6 @@ def _with_range(request: web.Request, by: int | None) -> web.Request:
     return request.clone(headers=headers)
 
 
-def _apply_fault(
-    response: web.StreamResponse, action: rules.Change | rules.Cut | rules.Stall | rules.Flip | rules.Pad
-) -> web.StreamResponse:
-    if isinstance(action, rules.Change):
-        return _changed(response, action)
-    streamed = _streamed(response)
-    streamed.steps = inject(action, streamed.chunks)
-    if isinstance(action, rules.Pad):
-        streamed.content_length = (streamed.content_length or 0) + action.count
-    return streamed
-
-
 def _changed(response: web.StreamResponse, change: rules.Change) -> web.StreamResponse:
     if change.status:
         response.set_status(change.status)
@@ -175,13 +162,20 @@ def _changed(response: web.StreamResponse, change: rules.Change) -> web.StreamRe
     return response
 
 
-def _streamed(response: web.StreamResponse) -> FaultyResponse:
-    if isinstance(response, FaultyResponse):
-        return response
-    if not isinstance(response, web.Response) or response.prepared:
-        raise TypeError("a fault cannot disturb this body: return web.Response or Streamed from the handler")
-    body = response.body if isinstance(response.body, bytes) else b""
-    return FaultyResponse([body], length=len(body), headers=response.headers, status=response.status)
+def _disturbed(
+    response: web.StreamResponse, action: rules.Cut | rules.Stall | rules.Flip | rules.Pad
+) -> FaultyResponse:
+    if not isinstance(response, FaultyResponse):
+        if not isinstance(response, web.Response) or response.prepared:
+            raise TypeError(
+                "a fault cannot disturb this body: return web.Response or Streamed from the handler"
+            )
+        body = response.body if isinstance(response.body, bytes) else b""
+        response = FaultyResponse([body], length=len(body), headers=response.headers, status=response.status)
+    response.steps = inject(action, response.chunks)
+    if isinstance(action, rules.Pad):
+        response.content_length = (response.content_length or 0) + action.count
+    return response
 
 
 def add_fault_routes(app: web.Application, faults: FaultRules) -> None:

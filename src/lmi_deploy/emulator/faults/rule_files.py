@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,14 +99,13 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
 def _typed(where: str, kind: type[Rule] | type[Action], fields: Mapping[str, Any]) -> dict[str, Any]:
     declared = {field.name: str(field.type) for field in dataclasses.fields(kind)}
     _refuse_unknown(where, fields, [name for name in declared if name != "do"])
-    return {name: _value(f"{where}: {name}", declared[name], value) for name, value in fields.items()}
-
-
-def _value(where: str, declared: str, value: Any) -> Any:
-    expected, is_good = _CHECKS[declared]
-    if not is_good(value):
-        raise BadRule(f"{where}: {json.dumps(value)}, must be {expected}", hint=_HINT)
-    return tuple(value) if declared.startswith("tuple") else value
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        expected, is_good = _CHECKS[declared[name]]
+        if not is_good(value):
+            raise BadRule(f"{where}: {name}: {json.dumps(value)}, must be {expected}", hint=_HINT)
+        values[name] = tuple(value) if declared[name].startswith("tuple") else value
+    return values
 
 
 def _is_integer(value: Any) -> bool:
@@ -117,12 +116,8 @@ def _is_seconds(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 _CHECKS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
@@ -131,8 +126,11 @@ _CHECKS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "int | None": ("a whole number or null", lambda value: value is None or _is_integer(value)),
     "float": ("a number of seconds", _is_seconds),
     "bool": ("true or false", lambda value: isinstance(value, bool)),
-    "Mapping[str, str]": ("an object of texts", _is_texts),
-    "tuple[str, ...]": ("a list of texts", _is_names),
+    "Mapping[str, str]": (
+        "an object of texts",
+        lambda value: isinstance(value, dict) and _are_texts(value.values()),
+    ),
+    "tuple[str, ...]": ("a list of texts", lambda value: isinstance(value, list) and _are_texts(value)),
 }
 
 

@@ -53,9 +53,9 @@ class FaultSupport:
             yield from self._of_bytes(rule)
         elif method in PHASES:
             yield from _of_phases(method, rule)
-        elif method:
-            yield from _of_requests(rule)
         else:
+            if method and re.match(r"\^[A-Za-z0-9]", rule.path):
+                yield f"path {rule.path}: paths begin with /"
             yield from _of_headers(rule)
 
     def _of_bytes(self, rule: Rule) -> Iterator[str]:
@@ -83,12 +83,6 @@ def _of_phases(method: str, rule: Rule) -> Iterator[str]:
         yield f"path {rule.path}: the phases of {method} are {', '.join(PHASES[method])}"
 
 
-def _of_requests(rule: Rule) -> Iterator[str]:
-    if re.match(r"\^[A-Za-z0-9]", rule.path):
-        yield f"path {rule.path}: paths begin with /"
-    yield from _of_headers(rule)
-
-
 def _of_headers(rule: Rule) -> Iterator[str]:
     for name, pattern in rule.headers.items():
         if name.lower() == TARGET and not any(re.search(pattern, target) for target in targets()):
@@ -101,13 +95,9 @@ def _of_headers(rule: Rule) -> Iterator[str]:
 @cache
 def targets() -> tuple[str, ...]:
     """The values of X-Amz-Target, for every service that has it."""
-    services = {**TARGETS, **{_prefix(name): name for name in _OTHER_SERVICES}}
+    services = {**TARGETS, **{service_model(name).metadata["targetPrefix"]: name for name in _OTHER_SERVICES}}
     return tuple(
         f"{prefix}.{name}"
         for prefix, service in services.items()
         for name in service_model(service).operation_names
     )
-
-
-def _prefix(service: str) -> str:
-    return str(service_model(service).metadata["targetPrefix"])

@@ -154,14 +154,12 @@ class Tally:
     fired: int = 0
 
 
-def _always(rule: Rule) -> str:
-    return ""
-
-
 class FaultRules:
     """The rules of one server. Each counts every request that it matches; the first that is due strikes."""
 
-    def __init__(self, rules: Iterable[Rule] = (), *, why_never: Callable[[Rule], str] = _always) -> None:
+    def __init__(
+        self, rules: Iterable[Rule] = (), *, why_never: Callable[[Rule], str] = lambda rule: ""
+    ) -> None:
         """`why_never` returns why a rule can never match on this server; BadRule for such a rule."""
         self._lock = threading.Lock()
         self._why_never = why_never

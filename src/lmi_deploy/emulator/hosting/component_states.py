@@ -6,40 +6,29 @@ import asyncio
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
+from lmi_deploy.emulator.hosting.failures import HostingFailed
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
-from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
+from lmi_deploy.emulator.hosting.tasks import Key, ResourceTasks
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, INFERENCE_COMPONENT
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
 
 DELETION: Final = 5.0
 SCALING: Final = 30.0
 
 
-class Components:
-    """One task for each inference component that is changing."""
-
-    def __init__(self, context: EmulatorContext, made_by: Instances) -> None:
-        self._context = context
-        self._instances = made_by
-        self._tasks = Tasks()
-        self._records = Records(context, INFERENCE_COMPONENT)
+class Components(ResourceTasks):
+    def __init__(self, context: EmulatorContext, instances: Instances) -> None:
+        super().__init__(context, INFERENCE_COMPONENT)
+        self._instances = instances
         self.running: dict[Key, HostingInstance] = {}
 
-    def begin(self, region: str, name: str) -> None:
-        self._tasks.begin((region, name), f"inference component {name}", lambda: self._run((region, name)))
-
-    def resume(self) -> None:
-        for key in self._records.all():
-            self.begin(*key)
-
     async def stop(self, *, grace: float) -> None:
-        """End every container; the records stay as they are."""
-        await self._tasks.stop()
+        """End every task and every container; the records stay as they are."""
+        await self.end_tasks()
         await asyncio.gather(*(self._take_down(key, grace=grace) for key in list(self.running)))
 
     async def _run(self, key: Key) -> None:
-        match self._records.get(key)["status"]:
+        match self._row(key)["status"]:
             case "Creating":
                 await self._create(key)
             case "Updating":
@@ -52,54 +41,49 @@ class Components:
                 pass  # Failed: nothing runs
 
     async def _create(self, key: Key) -> None:
-        row = self._records.get(key)
+        row = self._row(key)
         try:
             await self._start(key, row["spec"])
         except HostingFailed as exc:
-            self._records.change(key, status="Failed", failure=exc.reason)
+            self._change(key, status="Failed", failure=exc.reason)
             return
-        self._records.change(
-            key, status="InService", copies=row["desired"], resolved=self._context.clock.now()
-        )
+        self._change(key, status="InService", copies=row["desired"], resolved=self._context.clock.now())
 
     async def _update(self, key: Key) -> None:
         """A new specification beside the old one; if it does not start, the old one stays."""
-        row = self._records.get(key)
+        row = self._row(key)
         spec, failure = row["pending"] or row["spec"], None
         try:
-            await self._change(key, row, spec)
+            if row["desired"] == 0:
+                await self._take_down(key)
+            elif row["pending"] is not None or key not in self.running:
+                await self._start(key, spec)
+            else:
+                await self._context.clock.sleep(SCALING)
         except HostingFailed as exc:
             spec, failure = row["spec"], exc.reason
         copies = row["desired"] if failure is None else row["copies"]
-        self._records.change(
+        self._change(
             key, status="InService", spec=spec, pending=None, copies=copies, desired=copies, failure=failure
         )
 
-    async def _change(self, key: Key, row: Row, spec: Row) -> None:
-        if row["desired"] == 0:
-            await self._take_down(key)
-        elif row["pending"] is not None or key not in self.running:
-            await self._start(key, spec)
-        else:
-            await self._context.clock.sleep(SCALING)
-
     async def _delete(self, key: Key) -> None:
-        over = self._records.get(key)["modified"] + DELETION
+        over = self._row(key)["modified"] + DELETION
         await self._take_down(key)
         await self._context.clock.until(over)
-        self._records.drop(key)
+        self._drop(key)
 
     async def _restart(self, key: Key) -> None:
-        row = self._records.get(key)
+        row = self._row(key)
         try:
             if key not in self.running:
                 await self._start(key, row["spec"])
         except HostingFailed as exc:
-            self._records.change(key, status="Failed", failure=exc.reason)
+            self._change(key, status="Failed", failure=exc.reason)
 
     async def _start(self, key: Key, spec: Row) -> None:
         """The new one up, then the old one down. Adapters and components without copies have none."""
-        row = self._records.get(key)
+        row = self._row(key)
         if spec["model"] is None or row["desired"] == 0:
             return
         endpoint = self._context.table(ENDPOINT.table, key[0]).get(row["endpoint"])

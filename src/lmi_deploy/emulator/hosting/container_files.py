@@ -9,10 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
-from lmi_deploy.emulator.context import Roles
-from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, no_archive, no_download
-from lmi_deploy.emulator.hosting.s3_reader import ObjectSource
-from lmi_deploy.emulator.sagemaker.model_sources import MODEL_FOLDER, Source, parts_of, sources_of
+from lmi_deploy.emulator.context import EmulatorContext
+from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.sagemaker.containers import MODEL_FOLDER, Source, parts_of, sources_of
 
 DOWNLOADS: Final = "/tmp/download"
 MODEL_ID_KEYS: Final = ("option.model_id", "option.s3url")
@@ -34,60 +33,62 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFiles:
-    objects: ObjectSource
-    roles: Roles
+    """Below `root`, with the rights of `role`."""
 
-    def write(self, root: Path, container: Mapping[str, Any], *, role: str, isolated: bool) -> Layout:
+    context: EmulatorContext
+    root: Path
+    role: str
+
+    def write(self, container: Mapping[str, Any], *, isolated: bool) -> Layout:
         """Blocks during the download; HostingFailed with SageMaker's reason."""
-        inside(root, MODEL_FOLDER).mkdir(parents=True, exist_ok=True)
+        inside(self.root, MODEL_FOLDER).mkdir(parents=True, exist_ok=True)
         for source in sources_of(container):
-            self.fetch(source, role, inside(root, source.place))
-        environment = {key: _local(root, value) for key, value in container.get("Environment", {}).items()}
+            self._fetch(source, inside(self.root, source.place))
+        given = container.get("Environment", {})
+        environment = {key: _local(self.root, value) for key, value in given.items()}
         try:
-            self._fetch_model_id(root, role, environment, isolated=isolated)
+            self._fetch_model_id(environment, isolated=isolated)
         except _ContainerStartError as exc:
-            return Layout(root, environment, complaint=str(exc))
-        return Layout(root, environment)
+            return Layout(self.root, environment, complaint=str(exc))
+        return Layout(self.root, environment)
 
-    def fetch(self, source: Source, role: str, place: Path) -> None:
+    def _fetch(self, source: Source, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
-        required = list(self._objects_to_fetch(source, role))
+        required = list(self._objects_to_fetch(source))
         if not required:
-            raise no_download(source.uri)
+            raise _no_download(source.uri)
         for key, relative in required:
             target = place / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                self.objects.fetch(source.bucket, key, target)
+                self.context.objects.fetch(source.bucket, key, target)
             except OSError as exc:
-                raise no_download(source.uri) from exc
+                raise _no_download(source.uri) from exc
             if source.is_archive:
                 _unpack(target, place)
 
-    def _objects_to_fetch(self, source: Source, role: str) -> Iterator[tuple[str, str]]:
+    def _objects_to_fetch(self, source: Source) -> Iterator[tuple[str, str]]:
         """Keys that the role may read, each with its place; HostingFailed at the first that it may not."""
-        bucket = f"arn:aws:s3:::{source.bucket}"
-        if not self.roles.trusts(role, "sagemaker.amazonaws.com"):
-            raise no_download(source.uri)
-        if source.is_folder and not self.roles.allows(role, "s3:ListBucket", bucket):
-            raise no_download(source.uri)
-        for key in self.objects.keys(source.bucket, source.key):
+        bucket, roles, role = f"arn:aws:s3:::{source.bucket}", self.context.roles, self.role
+        if not roles.trusts(role, "sagemaker.amazonaws.com"):
+            raise _no_download(source.uri)
+        if source.is_folder and not roles.allows(role, "s3:ListBucket", bucket):
+            raise _no_download(source.uri)
+        for key in self.context.objects.keys(source.bucket, source.key):
             relative = key.removeprefix(source.key) if source.is_folder else PurePosixPath(key).name
             if not relative or relative.endswith("/") or (not source.is_folder and key != source.key):
                 continue
-            if not self.roles.allows(role, "s3:GetObject", f"{bucket}/{key}"):
-                raise no_download(source.uri)
+            if not roles.allows(role, "s3:GetObject", f"{bucket}/{key}"):
+                raise _no_download(source.uri)
             if ".." in PurePosixPath(relative).parts:
-                raise no_download(source.uri)
+                raise _no_download(source.uri)
             yield key, relative.lstrip("/")
 
-    def _fetch_model_id(self, root: Path, role: str, environment: dict[str, str], *, isolated: bool) -> None:
-        """As the container's s5cmd does it: the whole prefix, before the model is loaded."""
-        fetch = _Download(self, root, role, isolated)
+    def _fetch_model_id(self, environment: dict[str, str], *, isolated: bool) -> None:
         for name in MODEL_ID_VARIABLES:
             if environment.get(name, "").startswith("s3://"):
-                environment[name] = fetch(environment[name])
-        path = inside(root, MODEL_FOLDER) / "serving.properties"
+                environment[name] = self._sync(environment[name], isolated=isolated)
+        path = inside(self.root, MODEL_FOLDER) / "serving.properties"
         if not path.is_file():
             return
         try:
@@ -95,45 +96,42 @@ class ContainerFiles:
         except ValueError:
             return  # the server will report it
         changed = {
-            key: fetch(value) if key in MODEL_ID_KEYS and value.startswith("s3://") else _local(root, value)
+            key: self._sync(value, isolated=isolated)
+            if key in MODEL_ID_KEYS and value.startswith("s3://")
+            else _local(self.root, value)
             for key, value in found.items()
         }
         if changed != found:
             path.write_bytes(write_properties(changed.items()))
+
+    def _sync(self, uri: str, *, isolated: bool) -> str:
+        """As the container's s5cmd does it: the whole prefix, before the model is loaded. Where the weights are now."""
+        bucket, prefix = parts_of(uri)
+        key = prefix if prefix.endswith("/") else f"{prefix}/"
+        source = Source(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
+        place = inside(self.root, DOWNLOADS) / PurePosixPath(prefix).name
+        error = f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": '
+        if isolated:
+            raise _ContainerStartError(f"{error}network is unreachable")
+        try:
+            self._fetch(source, place)
+        except HostingFailed as exc:
+            if self.context.objects.keys(bucket, key):
+                raise _ContainerStartError(f"{error}AccessDenied: Access Denied status code: 403") from exc
+            raise _ContainerStartError(f"{error}no object found") from exc
+        return str(place)
 
 
 class _ContainerStartError(Exception):
     """The container cannot get its weights; the hosting service only sees that it does not respond."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Download:
-    layer: ContainerFiles
-    root: Path
-    role: str
-    isolated: bool
-
-    def __call__(self, uri: str) -> str:
-        """Where the weights are now."""
-        bucket, prefix = parts_of(uri)
-        key = prefix if prefix.endswith("/") else f"{prefix}/"
-        source = Source(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
-        place = inside(self.root, DOWNLOADS) / PurePosixPath(prefix).name
-        if self.isolated:
-            raise _ContainerStartError(
-                f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": network is unreachable'
-            )
-        try:
-            self.layer.fetch(source, self.role, place)
-        except HostingFailed as exc:
-            why = (
-                "AccessDenied: Access Denied status code: 403" if self._exists(source) else "no object found"
-            )
-            raise _ContainerStartError(f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": {why}') from exc
-        return str(place)
-
-    def _exists(self, source: Source) -> bool:
-        return bool(self.layer.objects.keys(source.bucket, source.key))
+def _no_download(uri: str) -> HostingFailed:
+    return HostingFailed(
+        f'Failed to download model data for container "container_1" from URL: "{uri}". Please ensure that '
+        "there is an object located at the URL and that the role passed to CreateModel has permissions to "
+        "download the object."
+    )
 
 
 def inside(root: Path, path: str) -> Path:
@@ -151,7 +149,10 @@ def _unpack(archive: Path, place: Path) -> None:
         with tarfile.open(archive, "r:gz") as tar:
             tar.extractall(place, filter="data")
     except (tarfile.TarError, OSError, EOFError) as exc:
-        raise no_archive() from exc
+        raise HostingFailed(
+            'Failed to extract model data archive for container "container_1". Please ensure that the object '
+            "located at the URL is a valid tar.gz archive."
+        ) from exc
     archive.unlink(missing_ok=True)
 
 

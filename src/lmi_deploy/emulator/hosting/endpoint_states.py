@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, alarmed, overdue
-from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, TrafficRoute
+from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.hosting.fleets import (
+    Fleet,
+    Fleets,
+    TrafficRoute,
+    execution_limit,
+    shifts,
+    termination_wait,
+)
 from lmi_deploy.emulator.hosting.instances import InstanceLocation
-from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
-from lmi_deploy.emulator.hosting.traffic_shifting import execution_limit, shifts, termination_wait
+from lmi_deploy.emulator.hosting.tasks import Key, ResourceTasks
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.endpoints import alarms_of
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
+from lmi_deploy.emulator.services.alarms import is_ringing
 
 DELETION: Final = 5.0
 SCALING: Final = 60.0
@@ -23,27 +30,18 @@ WATCH: Final = 10.0
 """Seconds between two looks at the alarms of an update."""
 
 
-class EndpointController:
-    """`Hosting`: one task for each endpoint on which something is under way."""
-
+class EndpointController(ResourceTasks):
     def __init__(self, context: EmulatorContext, fleets: Fleets) -> None:
-        self._context = context
+        super().__init__(context, ENDPOINT)
         self._fleets = fleets
-        self._tasks = Tasks()
-        self._records = Records(context, ENDPOINT)
-
-    def begin(self, region: str, name: str) -> None:
-        self._tasks.begin((region, name), f"endpoint {name}", lambda: self._run((region, name)))
 
     def resume(self) -> None:
-        """After a restart: continue what was in progress, restart what was in service."""
         self._fleets.instances.sweep()
-        for key in self._records.all():
-            self.begin(*key)
+        super().resume()
 
     async def stop(self) -> None:
         """End every task and every container; the records stay as they are."""
-        await self._tasks.stop()
+        await self.end_tasks()
         keys = list(self._fleets.routes)
         await asyncio.gather(*(self._fleets.take_down_all(key, grace=POLL_INTERVAL) for key in keys))
 
@@ -65,10 +63,10 @@ class EndpointController:
         try:
             fleet = await self._fleets.start(key, row["pending"])
         except HostingFailed as exc:
-            self._settle(key, status="Failed", failure=exc.reason)
+            self._change(key, status="Failed", failure=exc.reason)
             return
         self._fleets.routes[key] = TrafficRoute(fleet)
-        self._settle(
+        self._change(
             key, status="InService", serving=_started_instances(row["pending"], self._context), pending=None
         )
 
@@ -85,7 +83,8 @@ class EndpointController:
                 green = await self._fleets.start(key, row["pending"])
                 await self._move_over(key, green)
         except TimeoutError:
-            await self._roll_back(key, green, overdue(limit).reason)
+            why = f"within MaximumExecutionTimeoutInSeconds, {limit:.0f} seconds."
+            await self._roll_back(key, green, f"The update of the endpoint did not complete {why}")
         except HostingFailed as exc:
             await self._roll_back(key, green, exc.reason)
         except asyncio.CancelledError:
@@ -108,8 +107,8 @@ class EndpointController:
         end = clock.now() + seconds
         while True:
             for alarm in alarms_of(self._row(key)["guard"]):
-                if self._context.alarms.ringing(key[0], alarm):
-                    raise alarmed(alarm)
+                if is_ringing(self._context, key[0], alarm):
+                    raise HostingFailed(f"One or more configured alarms have gone into ALARM state: {alarm}.")
             if clock.now() >= end:
                 return
             await clock.until(min(end, clock.now() + WATCH))
@@ -120,13 +119,13 @@ class EndpointController:
         blue, self._fleets.routes[key] = route.blue, TrafficRoute(green)
         await self._context.clock.sleep(termination_wait(row["guard"]))
         await self._fleets.take_down(blue)
-        self._settle(
+        self._change(
             key, status="InService", serving=_started_instances(row["pending"], self._context), pending=None
         )
 
     async def _roll_back(self, key: Key, green: Fleet | None, reason: str) -> None:
         """Back to the old deployment, which never stopped serving; a rule for phase `rollback` makes it fail."""
-        self._settle(key, status="RollingBack", failure=reason, pending=None)
+        self._change(key, status="RollingBack", failure=reason, pending=None)
         await self._drop_green(key, green)
         serving = self._row(key)["serving"]
         try:
@@ -137,9 +136,9 @@ class EndpointController:
                 await self._fleets.instances.apply_faults("rollback", place)
             await self._context.clock.sleep(SCALING)
         except HostingFailed as exc:
-            self._settle(key, status="UpdateRollbackFailed", failure=exc.reason)
+            self._change(key, status="UpdateRollbackFailed", failure=exc.reason)
             return
-        self._settle(key, status="InService", failure=reason)
+        self._change(key, status="InService", failure=reason)
 
     async def _drop_green(self, key: Key, green: Fleet | None) -> None:
         if key in self._fleets.routes:
@@ -153,13 +152,13 @@ class EndpointController:
         if row["serving"] is not None:
             for variant in row["serving"]["variants"]:
                 variant["weight"], variant["count"] = variant["desired_weight"], variant["desired_count"]
-        self._settle(key, status="InService", serving=row["serving"])
+        self._change(key, status="InService", serving=row["serving"])
 
     async def _delete(self, key: Key) -> None:
         over = self._row(key)["modified"] + DELETION
         await self._fleets.take_down_all(key)
         await self._context.clock.until(over)
-        self._records.drop(key)
+        self._drop(key)
 
     async def _restart(self, key: Key) -> None:
         """Start its containers if they do not run: the emulator was restarted."""
@@ -169,13 +168,7 @@ class EndpointController:
         try:
             self._fleets.routes[key] = TrafficRoute(await self._fleets.start(key, row["serving"]))
         except HostingFailed as exc:
-            self._settle(key, failure=exc.reason)
-
-    def _row(self, key: Key) -> Row:
-        return self._records.get(key)
-
-    def _settle(self, key: Key, **changes: Any) -> None:
-        self._records.change(key, **changes)
+            self._change(key, failure=exc.reason)
 
 
 def _started_instances(deployment: Row, context: EmulatorContext) -> Row:

@@ -16,14 +16,12 @@ import aiohttp
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, require_container
-from lmi_deploy.emulator.hosting.failure_reasons import no_ping, slow_download
-from lmi_deploy.emulator.hosting.fault_points import apply_faults
+from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.jobs.image_environment import JobImage
-from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.logs.shipping import POLL, LogShipper
+from lmi_deploy.emulator.logs.groups import POLL, LogShipper
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.model_sources import sources_of
+from lmi_deploy.emulator.sagemaker.containers import sources_of
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Processes
 
@@ -103,9 +101,7 @@ class Instances:
     """Starts and stops instances. A fault rule can make each step fail, hang or take long."""
 
     context: EmulatorContext
-    layer: ContainerFiles
     runtime: ContainerRuntime
-    logs: Callable[[str], LogGroups]
     root: Path
 
     async def start(
@@ -118,20 +114,17 @@ class Instances:
         root = self.root / place.region / place.endpoint / f"{place.variant}-{name}"
         instance = HostingInstance(place, name, root)
         try:
-            await self._start(instance, variant, role, started)
+            await self.provision(place, started)
+            isolated = bool(variant["model"].get("EnableNetworkIsolation"))
+            layout = await self._write_files(instance, variant, role, isolated=isolated)
+            reach = self.runtime.reach.variables(self.context, role, place.region, isolated=isolated)
+            instance.variables = {**reach, **layout.environment}
+            await self.apply_faults("start", place)
+            await self._healthy(instance, variant["params"], layout)
         except BaseException:
             await self.take_down(instance, grace=0.0)
             raise
         return instance
-
-    async def _start(self, instance: HostingInstance, variant: Row, role: str, started: float) -> None:
-        await self.provision(instance.place, started)
-        isolated = bool(variant["model"].get("EnableNetworkIsolation"))
-        layout = await self._write_files(instance, variant, role, isolated=isolated)
-        reach = self.runtime.reach.variables(self.context, role, instance.place.region, isolated=isolated)
-        instance.variables = {**reach, **layout.environment}
-        await self.apply_faults("start", instance.place)
-        await self._healthy(instance, variant["params"], layout)
 
     async def provision(self, place: InstanceLocation, started: float) -> None:
         await self.apply_faults("provision", place)
@@ -148,14 +141,17 @@ class Instances:
 
         async def fetch() -> Layout:
             await self.apply_faults("download", instance.place)
-            lay = self.layer.write
-            return await asyncio.to_thread(lay, instance.root, container, role=role, isolated=isolated)
+            write = ContainerFiles(self.context, instance.root, role).write
+            return await asyncio.to_thread(write, container, isolated=isolated)
 
         try:
             return await self.context.clock.within(limit, fetch())
         except TimeoutError as exc:
             uri = next((source.uri for source in sources_of(container)), "")
-            raise slow_download(uri, limit) from exc
+            raise HostingFailed(
+                f'Failed to download model data for container "container_1" from URL: "{uri}" within '
+                f"{limit:.0f} seconds. Please increase ModelDataDownloadTimeoutInSeconds of the production variant."
+            ) from exc
 
     async def _healthy(self, instance: HostingInstance, params: Mapping[str, Any], layout: Layout) -> None:
         """Start it, restart it when it exits, until it answers or the time is over."""
@@ -174,7 +170,10 @@ class Instances:
                 break
         # It can no longer start; the service waits nevertheless.
         await self.context.clock.until(deadline)
-        raise no_ping(instance.place.words)
+        raise HostingFailed(
+            f"The primary container for {instance.place.words} did not pass the ping health check. "
+            "Please check CloudWatch logs for this endpoint."
+        )
 
     async def _is_responding(self, instance: HostingInstance, layout: Layout) -> bool:
         """False when the container ended."""
@@ -183,7 +182,17 @@ class Instances:
             return False
         servers = self.runtime.servers
         assert servers is not None
-        await asyncio.to_thread(servers.start, self._launch(instance, layout))
+        launch = Launch(
+            model_folder=layout.model_folder,
+            home=instance.home,
+            python=self.runtime.python,
+            engine=self.runtime.engine(),
+            host="127.0.0.1",
+            port=0,
+            environment=instance.variables,
+            labels={"endpoint": instance.place.endpoint, "variant": instance.place.variant},
+        )
+        await asyncio.to_thread(servers.start, launch)
         async with aiohttp.ClientSession() as session:
             while True:
                 observed = await asyncio.to_thread(servers.status, instance.home)
@@ -194,32 +203,18 @@ class Instances:
                     return True
                 await asyncio.sleep(POLL)
 
-    def _launch(self, instance: HostingInstance, layout: Layout) -> Launch:
-        return Launch(
-            model_folder=layout.model_folder,
-            home=instance.home,
-            python=self.runtime.python,
-            engine=self.runtime.engine(),
-            host="127.0.0.1",
-            port=0,
-            environment=instance.variables,
-            labels={"endpoint": instance.place.endpoint, "variant": instance.place.variant},
-        )
-
     async def _ship(self, instance: HostingInstance) -> None:
-        """Copy container output to its log stream, line by line, as long as the instance runs."""
-        servers = self.runtime.servers
-        if servers is None or self._is_silenced(instance):
-            return
-        await self._shipping(instance, servers.log(instance.home)).run()
+        """Copy container output to its log stream, line by line, as long as the instance runs.
+
+        A rule for phase `logs`: no log group is created, as for a container that never started.
+        """
+        rule = self.context.faults.apply(Call("HOSTING", instance.place.path("logs")))
+        if self.runtime.servers is not None and rule is None:
+            await self._shipping(instance, self.runtime.servers.log(instance.home)).run()
 
     def _shipping(self, instance: HostingInstance, path: Path = Path()) -> LogShipper:
-        logs = self.logs(instance.place.region)
+        logs = self.context.logs(instance.place.region)
         return LogShipper(path, logs, instance.place.log_group, instance.log_stream)
-
-    def _is_silenced(self, instance: HostingInstance) -> bool:
-        """A rule for phase `logs`: no log group is created, as for a container that never started."""
-        return self.context.faults.apply(Call("HOSTING", instance.place.path("logs"))) is not None
 
     async def take_down(self, instance: HostingInstance, *, grace: float = GRACE) -> None:
         if self.runtime.servers is not None and instance.home.exists():

@@ -1,11 +1,13 @@
-"""What a container can reach, and with which identity: AWS with the keys of its role, the Hub; in network isolation
-nothing.
-"""
+"""What a container can reach, and the address at which it gets the keys of its role."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from aiohttp import web
 
 from lmi_deploy.emulator.context import Credentials, EmulatorContext
 
@@ -27,17 +29,40 @@ class NetworkAccess:
         if isolated:
             return {**local, "AWS_ENDPOINT_URL": NOWHERE, "HF_ENDPOINT": NOWHERE}
         local["AWS_ENDPOINT_URL"] = context.address
-        local["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = context.address + context.keys.add(
-            self._keys(context, role, region)
-        )
+        # An outside S3 server knows no roles: it has keys of its own.
+        keys = context.s3_keys or context.roles.assume(role, "SageMaker", region)
+        local["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = context.address + context.keys.add(keys)
         if self.s3:
             local["AWS_ENDPOINT_URL_S3"] = self.s3
         if self.hub:
             local |= {"HF_ENDPOINT": self.hub, "HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0"}
         return local
 
-    def _keys(self, context: EmulatorContext, role: str, region: str) -> Credentials:
-        """The role's; those that an outside S3 server knows, as that knows no roles."""
-        if context.s3_keys is not None:
-            return context.s3_keys
-        return context.roles.assume(role, "SageMaker", region)
+
+PATH: Final = "/_credentials/{held}"
+_LASTING: Final = timedelta(hours=6)
+
+
+@dataclass(slots=True)
+class ContainerKeys:
+    """A client that knows the address has the keys; it is as hard to guess as a key."""
+
+    _credentials: dict[str, Credentials] = field(default_factory=dict, repr=False)
+
+    def add(self, credentials: Credentials) -> str:
+        """The path to them."""
+        name = secrets.token_hex(16)
+        self._credentials[name] = credentials
+        return PATH.format(held=name)
+
+    async def serve(self, request: web.Request) -> web.Response:
+        found = self._credentials.get(request.match_info["held"])
+        if found is None:
+            return web.json_response({"code": "NotFound", "message": "no such credentials"}, status=404)
+        description = {
+            "AccessKeyId": found.key,
+            "SecretAccessKey": found.secret,
+            "Token": found.token,
+            "Expiration": (datetime.now(UTC) + _LASTING).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        return web.json_response(description)

@@ -1,76 +1,81 @@
-"""The tasks behind resources, and the records that they go on from."""
+"""The task behind each resource on which something is under way, and the records that tasks go on from."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.naming import Kind
+from lmi_deploy.emulator.sagemaker.resources import Kind
 
 Key = tuple[str, str]
 """Region and name of a resource."""
 
 
-@dataclass(slots=True)
-class Tasks:
-    """One task a resource: a new task cancels the one before, and starts when that one has finished."""
+class ResourceTasks(ABC):
+    """The resources of one kind, in all regions. A new task of a resource cancels the one before, and starts when that
+    one has finished.
+    """
 
-    _running: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
+    def __init__(self, context: EmulatorContext, kind: Kind) -> None:
+        self._context = context
+        self._kind = kind
+        self._running: dict[Key, asyncio.Task[None]] = {}
 
-    def begin(self, key: Key, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.create_task(_after(self.cancel(key), work), name=name)
+    @abstractmethod
+    async def _run(self, key: Key) -> None:
+        """Go on from the state in the record, to a stable one."""
+
+    def begin(self, region: str, name: str) -> None:
+        key = (region, name)
+        task = asyncio.create_task(self._after(self._cancel(key), key), name=f"{self._kind.words} {name}")
         task.add_done_callback(report)
         self._running[key] = task
 
-    def cancel(self, key: Key) -> asyncio.Task[None] | None:
+    async def _after(self, before: asyncio.Task[None] | None, key: Key) -> None:
+        if before is not None:
+            await asyncio.gather(before, return_exceptions=True)
+        await self._run(key)
+
+    def _cancel(self, key: Key) -> asyncio.Task[None] | None:
         before = self._running.get(key)
         if before is not None:
             before.cancel()
         return before
 
-    async def stop(self) -> None:
-        """End them all; the records stay as they are."""
+    def resume(self) -> None:
+        """After a restart: continue what was in progress, restart what was in service."""
+        for key in self._keys():
+            self.begin(*key)
+
+    async def end_tasks(self) -> None:
+        """The records stay as they are."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-
-async def _after(before: asyncio.Task[None] | None, work: Callable[[], Awaitable[None]]) -> None:
-    if before is not None:
-        await asyncio.gather(before, return_exceptions=True)
-    await work()
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """Of one kind, in all regions."""
-
-    context: EmulatorContext
-    kind: Kind
-
-    def all(self) -> Iterator[Key]:
-        for region in self.context.store.regions(self.kind.table):
-            for name, _ in self.context.table(self.kind.table, region).rows():
+    def _keys(self) -> Iterator[Key]:
+        for region in self._context.store.regions(self._kind.table):
+            for name, _ in self._context.table(self._kind.table, region).rows():
                 yield region, name
 
-    def get(self, key: Key) -> Row:
-        row = self.context.table(self.kind.table, key[0]).get(key[1])
+    def _row(self, key: Key) -> Row:
+        row = self._context.table(self._kind.table, key[0]).get(key[1])
         assert row is not None, key
         return row
 
-    def change(self, key: Key, **changes: Any) -> None:
-        row = self.get(key)
-        row.update(changes, modified=self.context.clock.now())
-        self.context.table(self.kind.table, key[0]).put(key[1], row)
+    def _change(self, key: Key, **changes: Any) -> None:
+        row = self._row(key)
+        row.update(changes, modified=self._context.clock.now())
+        self._context.table(self._kind.table, key[0]).put(key[1], row)
 
-    def drop(self, key: Key) -> None:
-        self.context.table(self.kind.table, key[0]).drop(key[1])
+    def _drop(self, key: Key) -> None:
+        self._context.table(self._kind.table, key[0]).drop(key[1])
 
 
 def report(task: asyncio.Task[None]) -> None:

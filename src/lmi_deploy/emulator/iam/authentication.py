@@ -17,17 +17,22 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from lmi_deploy.emulator.hosting.network_access import PATH
 from lmi_deploy.emulator.iam.keyring import Keyring
-from lmi_deploy.emulator.iam.request_permissions import denial
 from lmi_deploy.emulator.runtime.requests import is_invocation
 from lmi_deploy.emulator.wire import query, signature_check
 from lmi_deploy.emulator.wire.canonical_request import SignableRequest
 from lmi_deploy.emulator.wire.dispatch import called, refusal
-from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.errors import ApiError, xml_error
 from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
 
 SIGNATURE: Final = "signature"
 """The key under which a request stores its verified signature."""
+_CONTROLS: Final = "/_"
+"""What the paths of the emulator's own controls begin with."""
+_SECRET_PATHS: Final = PATH.partition("{")[0]
+"""These are secrets themselves, and need no key."""
+_LOCKED: Final = 'the emulator\'s key is asked for: curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
 _LARGE: Final = 1 << 20
 _QUERY: Final = {
     "UnrecognizedClientException": "InvalidClientTokenId",
@@ -64,10 +69,6 @@ def has_local_host(request: web.Request) -> bool:
 @dataclass(slots=True)
 class Authentication:
     keyring: Keyring
-    control: str
-    """The path prefixes of the emulator's own controls."""
-    free: str
-    """The prefixes of paths that are secrets themselves."""
     off: timedelta = timedelta(0)
     """By how much AWS's clock is off from this machine's: to its clients, their own clock is wrong."""
 
@@ -81,10 +82,12 @@ class Authentication:
                     {"error": f"Host {request.headers.get('Host', '')!r}: use 127.0.0.1 or localhost"},
                     status=403,
                 )
-            if request.path.startswith(self.free):
+            if request.path.startswith(_SECRET_PATHS):
                 return await handler(request)
-            if request.path.startswith(self.control):
-                return await handler(request) if self._may_control(request) else _locked()
+            if request.path.startswith(_CONTROLS):
+                if self._may_control(request):
+                    return await handler(request)
+                return web.json_response({"error": _LOCKED}, status=401)
             try:
                 request[SIGNATURE] = await self._verified(request)
             except ApiError as error:
@@ -134,11 +137,6 @@ def _wire(request: web.Request) -> SignableRequest:
     return SignableRequest(request.method, request.raw_path, tuple(request.headers.items()))
 
 
-def _locked() -> web.Response:
-    message = 'the emulator\'s key is asked for: curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
-    return web.json_response({"error": message}, status=401)
-
-
 async def refused_request(request: web.Request, error: ApiError) -> web.Response:
     """In the format and with the message of the requested service."""
     try:
@@ -150,7 +148,7 @@ async def refused_request(request: web.Request, error: ApiError) -> web.Response
         return refusal(error, call)
     if call is not None or request.content_type == query.FORM:
         error.code = _QUERY.get(error.code, error.code)
-        body = denial("", error.message, code=error.code)
+        body = xml_error("", error.message, code=error.code)
         return web.Response(status=error.status, body=body, content_type="text/xml")
     if (request.method, request.path) == ("POST", "/") or is_invocation(request.path):
         error.code = _JSON.get(error.code, error.code)
@@ -158,5 +156,5 @@ async def refused_request(request: web.Request, error: ApiError) -> web.Response
         response.content_type = "application/json"
         return response
     error.code = _S3.get(error.code, error.code)
-    body = denial("s3", error.message, code=error.code)
+    body = xml_error("s3", error.message, code=error.code)
     return web.Response(status=error.status, body=body, content_type="application/xml")

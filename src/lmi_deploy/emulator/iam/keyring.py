@@ -30,12 +30,6 @@ class KeyPair:
     secret: str = field(repr=False)
 
 
-def new_key() -> KeyPair:
-    """As long as AWS's keys, and recognizable as not from AWS."""
-    letters = "".join(secrets.choice(_LETTERS) for _ in range(12))
-    return KeyPair(f"EMULATOR{letters}", secrets.token_urlsafe(30))
-
-
 def parse_key(text: str, origin: str) -> KeyPair:
     """`ID:SECRET`; UsageRefused otherwise, without the secret."""
     ident, colon, secret = text.partition(":")
@@ -81,7 +75,9 @@ def _own_key(given: KeyPair | None, folder: Path | None) -> KeyPair:
     if given is None and path is not None and path.is_file():
         existing = json.loads(path.read_bytes())
         return KeyPair(str(existing["id"]), str(existing["secret"]))
-    key = given or new_key()
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(12))
+    # As long as AWS's keys, and recognizable as not from AWS.
+    key = given or KeyPair(f"EMULATOR{letters}", secrets.token_urlsafe(30))
     if path is not None:
         write_atomically(path, json.dumps({"id": key.id, "secret": key.secret}).encode())
     return key

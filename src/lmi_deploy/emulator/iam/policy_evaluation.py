@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -56,7 +57,9 @@ def trusts(document: Document, service: str) -> bool:
 
 def _effects(document: Document, request: Request) -> Iterable[str]:
     for statement in _statements(document):
-        if _acts(statement, request) and _touches(statement, request) and _holds(statement, request):
+        acts = _is_covered(statement, "Action", request.action, fold=True)
+        touches = acts and _is_covered(statement, "Resource", request.resource, fold=False)
+        if touches and _holds(statement, request):
             yield statement["Effect"]
 
 
@@ -65,81 +68,66 @@ def _statements(document: Document) -> list[Mapping[str, Any]]:
     return [found] if isinstance(found, Mapping) else list(found)
 
 
-def _acts(statement: Mapping[str, Any], request: Request) -> bool:
-    if "NotAction" in statement:
-        return not _is_listed(request.action, statement["NotAction"], fold=True)
-    return _is_listed(request.action, statement.get("Action"), fold=True)
-
-
-def _touches(statement: Mapping[str, Any], request: Request) -> bool:
-    if "NotResource" in statement:
-        return not _is_listed(request.resource, statement["NotResource"], fold=False)
-    return _is_listed(request.resource, statement.get("Resource"), fold=False)
+def _is_covered(statement: Mapping[str, Any], key: str, value: str, *, fold: bool) -> bool:
+    if f"Not{key}" in statement:
+        return not _is_listed(value, statement[f"Not{key}"], fold=fold)
+    return _is_listed(value, statement.get(key), fold=fold)
 
 
 def _holds(statement: Mapping[str, Any], request: Request) -> bool:
     return all(
-        _compare(operator, request.context.get(key.lower()), _several(expected))
-        for operator, keys in statement.get("Condition", {}).items()
+        _compare(name, request.context.get(key.lower()), _several(expected))
+        for name, keys in statement.get("Condition", {}).items()
         for key, expected in keys.items()
     )
 
 
-def _compare(operator: str, observed: str | None, expected: list[str]) -> bool:
-    if operator == "Null":
+def _compare(name: str, observed: str | None, expected: list[str]) -> bool:
+    if name == "Null":
         return (observed is None) == (expected[0].lower() == "true")
-    base = operator.removeprefix("ForAnyValue:").removeprefix("ForAllValues:")
-    optional = base.endswith("IfExists") or operator.startswith("ForAllValues:")
+    base = name.removeprefix("ForAnyValue:").removeprefix("ForAllValues:")
+    optional = base.endswith("IfExists") or name.startswith("ForAllValues:")
     base = base.removesuffix("IfExists")
     test = _OPERATORS.get(base)
     if test is None:
-        raise ValueError(f"condition operator {operator} is not emulated")
+        raise ValueError(f"condition operator {name} is not emulated")
     is_negative = "Not" in base
     if observed is None:
         return optional or is_negative
     existing = [any(test(one, text) for text in expected) != is_negative for one in observed.split("\n")]
-    return all(existing) if operator.startswith("ForAllValues:") else any(existing)
-
-
-def _equal(observed: str, text: str) -> bool:
-    return observed == text
+    return all(existing) if name.startswith("ForAllValues:") else any(existing)
 
 
 def _folded(observed: str, text: str) -> bool:
     return observed.lower() == text.lower()
 
 
-def _matches_pattern(observed: str, text: str) -> bool:
-    return _matches(observed, text)
-
-
-_OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
-    "StringEquals": _equal,
-    "StringNotEquals": _equal,
-    "StringEqualsIgnoreCase": _folded,
-    "StringNotEqualsIgnoreCase": _folded,
-    "StringLike": _matches_pattern,
-    "StringNotLike": _matches_pattern,
-    "ArnEquals": _matches_pattern,
-    "ArnLike": _matches_pattern,
-    "ArnNotEquals": _matches_pattern,
-    "ArnNotLike": _matches_pattern,
-    "Bool": _folded,
-    "NumericEquals": _equal,
-}
-
-
-def _is_listed(value: str, patterns: Any, *, fold: bool) -> bool:
-    several = _several(patterns)
-    if fold:
-        return any(_matches(value.lower(), pattern.lower()) for pattern in several)
-    return any(_matches(value, pattern) for pattern in several)
-
-
 def _matches(value: str, pattern: str) -> bool:
     """IAM's wildcards: * and ?, nothing else."""
     escaped = pattern.replace("[", "[[]")
     return re.fullmatch(fnmatch.translate(escaped), value) is not None
+
+
+_OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "StringEquals": operator.eq,
+    "StringNotEquals": operator.eq,
+    "StringEqualsIgnoreCase": _folded,
+    "StringNotEqualsIgnoreCase": _folded,
+    "StringLike": _matches,
+    "StringNotLike": _matches,
+    "ArnEquals": _matches,
+    "ArnLike": _matches,
+    "ArnNotEquals": _matches,
+    "ArnNotLike": _matches,
+    "Bool": _folded,
+    "NumericEquals": operator.eq,
+}
+
+
+def _is_listed(value: str, patterns: Any, *, fold: bool) -> bool:
+    if fold:
+        return any(_matches(value.lower(), pattern.lower()) for pattern in _several(patterns))
+    return any(_matches(value, pattern) for pattern in _several(patterns))
 
 
 def _several(value: Any) -> list[str]:

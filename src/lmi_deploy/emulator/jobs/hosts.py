@@ -9,19 +9,18 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
-from lmi_deploy.emulator.hosting.fault_points import apply_faults
+from lmi_deploy.emulator.hosting.failures import apply_faults
+from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.jobs.container_files import Job, JobContainerFiles
-from lmi_deploy.emulator.jobs.image_environment import JobImage
-from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.logs.shipping import LogShipper
-from lmi_deploy.ports.processes import Process, Processes
+from lmi_deploy.emulator.logs.groups import LogShipper
+from lmi_deploy.ports.processes import Process
 
 LOG_GROUP: Final = "/aws/sagemaker/ProcessingJobs"
 GRACE: Final = 30.0
@@ -51,33 +50,29 @@ class Hosts:
     """Starts and stops hosts. Without an image nothing runs, and every process counts as successful."""
 
     context: EmulatorContext
-    layer: JobContainerFiles
-    image: JobImage | None
-    processes: Processes
-    logs: Callable[[str], LogGroups]
+    runtime: ContainerRuntime
     root: Path
 
     def of(self, job: Job) -> list[Host]:
         folder = self.root / job.region / job.name
         return [Host(job, name, folder / name) for name in job.hosts]
 
-    async def provision(self, host: Host) -> None:
-        await apply_faults(self.context, host.call("provision"))
-
     async def write(self, host: Host) -> None:
         await apply_faults(self.context, host.call("download"))
-        await asyncio.to_thread(self.layer.write, host.root, host.job, host.name)
-        if self.image is not None:
-            await asyncio.to_thread(self.image.unpack, host.root)
+        await asyncio.to_thread(JobContainerFiles(self.context, host.root, host.job).write, host.name)
+        if self.runtime.image is not None:
+            await asyncio.to_thread(self.runtime.image.unpack, host.root)
 
     async def run(self, host: Host) -> int:
         """The container's exit code, as Docker reports it."""
         await apply_faults(self.context, host.call("start"))
-        if self.image is None:
+        if self.runtime.image is None:
             return 0
-        command = self.image.command(host.root, host.job)
-        environment = self.image.environment(self.context, host.root, host.job)
-        host.shipping = self._shipping(host)
+        command = self.runtime.image.command(host.root, host.job)
+        environment = self.runtime.image.environment(self.context, host.root, host.job)
+        stream = f"{host.job.name}/{host.name}-{self.context.clock.now():.0f}"
+        logs = self.context.logs(host.job.region)
+        host.shipping = LogShipper(host.root / "log", logs, LOG_GROUP, stream)
         host.pump = asyncio.create_task(host.shipping.run())
         try:
             return await self._run(host, command, environment)
@@ -96,26 +91,23 @@ class Hosts:
                 cwd=host.root / "work",
                 start_new_session=True,
             )
-        self._note(host)
+        # For an emulator that is started after a kill of this one.
+        if (found := self.runtime.processes.identify(host.process.pid)) is not None:
+            (host.root / "process.json").write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
         code = await host.process.wait()
         return code if code >= 0 else _SIGNALLED - code
 
-    def _note(self, host: Host) -> None:
-        """For an emulator that is started after a kill of this one."""
-        assert host.process is not None
-        found = self.processes.identify(host.process.pid)
-        if found is not None:
-            (host.root / "process.json").write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
-
-    def _shipping(self, host: Host) -> LogShipper:
-        logs = self.logs(host.job.region)
-        stream = f"{host.job.name}/{host.name}-{self.context.clock.now():.0f}"
-        return LogShipper(host.root / "log", logs, LOG_GROUP, stream)
-
     async def end(self, host: Host, *, grace: float = GRACE) -> None:
         """SIGTERM to the container's first process, SIGKILL to the rest; its last lines are written to their stream."""
-        if host.process is not None:
-            await _end(host.process, grace)
+        if (process := host.process) is not None:
+            if process.returncode is None:
+                process.terminate()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), grace)
+            # It leads its own session: its child processes are killed with it.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
         if host.pump is not None and host.shipping is not None:
             host.pump.cancel()
             await asyncio.gather(host.pump, return_exceptions=True)
@@ -123,7 +115,7 @@ class Hosts:
             host.pump = None
 
     async def collect(self, host: Host) -> None:
-        await asyncio.to_thread(self.layer.collect, host.root, host.job)
+        await asyncio.to_thread(JobContainerFiles(self.context, host.root, host.job).collect)
 
     async def remove(self, host: Host) -> None:
         await self.end(host, grace=0.0)
@@ -134,16 +126,5 @@ class Hosts:
         for root in self.root.glob("*/*/*/"):
             note = root / "process.json"
             if note.is_file():
-                self.processes.end(Process(**json.loads(note.read_text("utf-8"))), grace=0.0)
+                self.runtime.processes.end(Process(**json.loads(note.read_text("utf-8"))), grace=0.0)
             shutil.rmtree(root, ignore_errors=True)
-
-
-async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
-    if process.returncode is None:
-        process.terminate()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), grace)
-    # It leads its own session: its child processes are killed with it.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()

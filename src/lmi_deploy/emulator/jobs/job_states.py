@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
-from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
+from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
+from lmi_deploy.emulator.hosting.tasks import Key, ResourceTasks
 from lmi_deploy.emulator.jobs.container_files import Job, exit_message
-from lmi_deploy.emulator.jobs.failure_reasons import LOST, exited, no_entrypoint
 from lmi_deploy.emulator.jobs.hosts import Host, Hosts
-from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB
+from lmi_deploy.emulator.sagemaker.resources import PROCESSING_JOB
 
 PROVISION: Final = 120.0
 """Seconds until the machines exist; of the emulated clock."""
 LIMIT: Final = 86_400
+LOST: Final = "InternalServerError: We encountered an internal error. Please try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +26,19 @@ class JobResult:
     failure: str | None = None
 
 
-class JobController:
-    """`Jobs`: one task for each job under way."""
-
+class JobController(ResourceTasks):
     def __init__(self, context: EmulatorContext, hosts: Hosts) -> None:
-        self._context = context
+        super().__init__(context, PROCESSING_JOB)
         self._hosts = hosts
-        self._tasks = Tasks()
-        self._records = Records(context, PROCESSING_JOB)
-
-    def begin(self, region: str, name: str) -> None:
-        self._tasks.begin((region, name), f"processing job {name}", lambda: self._run((region, name)))
 
     def stop(self, region: str, name: str) -> None:
-        self._tasks.cancel((region, name))
+        """Stop a job whose record has status Stopping."""
+        self._cancel((region, name))
 
     def resume(self) -> None:
         """After a restart: the machines of a job no longer exist, so the job is over."""
         self._hosts.sweep()
-        for key in self._records.all():
+        for key in self._keys():
             match self._row(key)["status"]:
                 case "InProgress":
                     self._settle(key, JobResult("Failed", LOST))
@@ -54,15 +47,14 @@ class JobController:
                 case _:
                     pass
 
-    async def close(self) -> None:
-        """End every process; the records stay as they are."""
-        await self._tasks.stop()
-
     async def _run(self, key: Key) -> None:
-        hosts = self._hosts.of(self._job(key))
+        row = self._row(key)
+        count = row["params"]["ProcessingResources"]["ClusterConfig"]["InstanceCount"]
+        names = tuple(f"algo-{number}" for number in range(1, count + 1))
+        hosts = self._hosts.of(Job(*key, row["arn"], row["params"], names))
         try:
             ended = await self._run_to_end(key, hosts)
-            self._settle(key, ended, message=_message(hosts))
+            self._settle(key, ended, message=exit_message(host.root for host in hosts))
         except HostingFailed as exc:
             self._settle(key, JobResult("Failed", exc.reason))
         finally:
@@ -83,11 +75,15 @@ class JobController:
 
     async def _work(self, key: Key, hosts: Sequence[Host]) -> JobResult:
         params = self._row(key)["params"]
-        await asyncio.gather(*(self._hosts.provision(host) for host in hosts))
+        await asyncio.gather(*(apply_faults(self._context, host.call("provision")) for host in hosts))
         await self._context.clock.until(self._row(key)["created"] + PROVISION)
         if "ContainerEntrypoint" not in params["AppSpecification"]:
-            raise no_entrypoint(params["AppSpecification"]["ImageUri"])
-        self._records.change(key, started=self._context.clock.now())
+            image = params["AppSpecification"]["ImageUri"]
+            raise HostingFailed(
+                f"The emulator does not pull images: the job must name its ContainerEntrypoint, which {image} would "
+                "have."
+            )
+        self._change(key, started=self._context.clock.now())
         with self._context.clock.at_work():
             await asyncio.gather(*(self._hosts.write(host) for host in hosts))
         limit = params.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", LIMIT)
@@ -96,7 +92,10 @@ class JobController:
         except TimeoutError:
             return JobResult("Stopped")
         if code != 0:
-            raise exited(_message(hosts), code)
+            # Most containers write no message.
+            raise HostingFailed(
+                f"AlgorithmError: {exit_message(host.root for host in hosts)}, exit code: {code}"
+            )
         return JobResult("Completed")
 
     async def _codes(self, hosts: Sequence[Host]) -> int:
@@ -112,21 +111,6 @@ class JobController:
                 one.cancel()
             await asyncio.gather(*runs, return_exceptions=True)
 
-    def _job(self, key: Key) -> Job:
-        row = self._row(key)
-        count = row["params"]["ProcessingResources"]["ClusterConfig"]["InstanceCount"]
-        hosts = tuple(f"algo-{number}" for number in range(1, count + 1))
-        return Job(*key, row["arn"], row["params"], hosts)
-
-    def _row(self, key: Key) -> Row:
-        return self._records.get(key)
-
     def _settle(self, key: Key, ended: JobResult, *, message: str = "") -> None:
         now = self._context.clock.now()
-        self._records.change(
-            key, status=ended.status, failure=ended.failure, message=message or None, ended=now
-        )
-
-
-def _message(hosts: Sequence[Host]) -> str:
-    return exit_message([host.root for host in hosts])
+        self._change(key, status=ended.status, failure=ended.failure, message=message or None, ended=now)

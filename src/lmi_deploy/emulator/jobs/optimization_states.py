@@ -6,38 +6,25 @@ from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
-from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
-from lmi_deploy.emulator.hosting.fault_points import apply_faults
-from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
-from lmi_deploy.emulator.sagemaker.naming import OPTIMIZATION_JOB
+from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
+from lmi_deploy.emulator.hosting.tasks import Key, ResourceTasks
+from lmi_deploy.emulator.sagemaker.resources import OPTIMIZATION_JOB
 
 PROVISION: Final = 120.0
 WORK: Final = 600.0
 STOPPING: Final = 30.0
 
 
-class Optimizations:
+class Optimizations(ResourceTasks):
     def __init__(self, context: EmulatorContext) -> None:
-        self._context = context
-        self._tasks = Tasks()
-        self._records = Records(context, OPTIMIZATION_JOB)
-
-    def begin(self, region: str, name: str) -> None:
-        self._tasks.begin((region, name), f"optimization job {name}", lambda: self._run((region, name)))
-
-    def resume(self) -> None:
-        for key in self._records.all():
-            self.begin(*key)
-
-    async def stop(self) -> None:
-        await self._tasks.stop()
+        super().__init__(context, OPTIMIZATION_JOB)
 
     async def _run(self, key: Key) -> None:
         try:
-            match self._records.get(key)["status"]:
+            match self._row(key)["status"]:
                 case "STARTING":
                     await self._pass(key, "provision", PROVISION)
-                    self._records.change(key, status="INPROGRESS", started=self._context.clock.now())
+                    self._change(key, status="INPROGRESS", started=self._context.clock.now())
                     await self._work(key)
                 case "INPROGRESS":
                     await self._work(key)
@@ -50,14 +37,14 @@ class Optimizations:
             self._end(key, "FAILED", exc.reason)
 
     async def _work(self, key: Key) -> None:
-        limit = self._records.get(key)["params"]["StoppingCondition"].get("MaxRuntimeInSeconds", WORK)
+        limit = self._row(key)["params"]["StoppingCondition"].get("MaxRuntimeInSeconds", WORK)
         await self._pass(key, "run", min(WORK, limit))
         self._end(key, "COMPLETED" if limit >= WORK else "STOPPED")
 
     async def _pass(self, key: Key, phase: str, seconds: float) -> None:
-        kind = self._records.get(key)["params"]["DeploymentInstanceType"]
+        kind = self._row(key)["params"]["DeploymentInstanceType"]
         await apply_faults(self._context, Call("OPTIMIZATION", f"/{phase}/{key[1]}/{kind}"))
         await self._context.clock.sleep(seconds)
 
     def _end(self, key: Key, status: str, reason: str | None = None) -> None:
-        self._records.change(key, status=status, failure=reason, ended=self._context.clock.now())
+        self._change(key, status=status, failure=reason, ended=self._context.clock.now())

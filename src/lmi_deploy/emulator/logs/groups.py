@@ -1,7 +1,8 @@
-"""Log groups and streams: containers append to them, waiting readers read them."""
+"""Log groups and streams: containers' output is shipped to them, waiting readers read them."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -43,7 +44,9 @@ class Group:
 class LogGroups:
     """The groups of one region; in `folder`, if given, a folder per group with one file per stream."""
 
-    def __init__(self, clock: VirtualClock, folder: Path | None) -> None:
+    def __init__(self, arn: str, clock: VirtualClock, folder: Path | None) -> None:
+        """`arn` is what the ARNs of the groups begin with."""
+        self.arn = arn
         self._clock = clock
         self._folder = folder
         self.groups: dict[str, Group] = {}
@@ -126,3 +129,40 @@ def _lines(path: Path) -> Iterator[LogLine]:
     for text in data.splitlines():
         at, used, line = json.loads(text)
         yield LogLine(at, used, line)
+
+
+POLL: Final = 0.1
+
+
+@dataclass(slots=True)
+class LogShipper:
+    """From the file that it prints into, line by line, to its stream."""
+
+    path: Path
+    logs: LogGroups
+    group: str
+    stream: str
+    at: int = 0
+
+    async def run(self) -> None:
+        while True:
+            self.ship()
+            await asyncio.sleep(POLL)
+
+    def ship(self, *, last: bool = False) -> None:
+        """The whole lines since the last time; at the `last`, one without an end as well."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.at)
+                found = file.read()
+        except OSError:
+            return
+        content = found if last else found[: found.rfind(b"\n") + 1]
+        if not content:
+            return
+        self.at += len(content)
+        self.write_line(*content.decode("utf-8", "replace").split("\n"))
+
+    def write_line(self, *lines: str) -> None:
+        now = self.logs.milliseconds()
+        self.logs.append(self.group, self.stream, [(now, line) for line in lines if line])

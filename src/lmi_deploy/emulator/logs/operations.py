@@ -7,11 +7,12 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import ApiRequest
+from lmi_deploy.emulator.context import ApiRequest, Operation
 from lmi_deploy.emulator.logs.groups import Group, LogGroups, LogLine, Stream
 from lmi_deploy.emulator.wire.errors import ApiError
 
-Call = Callable[[LogGroups, ApiRequest, str], Mapping[str, Any] | None]
+LogOperation = Callable[[LogGroups, ApiRequest], Mapping[str, Any] | None]
+"""Of the groups of the request's region."""
 MAX_EVENTS: Final = 10_000
 
 
@@ -19,7 +20,7 @@ def missing(what: str) -> ApiError:
     return ApiError("ResourceNotFoundException", f"The specified {what} does not exist.")
 
 
-def describe_log_groups(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+def describe_log_groups(logs: LogGroups, request: ApiRequest) -> Mapping[str, Any]:
     prefix, pattern = (
         request.params.get("logGroupNamePrefix", ""),
         request.params.get("logGroupNamePattern", ""),
@@ -28,10 +29,10 @@ def describe_log_groups(logs: LogGroups, request: ApiRequest, arn: str) -> Mappi
         name for name in logs.groups if name.startswith(prefix) and pattern.lower() in name.lower()
     )
     shown, token = _paged(names, request.params, default=50)
-    return {"logGroups": [_group(arn, name, logs.groups[name]) for name in shown], "nextToken": token}
+    return {"logGroups": [_group(logs, name) for name in shown], "nextToken": token}
 
 
-def describe_log_streams(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+def describe_log_streams(logs: LogGroups, request: ApiRequest) -> Mapping[str, Any]:
     name = _name(request)
     group = _find_group(logs, name)
     prefix = request.params.get("logStreamNamePrefix", "")
@@ -41,14 +42,17 @@ def describe_log_streams(logs: LogGroups, request: ApiRequest, arn: str) -> Mapp
         raise ApiError(
             "InvalidParameterException", "Cannot order by LastEventTime with a logStreamNamePrefix."
         )
-    found.sort(key=(lambda item: (_last(item[1]), item[0])) if by_time else (lambda item: item[0]))
+    if by_time:
+        found.sort(key=lambda item: (item[1].lines[-1].at if item[1].lines else item[1].created, item[0]))
+    else:
+        found.sort(key=lambda item: item[0])
     if request.params.get("descending"):
         found.reverse()
     shown, token = _paged(found, request.params, default=50)
-    return {"logStreams": [_stream(arn, name, *item) for item in shown], "nextToken": token}
+    return {"logStreams": [_stream(logs, name, *item) for item in shown], "nextToken": token}
 
 
-def get_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+def get_log_events(logs: LogGroups, request: ApiRequest) -> Mapping[str, Any]:
     """Pages in both directions; the end is reached when the response repeats the given token."""
     stream = _find_group(logs, _name(request)).streams.get(request.params["logStreamName"])
     if stream is None:
@@ -66,7 +70,7 @@ def get_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[st
     }
 
 
-def filter_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+def filter_log_events(logs: LogGroups, request: ApiRequest) -> Mapping[str, Any]:
     """Every stream's lines by time; of the filter patterns only terms, quoted or not, all of which must match."""
     group = _find_group(logs, _name(request))
     names, prefix = request.params.get("logStreamNames"), request.params.get("logStreamNamePrefix", "")
@@ -96,31 +100,31 @@ def filter_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping
     }
 
 
-def create_log_group(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def create_log_group(logs: LogGroups, request: ApiRequest) -> None:
     if request.params["logGroupName"] in logs.groups:
         raise ApiError("ResourceAlreadyExistsException", "The specified log group already exists")
     logs.make_group(request.params["logGroupName"]).tags.update(request.params.get("tags") or {})
     logs.save(request.params["logGroupName"])
 
 
-def delete_log_group(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def delete_log_group(logs: LogGroups, request: ApiRequest) -> None:
     if not logs.drop_group(request.params["logGroupName"]):
         raise missing("log group")
 
 
-def create_log_stream(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def create_log_stream(logs: LogGroups, request: ApiRequest) -> None:
     if request.params["logStreamName"] in _find_group(logs, request.params["logGroupName"]).streams:
         raise ApiError("ResourceAlreadyExistsException", "The specified log stream already exists")
     logs.make_stream(request.params["logGroupName"], request.params["logStreamName"])
 
 
-def delete_log_stream(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def delete_log_stream(logs: LogGroups, request: ApiRequest) -> None:
     _find_group(logs, request.params["logGroupName"])
     if not logs.drop_stream(request.params["logGroupName"], request.params["logStreamName"]):
         raise missing("log stream")
 
 
-def put_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+def put_log_events(logs: LogGroups, request: ApiRequest) -> Mapping[str, Any]:
     group, stream = request.params["logGroupName"], request.params["logStreamName"]
     if stream not in _find_group(logs, group).streams:
         raise missing("log stream")
@@ -128,32 +132,32 @@ def put_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[st
     return {"nextSequenceToken": "0" * 56}
 
 
-def put_retention_policy(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def put_retention_policy(logs: LogGroups, request: ApiRequest) -> None:
     _find_group(logs, request.params["logGroupName"]).retention = request.params["retentionInDays"]
     logs.save(request.params["logGroupName"])
 
 
-def delete_retention_policy(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def delete_retention_policy(logs: LogGroups, request: ApiRequest) -> None:
     _find_group(logs, request.params["logGroupName"]).retention = None
     logs.save(request.params["logGroupName"])
 
 
-def list_tags(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+def list_tags(logs: LogGroups, request: ApiRequest) -> Mapping[str, Any]:
     return {"tags": _find_group(logs, _tagged(request)).tags}
 
 
-def tag(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def tag(logs: LogGroups, request: ApiRequest) -> None:
     _find_group(logs, _tagged(request)).tags.update(request.params["tags"])
     logs.save(_tagged(request))
 
 
-def untag(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+def untag(logs: LogGroups, request: ApiRequest) -> None:
     for key in request.params["tagKeys"]:
         _find_group(logs, _tagged(request)).tags.pop(key, None)
     logs.save(_tagged(request))
 
 
-OPERATIONS: Final[Mapping[str, Call]] = {
+_OPERATIONS: Final[Mapping[str, LogOperation]] = {
     "DescribeLogGroups": describe_log_groups,
     "DescribeLogStreams": describe_log_streams,
     "GetLogEvents": get_log_events,
@@ -169,6 +173,13 @@ OPERATIONS: Final[Mapping[str, Call]] = {
     "TagResource": tag,
     "UntagResource": untag,
 }
+
+
+def _of_region(operation: LogOperation) -> Operation:
+    return lambda context, request: operation(context.logs(request.region), request)
+
+
+OPERATIONS: Final = {name: _of_region(operation) for name, operation in _OPERATIONS.items()}
 
 
 def _name(request: ApiRequest) -> str:
@@ -217,15 +228,12 @@ def _paged(items: list[Any], params: Mapping[str, Any], *, default: int) -> tupl
     return items[start:stop], base64.b64encode(str(stop).encode()).decode() if stop < len(items) else None
 
 
-def _last(stream: Stream) -> int:
-    return stream.lines[-1].at if stream.lines else stream.created
-
-
-def _group(arn: str, name: str, group: Group) -> dict[str, Any]:
+def _group(logs: LogGroups, name: str) -> dict[str, Any]:
+    group = logs.groups[name]
     return {
         "logGroupName": name,
-        "arn": f"{arn}:log-group:{name}:*",
-        "logGroupArn": f"{arn}:log-group:{name}",
+        "arn": f"{logs.arn}:log-group:{name}:*",
+        "logGroupArn": f"{logs.arn}:log-group:{name}",
         "creationTime": group.created,
         "retentionInDays": group.retention,
         "storedBytes": sum(len(line.text) for stream in group.streams.values() for line in stream.lines),
@@ -233,11 +241,11 @@ def _group(arn: str, name: str, group: Group) -> dict[str, Any]:
     }
 
 
-def _stream(arn: str, group: str, name: str, stream: Stream) -> dict[str, Any]:
+def _stream(logs: LogGroups, group: str, name: str, stream: Stream) -> dict[str, Any]:
     description: dict[str, Any] = {
         "logStreamName": name,
         "creationTime": stream.created,
-        "arn": f"{arn}:log-group:{group}:log-stream:{name}",
+        "arn": f"{logs.arn}:log-group:{group}:log-stream:{name}",
         "storedBytes": 0,
         "uploadSequenceToken": "0" * 56,
     }

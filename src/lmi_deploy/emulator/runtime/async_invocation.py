@@ -8,18 +8,16 @@ import tempfile
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.hosting.s3_reader import ObjectSource
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.requests import Invocation
-from lmi_deploy.emulator.sagemaker.model_sources import parts_of
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
+from lmi_deploy.emulator.sagemaker.containers import parts_of
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.wire.responses import request_id
 
 DEFAULT_LIMIT: Final = 900.0
 
@@ -29,7 +27,6 @@ class Queue:
     """Requests that are answered later; unanswered ones are lost when the emulator stops, as are their containers."""
 
     runtime: RuntimeApi
-    objects: ObjectSource
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)
 
     def invoke(self, region: str, requested: Invocation) -> web.Response:
@@ -39,9 +36,10 @@ class Queue:
             raise ApiError("ValidationError", "Exactly one of InputLocation and Body must be given.")
         name = requested.params.get("Filename") or str(uuid.uuid4())
         out = settings["OutputConfig"]
+        failures = out.get("S3FailurePath") or out["S3OutputPath"]
         places = {
             "X-Amzn-SageMaker-OutputLocation": f"{out['S3OutputPath'].rstrip('/')}/{name}.out",
-            "X-Amzn-SageMaker-FailureLocation": f"{_failures(out).rstrip('/')}/{name}-error.out",
+            "X-Amzn-SageMaker-FailureLocation": f"{failures.rstrip('/')}/{name}-error.out",
         }
         task = asyncio.create_task(self._carry_out(region, requested, *places.values()))
         self._jobs.add(task)
@@ -50,7 +48,7 @@ class Queue:
         return web.Response(
             status=202,
             body=json.dumps({"InferenceId": inference}).encode(),
-            headers={**places, "Content-Type": "application/json", "x-amzn-RequestId": request_id()},
+            headers={**places, "Content-Type": "application/json", "x-amzn-RequestId": str(uuid.uuid4())},
         )
 
     async def close(self) -> None:
@@ -90,15 +88,15 @@ class Queue:
         bucket, key = parts_of(requested.params["InputLocation"])
         with tempfile.TemporaryDirectory(prefix="lmi-async-") as folder:
             path = Path(folder, "input")
-            await asyncio.to_thread(self.objects.fetch, bucket, key, path)
+            await asyncio.to_thread(self.runtime.context.objects.fetch, bucket, key, path)
             return path.read_bytes()
 
     async def _put(self, uri: str, content: bytes, kind: str) -> None:
         bucket, key = parts_of(uri)
         await asyncio.to_thread(
-            self.objects.put, bucket, key, content, content_type=kind or "application/octet-stream"
+            self.runtime.context.objects.put,
+            bucket,
+            key,
+            content,
+            content_type=kind or "application/octet-stream",
         )
-
-
-def _failures(out: dict[str, Any]) -> str:
-    return str(out.get("S3FailurePath") or out["S3OutputPath"])

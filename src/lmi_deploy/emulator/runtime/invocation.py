@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,18 +15,20 @@ from aiohttp import web
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Answer, Call, Cut, Hang
 from lmi_deploy.emulator.hosting.instances import HostingInstance
-from lmi_deploy.emulator.runtime import errors
 from lmi_deploy.emulator.runtime.requests import Invocation, container_headers
 from lmi_deploy.emulator.runtime.routes import Routes
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
-from lmi_deploy.emulator.services.metrics import Metrics, Point
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
+from lmi_deploy.emulator.services.metrics import Point
 from lmi_deploy.emulator.wire import eventstream
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.wire.responses import request_id
 
 LIMIT: Final = 60.0
 """Maximum seconds of a container's response."""
 MAX_BYTES: Final = 6_291_456
+TIMED_OUT: Final = (
+    "Your invocation timed out while waiting for a response from container primary. Review the latency "
+    "metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,6 @@ class InferenceResponse:
 class RuntimeApi:
     context: EmulatorContext
     routes: Routes
-    metrics: Metrics
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
     async def invoke(self, region: str, requested: Invocation) -> web.Response:
@@ -52,7 +54,7 @@ class RuntimeApi:
             headers={
                 "Content-Type": answered.headers.get("Content-Type", "application/octet-stream"),
                 "x-Amzn-Invoked-Production-Variant": variant,
-                "x-amzn-RequestId": request_id(),
+                "x-amzn-RequestId": str(uuid.uuid4()),
                 **_custom(answered.headers),
             },
         )
@@ -62,7 +64,12 @@ class RuntimeApi:
         await self.routes.wait_for_restart(region, requested.params)
         variant, instance = self.routes.choose(region, requested.params)
         if instance.port is None:
-            return await self._stream_response(variant, requested, request)
+            echoed = _echo(requested)
+            response = _event_stream(variant, echoed.headers)
+            await response.prepare(request)
+            await response.write(eventstream.event("PayloadPart", echoed.body))
+            await response.write_eof()
+            return response
         async with _in_flight(instance):
             with self._measured(instance):
                 reply = await self._opened(instance, requested)
@@ -78,13 +85,14 @@ class RuntimeApi:
         try:
             given = await self.context.clock.limited(LIMIT, self._matching_fault(instance))
             if given is not None:
-                raise self._refused(instance, given.status, given.body)
+                raise self._model_error(instance, given.status, given.body.decode("utf-8", "replace"))
             response = await self.context.clock.limited(LIMIT, self._post(instance, requested))
         except (TimeoutError, aiohttp.ClientError, OSError) as exc:
             raise self._connection_error(instance, exc) from exc
         if response.status >= 300:
             async with response:
-                raise self._refused(instance, response.status, await response.read())
+                text = (await response.read()).decode("utf-8", "replace")
+                raise self._model_error(instance, response.status, text)
         return response
 
     async def exchange(
@@ -99,9 +107,11 @@ class RuntimeApi:
             except (TimeoutError, aiohttp.ClientError, OSError) as exc:
                 raise self._connection_error(instance, exc) from exc
         if answered.status >= 300:
-            raise self._refused(instance, answered.status, answered.body)
+            raise self._model_error(instance, answered.status, answered.body.decode("utf-8", "replace"))
         if len(answered.body) > MAX_BYTES:
-            raise self._refused(instance, 0, b"Response payload size exceeded maximum allowed payload size")
+            raise self._model_error(
+                instance, 0, "Response payload size exceeded maximum allowed payload size"
+            )
         return answered
 
     @contextlib.contextmanager
@@ -132,7 +142,7 @@ class RuntimeApi:
         place = instance.place
         dimensions = (("EndpointName", place.endpoint), ("VariantName", place.variant))
         name = (place.region, "AWS/SageMaker", metric, dimensions)
-        self.metrics.put(name, Point(self.context.clock.now(), value, unit))
+        self.context.metrics.put(name, Point(self.context.clock.now(), value, unit))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -196,27 +206,34 @@ class RuntimeApi:
             fields = {"Message": message, "ErrorCode": "StreamBroken"}
             await response.write(eventstream.exception("ModelStreamError", fields))
 
-    async def _stream_response(
-        self, variant: str, requested: Invocation, request: web.Request
-    ) -> web.StreamResponse:
-        echoed = _echo(requested)
-        response = _event_stream(variant, echoed.headers)
-        await response.prepare(request)
-        await response.write(eventstream.event("PayloadPart", echoed.body))
-        await response.write_eof()
-        return response
-
-    def _refused(self, instance: HostingInstance, status: int, body: bytes) -> ApiError:
-        place = instance.place
-        message = body.decode("utf-8", "replace")
-        return errors.model_error(
-            status, message, region=place.region, endpoint=place.endpoint, account=self.context.account
+    def _connection_error(self, instance: HostingInstance, exc: BaseException) -> ApiError:
+        if isinstance(exc, TimeoutError):
+            return self._model_error(instance, 0, TIMED_OUT)
+        return self._model_error(
+            instance,
+            0,
+            f"Amazon SageMaker could not get a response from the {instance.place.endpoint} endpoint. This can occur "
+            "when CPU or memory utilization is high. To check your utilization, see Amazon CloudWatch. To fix this "
+            "problem, use an instance type with more CPU capacity or memory.",
         )
 
-    def _connection_error(self, instance: HostingInstance, exc: BaseException) -> ApiError:
-        timed_out = isinstance(exc, TimeoutError)
-        error = errors.TIMED_OUT if timed_out else errors.no_response(instance.place.endpoint)
-        return self._refused(instance, 0, error.encode())
+    def _model_error(self, instance: HostingInstance, status: int, text: str) -> ApiError:
+        """HTTP 424, with the container's status and words inside."""
+        region, account = instance.place.region, self.context.account
+        group = f"/aws/sagemaker/Endpoints/{instance.place.endpoint}"
+        side = "client" if 400 <= status < 500 else "server"
+        console = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+        message = (
+            f'Received {side} error ({status}) from primary with message "{text}". '
+            f"See {console}#logEventViewer:group={group} in account {account} for more information."
+        )
+        fields = {
+            "Message": message,
+            "OriginalStatusCode": status,
+            "OriginalMessage": text,
+            "LogStreamArn": f"arn:aws:logs:{region}:{account}:log-group:{group}",
+        }
+        return ApiError("ModelError", message, status=424, fields=fields)
 
 
 def _echo(requested: Invocation) -> InferenceResponse:
@@ -230,7 +247,7 @@ def _event_stream(variant: str, headers: Mapping[str, str]) -> web.StreamRespons
             "Content-Type": eventstream.CONTENT_TYPE,
             "X-Amzn-SageMaker-Content-Type": headers.get("Content-Type", "application/octet-stream"),
             "x-Amzn-Invoked-Production-Variant": variant,
-            "x-amzn-RequestId": request_id(),
+            "x-amzn-RequestId": str(uuid.uuid4()),
             **_custom(headers),
         }
     )

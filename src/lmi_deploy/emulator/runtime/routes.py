@@ -9,23 +9,32 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.component_states import Components
 from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import HostingInstance
-from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.runtime import errors
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, INFERENCE_COMPONENT
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
+from lmi_deploy.emulator.wire.errors import ApiError
 
 TIMEOUT: Final = 60.0
 """Real seconds for containers that are restarted after a restart of the emulator."""
 SERVING: Final = ("InService", "Updating", "SystemUpdating", "RollingBack", "UpdateRollbackFailed")
+COMPONENT_REQUIRED: Final = (
+    "Inference Component Name header is required for endpoints to which you plan to deploy inference components. "
+    "Please include Inference Component Name header or consider using SageMaker models."
+)
+COMPONENT_NOT_ALLOWED: Final = (
+    "Inference Component Name header is not allowed for endpoints to which you dont plan to deploy inference "
+    "components. Please remove the Inference Component Name header and try again."
+)
+NO_COPY: Final = (
+    "Inference Component has no capacity to process this request. ApplicationAutoScaling may be in-progress (if "
+    "configured) or try to increase the capacity by invoking UpdateInferenceComponentRuntimeConfig API."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
     context: EmulatorContext
     fleets: Fleets
-    components: Components
 
     async def wait_for_restart(self, region: str, params: Mapping[str, Any]) -> None:
         """After a restart of the emulator the containers of endpoints in service may still be starting."""
@@ -42,35 +51,37 @@ class Routes:
         if (region, endpoint) not in self.fleets.routes:
             return True
         existing = self.context.table(INFERENCE_COMPONENT.table, region).get(component) if component else None
-        return existing is not None and _runs(existing) and (region, component) not in self.components.running
+        if existing is None or existing["status"] != "InService" or not existing["copies"]:
+            return False
+        has_container = existing["spec"]["model"] is not None
+        return has_container and (region, component) not in self.context.components.running
 
     def choose(self, region: str, params: Mapping[str, Any]) -> tuple[str, HostingInstance]:
         endpoint, component = params["EndpointName"], params.get("InferenceComponentName")
         row = self.context.table(ENDPOINT.table, region).get(endpoint)
         route = self.fleets.routes.get((region, endpoint))
         if row is None or row["status"] not in SERVING or route is None:
-            raise errors.not_found(endpoint, self.context.account)
+            account = self.context.account
+            raise ApiError("ValidationError", f"Endpoint {endpoint} of account {account} not found.")
         takes = any(variant["model"] is None for variant in route.blue.deployment["variants"])
         if takes != (component is not None):
-            raise errors.component_required() if takes else errors.component_not_allowed()
+            raise ApiError("ValidationError", COMPONENT_REQUIRED if takes else COMPONENT_NOT_ALLOWED)
         if component is not None:
             return self._component(region, endpoint, component)
         chosen = route.choose(params.get("TargetVariant"))
         if chosen is None:
-            raise errors.no_variant(params.get("TargetVariant", "(any)"), endpoint)
+            variant = params.get("TargetVariant", "(any)")
+            raise ApiError("ValidationError", f"Variant {variant} not found for Endpoint {endpoint}.")
         return chosen
 
     def _component(self, region: str, endpoint: str, name: str) -> tuple[str, HostingInstance]:
         row = self.context.table(INFERENCE_COMPONENT.table, region).get(name)
         if row is None or row["endpoint"] != endpoint:
-            raise errors.no_component(name, endpoint)
+            raise ApiError(
+                "ValidationError", f"Inference Component {name} not found for Endpoint {endpoint}."
+            )
         served = row["spec"]["told"].get("BaseInferenceComponentName", name)
-        instance = self.components.running.get((region, served))
+        instance = self.context.components.running.get((region, served))
         if instance is None or row["status"] not in ("InService", "Updating"):
-            raise errors.no_copy()
+            raise ApiError("ValidationError", NO_COPY)
         return row["variant"], instance
-
-
-def _runs(row: Row) -> bool:
-    """Whether there is a container for it, now or soon."""
-    return bool(row["status"] == "InService" and row["copies"] and row["spec"]["model"] is not None)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, arn_of
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, arn_of
 from lmi_deploy.emulator.services.quotas import require_growth
 from lmi_deploy.emulator.wire.errors import refused
 

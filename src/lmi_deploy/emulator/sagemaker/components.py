@@ -7,19 +7,17 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.container_images import require_image
-from lmi_deploy.emulator.sagemaker.deployments import deployed_image
-from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.models import containers_of
-from lmi_deploy.emulator.sagemaker.naming import (
+from lmi_deploy.emulator.sagemaker.containers import containers_of, deployed_image, require_image
+from lmi_deploy.emulator.sagemaker.resources import (
     ENDPOINT,
     INFERENCE_COMPONENT,
     MODEL,
     arn_of,
     found,
+    new_row,
+    page,
     require_new,
 )
-from lmi_deploy.emulator.sagemaker.records import new_row
 from lmi_deploy.emulator.wire.errors import refused
 
 
@@ -170,9 +168,8 @@ def delete_component(context: EmulatorContext, request: ApiRequest) -> None:
         raise refused(f'Cannot delete in-progress inference component "{row["arn"]}".')
     if row["status"] == "Deleting":
         raise refused(f'Inference component "{row["arn"]}" is in DELETE_IN_PROGRESS.')
-    if any(
-        _base(other) == name for _, other in context.table(INFERENCE_COMPONENT.table, request.region).rows()
-    ):
+    others = context.table(INFERENCE_COMPONENT.table, request.region).rows()
+    if any(other["spec"]["told"].get("BaseInferenceComponentName") == name for _, other in others):
         raise refused(
             f'"{row["arn"]}" is a base inference component for one or more associated adapter inference components. '
             "Delete those first."
@@ -185,11 +182,6 @@ def components_of(context: EmulatorContext, region: str, endpoint: str) -> Itera
     for name, row in context.table(INFERENCE_COMPONENT.table, region).rows():
         if row["endpoint"] == endpoint:
             yield name
-
-
-def _base(row: Row) -> str | None:
-    base: str | None = row["spec"]["told"].get("BaseInferenceComponentName")
-    return base
 
 
 def _description(context: EmulatorContext, request: ApiRequest, name: str, row: Row) -> Row:

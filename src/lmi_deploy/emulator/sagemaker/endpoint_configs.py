@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
-from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import (
+from lmi_deploy.emulator.sagemaker.resources import (
     ENDPOINT_CONFIG,
     MODEL,
     drop,
     found,
+    new_row,
+    page,
+    requested_settings,
     require_new,
     visible_rows,
 )
-from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
 from lmi_deploy.emulator.wire.errors import refused
 
 _NVME_FAMILIES: Final = ("g5", "g6", "g6e", "g7e", "p5", "p5e", "p5en", "p6-b200", "trn1", "trn1n", "trn2")
@@ -25,11 +26,16 @@ def create_endpoint_config(context: EmulatorContext, request: ApiRequest) -> Map
     params = request.params
     name = params["EndpointConfigName"]
     arn = require_new(context, request, ENDPOINT_CONFIG, name)
-    for variant in variants_of(params):
+    variants = [*params.get("ProductionVariants", ()), *params.get("ShadowProductionVariants", ())]
+    for variant in variants:
         _validate(variant, params)
         if "ModelName" in variant:
             found(context, request, MODEL, variant["ModelName"])
-    _require_distinct(params)
+    names = [variant["VariantName"] for variant in variants]
+    if len(set(names)) < len(names):
+        raise refused("Production variant names must be unique within an endpoint configuration.")
+    if "AsyncInferenceConfig" in params and len(names) > 1:
+        raise refused("AsyncInferenceConfig is supported with one production variant only.")
     row = new_row(context, request, arn, params=requested_settings(request))
     context.table(ENDPOINT_CONFIG.table, request.region).put(name, row)
     return {"EndpointConfigArn": arn}
@@ -59,10 +65,6 @@ def delete_endpoint_config(context: EmulatorContext, request: ApiRequest) -> Non
     drop(context, request, ENDPOINT_CONFIG, request.params["EndpointConfigName"])
 
 
-def variants_of(params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*params.get("ProductionVariants", ()), *params.get("ShadowProductionVariants", ())]
-
-
 def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
     has_model, serverless = "ModelName" in variant, "ServerlessConfig" in variant
     if not has_model and "ExecutionRoleArn" not in params:
@@ -80,14 +82,6 @@ def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         raise refused(
             f"VolumeSize parameter is not allowed for the selected Instance type {variant['InstanceType']}"
         )
-
-
-def _require_distinct(params: Mapping[str, Any]) -> None:
-    names = [variant["VariantName"] for variant in variants_of(params)]
-    if len(set(names)) < len(names):
-        raise refused("Production variant names must be unique within an endpoint configuration.")
-    if "AsyncInferenceConfig" in params and len(names) > 1:
-        raise refused("AsyncInferenceConfig is supported with one production variant only.")
 
 
 def has_nvme(instance_type: str) -> bool:

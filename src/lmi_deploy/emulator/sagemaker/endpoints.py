@@ -1,20 +1,27 @@
-"""CreateEndpoint and related operations: validation and responses. `hosting` carries out the changes."""
+"""CreateEndpoint and related operations: validation and responses; `hosting` carries out the changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.capacities import in_progress, set_capacities, settled_endpoint, touch
 from lmi_deploy.emulator.sagemaker.components import components_of
-from lmi_deploy.emulator.sagemaker.deployments import described, retain, snapshot
-from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, found, require_new
-from lmi_deploy.emulator.sagemaker.records import new_row
-from lmi_deploy.emulator.scaling.resources import scaled_variants
+from lmi_deploy.emulator.sagemaker.containers import containers_of, deployed_image
+from lmi_deploy.emulator.sagemaker.resources import (
+    ENDPOINT,
+    ENDPOINT_CONFIG,
+    MODEL,
+    found,
+    new_row,
+    page,
+    require_new,
+)
 from lmi_deploy.emulator.scaling.targets import forget_endpoint
+from lmi_deploy.emulator.scaling.variants import scaled_variants
+from lmi_deploy.emulator.services.alarms import is_ringing
 from lmi_deploy.emulator.services.quotas import require_quota
 from lmi_deploy.emulator.wire.errors import refused
 
@@ -128,7 +135,7 @@ def _rollback_alarms(context: EmulatorContext, request: ApiRequest, row: Row) ->
     if guard and "BlueGreenUpdatePolicy" in guard and "RollingUpdatePolicy" in guard:
         raise refused("Only one of BlueGreenUpdatePolicy and RollingUpdatePolicy can be specified.")
     for alarm in alarms_of(guard):
-        if context.alarms.ringing(request.region, alarm) is None:
+        if is_ringing(context, request.region, alarm) is None:
             raise refused(f'Could not find alarm "{alarm}".')
     return guard
 
@@ -167,3 +174,67 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "UpdateEndpointWeightsAndCapacities": update_weights_and_capacities,
     "DeleteEndpoint": delete_endpoint,
 }
+
+
+def snapshot(context: EmulatorContext, request: ApiRequest, config_name: str) -> Row:
+    """The current deployment of this configuration; ApiError when it or a model of it does not exist."""
+    params = found(context, request, ENDPOINT_CONFIG, config_name)["params"]
+    return {
+        "config": config_name,
+        "began": context.clock.now(),
+        "async": params.get("AsyncInferenceConfig"),
+        "capture": params.get("DataCaptureConfig"),
+        "role": params.get("ExecutionRoleArn"),
+        "variants": [_variant(context, request, variant) for variant in params.get("ProductionVariants", ())],
+        "shadows": [
+            _variant(context, request, variant) for variant in params.get("ShadowProductionVariants", ())
+        ],
+    }
+
+
+def _variant(context: EmulatorContext, request: ApiRequest, variant: Mapping[str, Any]) -> Row:
+    model = found(context, request, MODEL, variant["ModelName"])["params"] if "ModelName" in variant else None
+    count, weight = variant.get("InitialInstanceCount", 1), variant.get("InitialVariantWeight", 1.0)
+    return {
+        "name": variant["VariantName"],
+        "params": dict(variant),
+        "model": model,
+        "count": count,
+        "desired_count": count,
+        "weight": weight,
+        "desired_weight": weight,
+    }
+
+
+def retain(new: Row, old: Row, *, excluded: Sequence[str]) -> None:
+    """Keep the counts and weights that were changed since, variant by variant."""
+    before = {variant["name"]: variant for variant in old["variants"]}
+    for variant in new["variants"]:
+        kept = before.get(variant["name"])
+        if kept is None:
+            continue
+        if "DesiredInstanceCount" not in excluded:
+            variant["count"] = variant["desired_count"] = kept["desired_count"]
+        if "DesiredWeight" not in excluded:
+            variant["weight"] = variant["desired_weight"] = kept["desired_weight"]
+
+
+def described(variant: Row, *, pending: bool = False) -> Row:
+    """A ProductionVariantSummary."""
+    images = [
+        container["Image"] for container in containers_of(variant["model"] or {}) if "Image" in container
+    ]
+    description: Row = {
+        "VariantName": variant["name"],
+        "DeployedImages": [deployed_image(image, variant) for image in images],
+        "CurrentWeight": variant["weight"],
+        "DesiredWeight": variant["desired_weight"],
+        "CurrentInstanceCount": 0 if pending else variant["count"],
+        "DesiredInstanceCount": variant["desired_count"],
+    }
+    if pending:
+        description["InstanceType"] = variant["params"].get("InstanceType")
+        description["VariantStatus"] = [{"Status": "Creating"}]
+    if "ManagedInstanceScaling" in variant["params"]:
+        description["ManagedInstanceScaling"] = variant["params"]["ManagedInstanceScaling"]
+    return description

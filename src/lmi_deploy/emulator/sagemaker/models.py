@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
-from lmi_deploy.emulator.sagemaker.container_images import require_container_image
-from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.model_sources import Source, sources_of
-from lmi_deploy.emulator.sagemaker.naming import MODEL, drop, found, require_new, visible_rows
-from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
-from lmi_deploy.emulator.sagemaker.roles import require_role
+from lmi_deploy.emulator.sagemaker.containers import Source, containers_of, require_image, sources_of
+from lmi_deploy.emulator.sagemaker.resources import (
+    MODEL,
+    drop,
+    found,
+    new_row,
+    page,
+    requested_settings,
+    require_new,
+    require_role,
+    visible_rows,
+)
 from lmi_deploy.emulator.wire.errors import refused
 
 
@@ -24,8 +30,9 @@ def create_model(context: EmulatorContext, request: ApiRequest) -> Mapping[str, 
         raise refused("ExecutionRoleArn is required for a model with containers.")
     require_role(context, role)
     for container in containers_of(params):
-        if "Image" in container:
-            require_container_image(context, request.region, container)
+        access = container.get("ImageConfig", {}).get("RepositoryAccessMode", "Platform")
+        if "Image" in container and access != "Vpc":
+            require_image(context, request.region, container["Image"])
         for source in sources_of(container):
             _require_source(context, request.region, role, source)
     row = new_row(context, request, arn, params=requested_settings(request))
@@ -55,12 +62,6 @@ def delete_model(context: EmulatorContext, request: ApiRequest) -> None:
     drop(context, request, MODEL, request.params["ModelName"])
 
 
-def containers_of(params: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if params.get("PrimaryContainer"):
-        yield params["PrimaryContainer"]
-    yield from params.get("Containers") or ()
-
-
 def _validate(params: Mapping[str, Any]) -> None:
     if params.get("PrimaryContainer") and params.get("Containers"):
         raise refused("Both PrimaryContainer and Containers cannot be specified at the same time.")
@@ -75,9 +76,15 @@ def _validate(params: Mapping[str, Any]) -> None:
 
 
 def _require_source(context: EmulatorContext, region: str, role: str, source: Source) -> None:
+    """There is an object, and the role may list and read it."""
     if source.is_folder and not source.key.endswith("/"):
         raise refused(f'S3Uri "{source.uri}" of type S3Prefix must end with "/".')
-    if not is_readable(context, role, source):
+    bucket, allows = f"arn:aws:s3:::{source.bucket}", context.roles.allows
+    keys = context.objects.keys(source.bucket, source.key)
+    if not source.is_folder:
+        keys = [key for key in keys if key == source.key]
+    may_list = not source.is_folder or allows(role, "s3:ListBucket", bucket)
+    if not (keys and may_list and all(allows(role, "s3:GetObject", f"{bucket}/{key}") for key in keys)):
         raise refused(
             f'Could not access model data at {source.uri}. Please ensure that the role "{role}" exists '
             'and that its trust relationship policy allows the action "sts:AssumeRole" for the service '
@@ -85,20 +92,6 @@ def _require_source(context: EmulatorContext, region: str, role: str, source: So
             f"and that the object is located in {region}. If your Model uses multiple models or "
             'uncompressed models, please ensure that the role has "s3:ListBucket" permission.'
         )
-
-
-def is_readable(context: EmulatorContext, role: str, source: Source) -> bool:
-    """Whether there is an object, and the role may list and read it."""
-    keys = context.objects.keys(source.bucket, source.key)
-    if not source.is_folder:
-        keys = [key for key in keys if key == source.key]
-    bucket = f"arn:aws:s3:::{source.bucket}"
-    may_list = not source.is_folder or context.roles.allows(role, "s3:ListBucket", bucket)
-    return (
-        bool(keys)
-        and may_list
-        and all(context.roles.allows(role, "s3:GetObject", f"{bucket}/{key}") for key in keys)
-    )
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

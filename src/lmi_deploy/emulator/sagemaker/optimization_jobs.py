@@ -7,10 +7,16 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import MODEL, OPTIMIZATION_JOB, found, require_new_job
-from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
-from lmi_deploy.emulator.sagemaker.roles import require_role
+from lmi_deploy.emulator.sagemaker.resources import (
+    MODEL,
+    OPTIMIZATION_JOB,
+    found,
+    new_row,
+    page,
+    requested_settings,
+    require_new,
+    require_role,
+)
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
 IN_PROGRESS: Final = ("STARTING", "INPROGRESS")
@@ -18,7 +24,7 @@ IN_PROGRESS: Final = ("STARTING", "INPROGRESS")
 
 def create_optimization_job(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     params, name = request.params, request.params["OptimizationJobName"]
-    arn = require_new_job(context, request, OPTIMIZATION_JOB, name)
+    arn = require_new(context, request, OPTIMIZATION_JOB, name)
     require_role(context, params["RoleArn"])
     source = params["ModelSource"]
     if len(source) != 1:

@@ -8,11 +8,15 @@ from typing import Any, Final
 from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.container_images import require_image
-from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, require_new_job
-from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
-from lmi_deploy.emulator.sagemaker.roles import require_role
+from lmi_deploy.emulator.sagemaker.containers import require_image
+from lmi_deploy.emulator.sagemaker.resources import (
+    PROCESSING_JOB,
+    new_row,
+    page,
+    requested_settings,
+    require_new,
+    require_role,
+)
 from lmi_deploy.emulator.services.quotas import require_job_quota
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
@@ -23,7 +27,7 @@ _FOLDER: Final = "/opt/ml/processing/"
 def create_processing_job(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     params = request.params
     name = params["ProcessingJobName"]
-    arn = require_new_job(context, request, PROCESSING_JOB, name)
+    arn = require_new(context, request, PROCESSING_JOB, name)
     _validate(params)
     require_role(context, params["RoleArn"])
     require_image(context, request.region, params["AppSpecification"]["ImageUri"])

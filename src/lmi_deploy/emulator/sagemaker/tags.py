@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation, tag_list, tags_of
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.naming import Kind, by_arn
+from lmi_deploy.emulator.sagemaker.resources import Kind, by_arn, require_valid_tags
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
 MAX_TAGS: Final = 50
@@ -15,7 +15,7 @@ MAX_TAGS: Final = 50
 
 def add_tags(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     kind, name, row = _tagged(context, request)
-    requested = {**row.get("tags", {}), **require_good(tags_of(request.params))}
+    requested = {**row.get("tags", {}), **require_valid_tags(tags_of(request.params))}
     if len(requested) > MAX_TAGS:
         raise ApiError("ResourceLimitExceeded", f"A resource can have at most {MAX_TAGS} tags.")
     row["tags"] = requested
@@ -34,13 +34,6 @@ def delete_tags(context: EmulatorContext, request: ApiRequest) -> Mapping[str, A
         row.get("tags", {}).pop(key, None)
     context.table(kind.table, request.region).put(name, row)
     return {}
-
-
-def require_good(tags: dict[str, str]) -> dict[str, str]:
-    for key in tags:
-        if key.lower().startswith("aws:"):
-            raise refused("aws: prefixed tag key names are not allowed for external use.")
-    return tags
 
 
 def _tagged(context: EmulatorContext, request: ApiRequest) -> tuple[Kind, str, Row]:

@@ -9,12 +9,9 @@ from typing import Final
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.tasks import report
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.scaling.activities import last, scale, settle
-from lmi_deploy.emulator.scaling.naming import POLICIES, TARGETS, name_of
-from lmi_deploy.emulator.scaling.resources import Variant
-from lmi_deploy.emulator.services.alarm_evaluation import AlarmEvaluation, evaluate
-from lmi_deploy.emulator.services.cloudwatch import TABLE as ALARMS
-from lmi_deploy.emulator.services.metrics import Metrics
+from lmi_deploy.emulator.scaling.variants import POLICIES, TARGETS, Variant, last, name_of, scale, settle
+from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
+from lmi_deploy.emulator.services.alarms import evaluate
 from lmi_deploy.emulator.wire.errors import ApiError
 
 MINUTE: Final = 60.0
@@ -27,9 +24,8 @@ _NAP: Final = 0.05
 class AutoscalingLoop:
     """On the emulated clock, without making it faster. Skipped minutes are evaluated too."""
 
-    def __init__(self, context: EmulatorContext, metrics: Metrics) -> None:
+    def __init__(self, context: EmulatorContext) -> None:
         self._context = context
-        self._metrics = metrics
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -47,7 +43,7 @@ class AutoscalingLoop:
         while True:
             moment = moment - moment % MINUTE + MINUTE
             await clock.reach(moment)
-            if moment <= self._metrics.latest + MEMORY or clock.now() - moment < MINUTE:
+            if moment <= self._context.metrics.latest + MEMORY or clock.now() - moment < MINUTE:
                 self.round(moment)
                 await asyncio.sleep(0)
             else:
@@ -59,21 +55,18 @@ class AutoscalingLoop:
         for region in store.regions(ALARMS):
             settle(self._context, region)
             for name, row in store.table(ALARMS, region).rows():
-                evaluation = evaluate(row["params"], self._metrics, region, moment)
-                if evaluation is not None:
-                    self._change(region, name, row, evaluation)
+                evaluation = evaluate(row["params"], self._context.metrics, region, moment)
+                if evaluation is not None and row["state"] != evaluation.state:
+                    now = self._context.clock.now()
+                    row.update(state=evaluation.state, reason=evaluation.reason, changed=now)
+                    store.table(ALARMS, region).put(name, row)
                 if row["state"] == "ALARM" and row["params"].get("ActionsEnabled", True):
-                    self._act(region, name, row, evaluation)
+                    self._act(region, name, row, evaluation.value if evaluation is not None else None)
 
-    def _change(self, region: str, name: str, row: Row, evaluation: AlarmEvaluation) -> None:
-        if row["state"] != evaluation.state:
-            row.update(state=evaluation.state, reason=evaluation.reason, changed=self._context.clock.now())
-            self._context.table(ALARMS, region).put(name, row)
-
-    def _act(self, region: str, name: str, alarm: Row, evaluation: AlarmEvaluation | None) -> None:
+    def _act(self, region: str, name: str, alarm: Row, value: float | None) -> None:
         for _, policy in self._context.table(POLICIES, region).rows():
             if policy["arn"] in alarm["params"].get("AlarmActions", ()) and name in policy["alarms"].values():
-                self._track(region, name, policy, evaluation.value if evaluation is not None else None)
+                self._track(region, name, policy, value)
 
     def _track(self, region: str, alarm: str, policy: Row, value: float | None) -> None:
         """Towards the target value, within the bounds, when the last change is long enough ago."""

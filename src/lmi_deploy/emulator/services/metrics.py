@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import ApiRequest
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.wire.errors import ApiError
 
 MAX_POINTS: Final = 100_000
@@ -52,17 +52,17 @@ class Metrics:
         return dict(sorted(existing.items()))
 
 
-def put(metrics: Metrics, request: ApiRequest, now: float) -> None:
+def put(context: EmulatorContext, request: ApiRequest) -> None:
     for item in request.params.get("MetricData", ()):
         name = (request.region, request.params["Namespace"], item["MetricName"], dimensions_of(item))
-        at = float(item.get("Timestamp", now))
+        at = float(item.get("Timestamp", context.clock.now()))
         values = item.get("Values") or [item.get("Value", 0.0)]
         for value, count in zip(values, item.get("Counts") or [1] * len(values), strict=False):
             for _ in range(int(count)):
-                metrics.put(name, Point(at, float(value), item.get("Unit", "None")))
+                context.metrics.put(name, Point(at, float(value), item.get("Unit", "None")))
 
 
-def statistics(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str, Any]:
+def statistics(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     params = request.params
     name = (request.region, params["Namespace"], params["MetricName"], dimensions_of(params))
     requested = [*params.get("Statistics", ()), *params.get("ExtendedStatistics", ())]
@@ -71,7 +71,9 @@ def statistics(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str
             "InvalidParameterCombination",
             "Must specify either Statistics or ExtendedStatistics for the metric",
         )
-    found = metrics.periods(name, float(params["StartTime"]), float(params["EndTime"]), params["Period"])
+    found = context.metrics.periods(
+        name, float(params["StartTime"]), float(params["EndTime"]), params["Period"]
+    )
     messages = [
         {
             "Timestamp": at,
@@ -87,21 +89,21 @@ def statistics(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str
     return {"Label": params["MetricName"], "Datapoints": messages}
 
 
-def results(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str, Any]:
+def results(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     return {
         "MetricDataResults": [
-            _result(metrics, request, query) for query in request.params["MetricDataQueries"]
+            _result(context, request, query) for query in request.params["MetricDataQueries"]
         ]
     }
 
 
-def _result(metrics: Metrics, request: ApiRequest, query: Mapping[str, Any]) -> Mapping[str, Any]:
+def _result(context: EmulatorContext, request: ApiRequest, query: Mapping[str, Any]) -> Mapping[str, Any]:
     if "MetricStat" not in query:
         raise ApiError("ValidationError", "The emulator does not calculate metric expressions.")
     requested, metric = query["MetricStat"], query["MetricStat"]["Metric"]
     name = (request.region, metric["Namespace"], metric["MetricName"], dimensions_of(metric))
     start, end = float(request.params["StartTime"]), float(request.params["EndTime"])
-    found = list(metrics.periods(name, start, end, requested["Period"]).items())
+    found = list(context.metrics.periods(name, start, end, requested["Period"]).items())
     if request.params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
         found.reverse()
     return {
@@ -113,7 +115,7 @@ def _result(metrics: Metrics, request: ApiRequest, query: Mapping[str, Any]) -> 
     }
 
 
-def listed(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str, Any]:
+def listed(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     params = request.params
     requested = [(item["Name"], item.get("Value")) for item in params.get("Dimensions", ())]
     return {
@@ -123,7 +125,7 @@ def listed(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str, An
                 "MetricName": metric,
                 "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions],
             }
-            for _, namespace, metric, dimensions in metrics.names(request.region)
+            for _, namespace, metric, dimensions in context.metrics.names(request.region)
             if params.get("Namespace") in (None, namespace)
             and params.get("MetricName") in (None, metric)
             and all(any(key == k and value in (None, v) for k, v in dimensions) for key, value in requested)
@@ -153,8 +155,7 @@ def dimensions_of(item: Mapping[str, Any]) -> Dimensions:
     return tuple(sorted((one["Name"], one["Value"]) for one in item.get("Dimensions", ())))
 
 
-Call = Callable[[Metrics, ApiRequest, float], Mapping[str, Any] | None]
-OPERATIONS: Final[Mapping[str, Call]] = {
+OPERATIONS: Final[Mapping[str, Operation]] = {
     "PutMetricData": put,
     "GetMetricStatistics": statistics,
     "GetMetricData": results,

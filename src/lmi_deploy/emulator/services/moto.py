@@ -8,7 +8,7 @@ import asyncio
 import io
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -37,7 +37,7 @@ class Moto:
         # moto ignores the conditions of a bucket's policy: "deny requests without TLS" would deny everything.
         FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
         # moto keeps every instance of every model for its dashboard page: one for each object that was ever stored.
-        BaseModel.__new__ = _untracked  # type: ignore[method-assign, assignment]
+        BaseModel.__new__ = lambda kind, *_, **__: object.__new__(kind)  # type: ignore[method-assign]
         default_user_config["iam"]["load_aws_managed_policies"] = True
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="moto")
@@ -73,20 +73,12 @@ class Moto:
             head[:] = [int(status.split(" ", 1)[0]), headers]
 
         try:
-            with self._keeping(service, environ["REQUEST_METHOD"]):
+            stored = self._folder if environ["REQUEST_METHOD"] not in READING else None
+            with stored.keeping(service) if stored is not None else nullcontext():
                 content = b"".join(self._app(environ, start_response))
         except NotImplementedError as exc:
             raise ApiError("NotImplemented", f"moto does not serve this: {exc}", status=501) from exc
         return head[0], head[1], content
-
-    def _keeping(self, service: str, method: str) -> AbstractContextManager[None]:
-        if self._folder is None or method in READING:
-            return nullcontext()
-        return self._folder.keeping(service)
-
-
-def _untracked(kind: Any, *_: Any, **__: Any) -> Any:
-    return object.__new__(kind)
 
 
 def _unjudged(bucket: object, action: str, resource: str) -> Any:

@@ -34,7 +34,11 @@ class MotoFolder:
     def load(self) -> None:
         for left in self._root.glob("**/.*.partial"):
             left.unlink()
-        _refuse_pickles(self._root)
+        if (pickle := next(self._root.glob("**/*.pickle"), None)) is not None:
+            raise Refused(
+                f"{pickle}: an emulator of an earlier version wrote this, and to read it may run whatever it says",
+                hint=f"name another --dir, or delete {self._root}",
+            )
         for service in STORED_SERVICES:
             for path in sorted(self._root.glob(f"{service}/*.state")):
                 restore_backend(_backends(service, self._account)[path.stem], path.read_bytes(), str(path))
@@ -100,15 +104,6 @@ class MotoFolder:
         if self._written.get(path) != mark:
             write_atomically(path, content)
             self._written[path] = mark
-
-
-def _refuse_pickles(root: Path) -> None:
-    found = next(root.glob("**/*.pickle"), None)
-    if found is not None:
-        raise Refused(
-            f"{found}: an emulator of an earlier version wrote this, and to read it may run whatever it says",
-            hint=f"name another --dir, or delete {root}",
-        )
 
 
 def _version_digest(versions: list[Any]) -> object:

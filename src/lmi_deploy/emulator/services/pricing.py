@@ -47,11 +47,27 @@ def _products() -> Iterator[dict[str, Any]]:
 
 def _product(region: str, kind: str, use: str, *, hourly: float, day: str) -> dict[str, Any]:
     sku = hashlib.sha256(f"{region} {kind} {use}".encode()).hexdigest()[:16].upper()
-    dimension = _dimension(region, kind, use, hourly)
+    rate = f"{sku}.JRTCKXETXF.6YS6EN2CT7"
+    dimension = {
+        "unit": "Hrs",
+        "beginRange": "0",
+        "endRange": "Inf",
+        "description": f"${hourly} per {use} {kind} hour in {LOCATIONS[region][0]}",
+        "appliesTo": [],
+        "pricePerUnit": {"USD": f"{hourly:.10f}"},
+        "rateCode": rate,
+    }
+    term = {
+        "sku": sku,
+        "offerTermCode": "JRTCKXETXF",
+        "effectiveDate": f"{day}T00:00:00Z",
+        "priceDimensions": {rate: dimension},
+        "termAttributes": {},
+    }
     return {
         "product": {"productFamily": "ML Instance", "sku": sku, "attributes": _attributes(region, kind, use)},
         "serviceCode": "AmazonSageMaker",
-        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": _term(sku, dimension, since=day)}},
+        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": term}},
         "version": day.replace("-", "") + "000000",
         "publicationDate": f"{day}T00:00:00Z",
     }
@@ -72,28 +88,6 @@ def _attributes(region: str, kind: str, use: str) -> dict[str, str]:
         "locationType": "AWS Region",
         "operation": "RunInstance",
         "usagetype": f"{prefix}-{USES[use]}:{kind}",
-    }
-
-
-def _dimension(region: str, kind: str, use: str, hourly: float) -> dict[str, Any]:
-    return {
-        "unit": "Hrs",
-        "beginRange": "0",
-        "endRange": "Inf",
-        "description": f"${hourly} per {use} {kind} hour in {LOCATIONS[region][0]}",
-        "appliesTo": [],
-        "pricePerUnit": {"USD": f"{hourly:.10f}"},
-    }
-
-
-def _term(sku: str, dimension: Mapping[str, Any], *, since: str) -> dict[str, Any]:
-    rate = f"{sku}.JRTCKXETXF.6YS6EN2CT7"
-    return {
-        "sku": sku,
-        "offerTermCode": "JRTCKXETXF",
-        "effectiveDate": f"{since}T00:00:00Z",
-        "priceDimensions": {rate: {**dimension, "rateCode": rate}},
-        "termAttributes": {},
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -119,10 +119,3 @@ def _normal(path: str) -> str:
         return "/"
     normal = posixpath.normpath("/" + path.lstrip("/"))
     return normal + "/" if path.endswith("/") else normal
-
-
-def first_values(query: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for name, value in query:
-        found.setdefault(name, value)
-    return found

@@ -1,19 +1,19 @@
-"""Dispatch a request to its service: signature, service, operation, shape, handler, response."""
+"""The protocols of AWS's services (JSON, CBOR, query): which operation is called, its parameters, its response."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from lmi_deploy.emulator.context import ApiRequest
 from lmi_deploy.emulator.wire import cbor, query
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.wire.parameter_check import check
-from lmi_deploy.emulator.wire.responses import as_json, error_body, request_id, written
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import Signature, read_signature
 
@@ -27,9 +27,6 @@ TARGETS: Final[Mapping[str, str]] = {
     "GraniteServiceVersion20100801": "cloudwatch",
 }
 JSON: Final = "application/x-amz-json-1.1"
-Handle = Callable[[str, ApiRequest], Mapping[str, Any] | None]
-"""Carries out an operation of a service; the operation is one that the service model has."""
-ExternalService = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,54 +53,34 @@ async def called(request: web.Request) -> ApiOperation | None:
     return None
 
 
-async def respond(
-    request: web.Request, call: ApiOperation, handle: Handle, signature: Signature
-) -> web.Response:
-    """One call of a JSON (or CBOR) service, errors included; `signature` is verified."""
-    try:
-        _require_scope(signature, call)
-        operation = _operation(call)
-        params = _params(call, await request.read(), operation)
-        check(operation.input_shape, params)
-        api_request = ApiRequest(
-            operation=call.operation, params=params, region=signature.region, key=signature.key
-        )
-        return _response(call, operation, handle(call.service, api_request) or {})
-    except ApiError as error:
-        return refusal(error, call)
-
-
 def refusal(error: ApiError, call: ApiOperation | None = None) -> web.Response:
-    headers = {"x-amzn-RequestId": request_id(), "x-amzn-ErrorType": error.code}
+    headers = {"x-amzn-RequestId": str(uuid.uuid4()), "x-amzn-ErrorType": error.code}
+    description = {"__type": error.code, "message": error.message, **error.fields}
     if call is not None and call.protocol == "cbor":
-        description = {"__type": error.code, "message": error.message, **error.fields}
         return _cbor(cbor.dumps(description), error.status, headers)
     if call is not None and call.protocol == "query":
-        body = query.refused(error, headers["x-amzn-RequestId"])
+        body = query.error_document(error, headers["x-amzn-RequestId"])
         return web.Response(status=error.status, body=body, headers={**headers, "Content-Type": "text/xml"})
     return web.Response(
-        status=error.status, body=error_body(error), headers={**headers, "Content-Type": JSON}
+        status=error.status, body=json.dumps(description).encode(), headers={**headers, "Content-Type": JSON}
     )
 
 
-def _require_scope(signature: Signature, call: ApiOperation) -> None:
-    expected = service_model(call.service).signing_name
-    if signature.service != expected:
+def operation_model(call: ApiOperation, signature: Signature) -> Any:
+    """botocore's model of the operation; ApiError for one that the service does not have."""
+    model = service_model(call.service)
+    if signature.service != model.signing_name:
         raise ApiError(
             "InvalidSignatureException",
-            f"Credential should be scoped to correct service: '{expected}'. ",
+            f"Credential should be scoped to correct service: '{model.signing_name}'. ",
             status=403,
         )
-
-
-def _operation(call: ApiOperation) -> Any:
-    model = service_model(call.service)
     if call.operation not in model.operation_names:
         raise ApiError("UnknownOperationException", "")
     return model.operation_model(call.operation)
 
 
-def _params(call: ApiOperation, body: bytes, operation: Any) -> Any:
+def read_params(call: ApiOperation, operation: Any, body: bytes) -> Any:
     if operation.input_shape is None or not body:
         return {}
     if call.protocol == "cbor":
@@ -119,8 +96,8 @@ def _params(call: ApiOperation, body: bytes, operation: Any) -> Any:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _response(call: ApiOperation, operation: Any, result: Mapping[str, Any]) -> web.Response:
-    headers, shape = {"x-amzn-RequestId": request_id()}, operation.output_shape
+def response(call: ApiOperation, operation: Any, result: Mapping[str, Any]) -> web.Response:
+    headers, shape = {"x-amzn-RequestId": str(uuid.uuid4())}, operation.output_shape
     if call.protocol == "query":
         body = query.answered(operation, result, headers["x-amzn-RequestId"])
         return web.Response(body=body, headers={**headers, "Content-Type": "text/xml"})
@@ -135,3 +112,31 @@ def _response(call: ApiOperation, operation: Any, result: Mapping[str, Any]) -> 
 def _cbor(body: bytes, status: int, headers: Mapping[str, str]) -> web.Response:
     more = {"smithy-protocol": "rpc-v2-cbor", "Content-Type": "application/cbor"}
     return web.Response(status=status, body=body, headers={**headers, **more})
+
+
+Leaf = Callable[[str, Any], Any]
+"""How a protocol writes a simple value, by the kind of its shape; times are seconds since 1970."""
+
+
+def written(shape: Any, value: Any, leaf: Leaf) -> Any:
+    """`value` (times as seconds since 1970 or datetimes) in this shape; absent members stay absent."""
+    kind = shape.type_name
+    if kind == "structure":
+        return {
+            member.serialization.get("name", name): written(member, value[name], leaf)
+            for name, member in shape.members.items()
+            if value.get(name) is not None
+        }
+    if kind == "list":
+        return [written(shape.member, item, leaf) for item in value]
+    if kind == "map":
+        return {key: written(shape.value, item, leaf) for key, item in value.items()}
+    if kind == "timestamp":
+        return leaf(kind, value.timestamp() if isinstance(value, datetime) else float(value))
+    return leaf(kind, value)
+
+
+def as_json(kind: str, value: Any) -> Any:
+    if kind == "timestamp":
+        return round(value, 3)
+    return base64.b64encode(value).decode() if kind == "blob" else value

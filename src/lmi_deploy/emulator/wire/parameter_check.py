@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.wire.patterns import matches
 from lmi_deploy.emulator.wire.service_models import botocore_version
 
 MAX_REPORTED: Final = 20
@@ -23,7 +26,9 @@ def check(shape: Any, value: Any, *, code: str = "ValidationException") -> None:
 
 
 def _faults(shape: Any, value: Any, path: str) -> Faults:
-    yield from _KINDS.get(shape.type_name, _anything)(shape, value, path)
+    find = _KINDS.get(shape.type_name)
+    if find is not None:
+        yield from find(shape, value, path)
 
 
 def _structure(shape: Any, value: Any, path: str) -> Faults:
@@ -31,20 +36,15 @@ def _structure(shape: Any, value: Any, path: str) -> Faults:
         raise _unreadable(value, "structure")
     for name in value:
         if name not in shape.members:
-            yield _unknown(name, path, shape)
+            where = _join(path, _camel(name))
+            library = f"botocore {botocore_version()}"
+            yield f"Value at '{where}' is unknown: {shape.name} has no member {name} in {library}"
     for name in shape.required_members:
         if value.get(name) is None:
             yield _fault(None, _join(path, _camel(name)), "Member must not be null")
     for name, member in shape.members.items():
         if value.get(name) is not None:
             yield from _faults(member, value[name], _join(path, _camel(name)))
-
-
-def _unknown(name: str, path: str, shape: Any) -> str:
-    where = _join(path, _camel(name))
-    return (
-        f"Value at '{where}' is unknown: {shape.name} has no member {name} in botocore {botocore_version()}"
-    )
 
 
 def _list(shape: Any, value: Any, path: str) -> Faults:
@@ -116,10 +116,6 @@ def _timestamp(shape: Any, value: Any, path: str) -> Faults:
 
 def _blob(shape: Any, value: Any, path: str) -> Faults:
     yield from _sized(shape, len(value), value, path)
-
-
-def _anything(shape: Any, value: Any, path: str) -> Faults:
-    yield from ()
 
 
 _KINDS: Final[Mapping[str, Callable[[Any, Any, str], Faults]]] = {
@@ -205,3 +201,58 @@ def _camel(name: str) -> str:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+_CLASS: Final = re.compile(r"\\p\{(\w+)\}")
+_PLAIN: Final = {"ASCII": r"\x00-\x7f", "Print": r"\x20-\x7e", "Alnum": "a-zA-Z0-9", "Alpha": "a-zA-Z"}
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Like Java's `String.matches`: the whole text must match. A pattern that cannot be compiled matches everything."""
+    compiled = _compiled(pattern)
+    return compiled is None or compiled.fullmatch(text) is not None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    text = pattern.replace(r"\z", r"\Z").replace(r"[\w-_]", r"[\w\-_]")
+    # Java writes a character beyond U+FFFF as two surrogates; Python has it as one.
+    text = text.replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF")
+    try:
+        return re.compile(_translated(text))
+    except re.error:
+        return None
+
+
+def _translated(pattern: str) -> str:
+    out, inside, at = [], False, 0
+    for found in _CLASS.finditer(pattern):
+        before = pattern[at : found.start()]
+        inside = _is_inside(before, inside=inside)
+        ranges = _ranges(found.group(1))
+        out += [before, ranges if inside else f"[{ranges}]"]
+        at = found.end()
+    return "".join((*out, pattern[at:]))
+
+
+def _is_inside(text: str, *, inside: bool) -> bool:
+    """Whether the place after `text` is within a [class]."""
+    for char in re.sub(r"\\.", "", text):
+        inside = (inside or char == "[") and char != "]"
+    return inside
+
+
+@cache
+def _ranges(name: str) -> str:
+    """The characters of a Unicode category, as the inside of a class."""
+    if name in _PLAIN:
+        return _PLAIN[name]
+    runs: list[list[int]] = []
+    for code in range(sys.maxunicode + 1):
+        if not unicodedata.category(chr(code)).startswith(name):
+            continue
+        if runs and runs[-1][1] == code - 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in runs)

@@ -44,11 +44,15 @@ def _value(shape: Any, found: Any) -> Any:
         }
     if kind == "list":
         existing = found.get("member", {}) if isinstance(found, dict) else {}
-        return [_value(shape.member, existing[number]) for number in sorted(existing, key=_place)]
+        return [_value(shape.member, existing[number]) for number in sorted(existing, key=_number)]
     if kind == "map" and isinstance(found, dict):
         entries = found.get("entry", {}).values()
         return {entry.get("key", ""): _value(shape.value, entry.get("value", "")) for entry in entries}
     return _scalar(kind, found)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
 
 
 def _scalar(kind: str, found: Any) -> Any:
@@ -57,17 +61,11 @@ def _scalar(kind: str, found: Any) -> Any:
             return _NUMBERS[kind](found)
         if kind == "boolean":
             return {"true": True, "false": False}[found]
-        return _moment(found) if kind == "timestamp" else found
+        if kind == "timestamp":
+            return datetime.fromisoformat(found.replace("Z", "+00:00")).timestamp()
+        return found
     except (KeyError, TypeError, ValueError) as exc:
         raise ApiError("MalformedInput", f"{found!r} is no {kind}") from exc
-
-
-def _moment(text: str) -> float:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def _place(number: str) -> int:
-    return int(number) if number.isdigit() else 0
 
 
 def answered(operation: Any, result: Mapping[str, Any], request_id: str) -> bytes:
@@ -79,7 +77,7 @@ def answered(operation: Any, result: Mapping[str, Any], request_id: str) -> byte
     return f'<{name}Response xmlns="{space}">{message}{meta}</{name}Response>'.encode()
 
 
-def refused(error: ApiError, request_id: str) -> bytes:
+def error_document(error: ApiError, request_id: str) -> bytes:
     message = f"<Type>Sender</Type><Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
     return (
         f"<ErrorResponse><Error>{message}</Error><RequestId>{request_id}</RequestId></ErrorResponse>".encode()
@@ -100,11 +98,7 @@ def _xml(shape: Any, value: Any) -> Iterator[str]:
             message = "".join(_xml(shape.value, item))
             yield f"<entry><key>{escape(key)}</key><value>{message}</value></entry>"
     elif kind == "timestamp":
-        yield _iso(value)
+        moment = value if isinstance(value, datetime) else datetime.fromtimestamp(float(value), UTC)
+        yield moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     else:
         yield escape(str(value).lower() if isinstance(value, bool) else str(value))
-
-
-def _iso(value: Any) -> str:
-    moment = value if isinstance(value, datetime) else datetime.fromtimestamp(float(value), UTC)
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

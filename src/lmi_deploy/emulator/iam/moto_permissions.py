@@ -1,15 +1,15 @@
-"""The rights that calls of moto's services need: S3 by method and path, query and JSON services by their action."""
+"""Which permissions a request to a service of moto needs: S3 by method and path, other services by their action."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, unquote
-from xml.sax.saxutils import escape
 
-from lmi_deploy.emulator.hosting.s3_reader import has_tags
+from lmi_deploy.emulator.hosting.s3_reader import has_tags, s3_backend
 from lmi_deploy.emulator.iam.policy_evaluation import Request
 
 FREE: Final = ("sts:GetCallerIdentity",)
@@ -48,6 +48,9 @@ _BUCKET_PARTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
+_KEY: Final = re.compile(r"KMSMasterKeyID': '([^']+)'")
+
+
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
     """A request as far as its rights follow from it."""
@@ -83,6 +86,7 @@ def _s3(sent: SignedRequest) -> Iterator[Request]:
         yield Request("s3:ListAllMyBuckets", "*")
     elif key:
         yield from _object(sent, bucket, key)
+        yield from _storage(sent, bucket)
     elif sent.method == "POST" and "delete" in sent.query:
         for text in sent.body.decode("utf-8", "replace").split("<Key>")[1:]:
             yield Request("s3:DeleteObject", f"{arn}/{text.partition('</Key>')[0]}")
@@ -105,15 +109,11 @@ def _object(sent: SignedRequest, bucket: str, key: str) -> Iterator[Request]:
     if "x-amz-copy-source" in sent.headers:
         source = unquote(sent.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
         yield Request("s3:GetObject", f"arn:aws:s3:::{source}")
-        if _copies_tags(sent) and has_tags(sent.account, source):
+        # A copy of one part of an upload (UploadPartCopy) has no tags.
+        directive = sent.headers.get("x-amz-tagging-directive", "COPY").upper()
+        if directive == "COPY" and "uploadId" not in sent.query and has_tags(sent.account, source):
             yield Request("s3:GetObjectTagging", f"arn:aws:s3:::{source}")
             yield Request("s3:PutObjectTagging", arn)
-
-
-def _copies_tags(sent: SignedRequest) -> bool:
-    """A copy of one part of an upload (UploadPartCopy) has no tags."""
-    directive = sent.headers.get("x-amz-tagging-directive", "COPY")
-    return directive.upper() == "COPY" and "uploadId" not in sent.query
 
 
 def _object_action(sent: SignedRequest) -> str:
@@ -168,9 +168,39 @@ def _named(sent: SignedRequest, form: Mapping[str, str]) -> str:
     return "*"
 
 
-def denial(service: str, message: str, *, code: str = "AccessDenied") -> bytes:
-    """As REST-XML (S3) and query services write it."""
-    error = f"<Code>{code}</Code><Message>{escape(message)}</Message>"
-    if service == "s3":
-        return f'<?xml version="1.0" encoding="UTF-8"?><Error>{error}</Error>'.encode()
-    return f"<ErrorResponse><Error><Type>Sender</Type>{error}</Error></ErrorResponse>".encode()
+def _storage(sent: SignedRequest, bucket: str) -> Iterator[Request]:
+    """For objects of an encrypted bucket: S3 uses the key in the name of its caller."""
+    existing = s3_backend(sent.account).buckets.get(bucket)
+    match = _KEY.search(str(existing.encryption)) if existing is not None else None
+    if match is None:
+        return
+    arn, context = key_of(sent.account, sent.region, match[1])
+    for action in _key_uses(sent):
+        yield Request(action, arn, context)
+
+
+def _key_uses(sent: SignedRequest) -> tuple[str, ...]:
+    """Which uses of the key S3 requests.
+
+    Source: S3's API reference on CreateMultipartUpload (a part is encrypted with a key that was made when the upload
+    began), ListParts, CopyObject, and HeadObject (x-amz-checksum-mode).
+    """
+    is_upload = "uploadId" in sent.query
+    if sent.method == "GET":
+        return ("kms:Decrypt",)
+    if sent.method == "HEAD":
+        return ("kms:Decrypt",) if sent.headers.get("x-amz-checksum-mode") else ()
+    if sent.method in ("PUT", "POST"):
+        reads = is_upload or "x-amz-copy-source" in sent.headers
+        return ("kms:GenerateDataKey", "kms:Decrypt") if reads else ("kms:GenerateDataKey",)
+    return ()
+
+
+def key_of(account: str, region: str, given: str) -> tuple[str, dict[str, str]]:
+    """ARN and context of a key that is named by its id, ARN or alias; one that moto does not know has any id."""
+    alias = given.partition(":alias/")[2] or (
+        given.removeprefix("alias/") if given.startswith("alias/") else ""
+    )
+    if alias:
+        return f"arn:aws:kms:{region}:{account}:key/of-{alias}", {"kms:resourcealiases": f"alias/{alias}"}
+    return (given if given.startswith("arn:") else f"arn:aws:kms:{region}:{account}:key/{given}"), {}

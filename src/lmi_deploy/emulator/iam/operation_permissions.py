@@ -1,15 +1,17 @@
-"""Which rights a call needs: action, resource and the conditions' context, call by call."""
+"""Which permissions an operation served here needs, with those that AWS also checks: to scale, to use a key."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, tags_of
-from lmi_deploy.emulator.iam.implied_permissions import hosting_permissions, scaling_permissions
+from lmi_deploy.emulator.iam.moto_permissions import key_of
 from lmi_deploy.emulator.iam.policy_evaluation import Request
+from lmi_deploy.emulator.iam.roles import iam_backend
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.naming import (
+from lmi_deploy.emulator.sagemaker.resources import (
     ENDPOINT,
     ENDPOINT_CONFIG,
     INFERENCE_COMPONENT,
@@ -19,7 +21,7 @@ from lmi_deploy.emulator.sagemaker.naming import (
     arn_of,
     by_arn,
 )
-from lmi_deploy.emulator.scaling.resources import scaled_variants
+from lmi_deploy.emulator.scaling.variants import POLICIES, scaled_variants
 
 PREFIXES: Final[Mapping[str, str]] = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
 # CreateEndpoint and UpdateEndpoint need rights on the endpoint and on its configuration.
@@ -32,6 +34,8 @@ NAMES: Final = {
     "OptimizationJobName": OPTIMIZATION_JOB,
 }
 
+SCALES: Final = "sagemaker.application-autoscaling.amazonaws.com"
+SCALING_ROLE: Final = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 _SCALED: Final = (
     "An Application AutoScaling scalable target exists for a variant being deleted, and the IAM identity used to "
     "invoke DeleteEndpoint does not have application-autoscaling:DeregisterScalableTarget permission to "
@@ -43,12 +47,16 @@ def required_rights(context: EmulatorContext, service: str, request: ApiRequest)
     """All must be allowed."""
     if service == "sagemaker":
         yield from _sagemaker(context, request)
-        yield from hosting_permissions(context, request)
+        if request.operation == "CreateEndpointConfig" and request.params.get("KmsKeyId"):
+            # Creating a KMS-encrypted endpoint config creates a grant, so the caller needs kms:CreateGrant.
+            arn, conditions = key_of(context.account, request.region, request.params["KmsKeyId"])
+            yield Request("kms:DescribeKey", arn, conditions)
+            yield Request("kms:CreateGrant", arn, {**conditions, "kms:grantisforawsresource": "true"})
         return
     action = f"{PREFIXES.get(service, service)}:{request.operation}"
     yield Request(action, _resource(context, service, request))
     if service == "application-autoscaling":
-        yield from scaling_permissions(context, request)
+        yield from _scaling(context, request)
 
 
 def invoking(context: EmulatorContext, region: str, operation: str, endpoint: str) -> Request:
@@ -97,6 +105,53 @@ def _resource_tags(row: Row | None) -> dict[str, str]:
     tags = (row or {}).get("tags", {})
     pairs = [(key.lower(), value) for key, value in tags.items()]
     return {f"{prefix}:resourcetag/{key}": value for prefix in ("aws", "sagemaker") for key, value in pairs}
+
+
+def _scaling(context: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
+    """Application Auto Scaling acts in its caller's name: on the variant, on the alarms, once to create
+    its own role.
+    """
+    resource = str(request.params.get("ResourceId", ""))
+    alarms = context.arn("cloudwatch", request.region, f"alarm:TargetTracking-{resource}-AlarmHigh")
+    if request.operation == "RegisterScalableTarget":
+        endpoint = context.arn("sagemaker", request.region, "/".join(resource.split("/")[:2]))
+        yield Request("sagemaker:DescribeEndpoint", endpoint)
+        yield Request("sagemaker:UpdateEndpointWeightsAndCapacities", endpoint)
+        if not _has_role(context.account):
+            role = f"role/aws-service-role/{SCALES}/{SCALING_ROLE}"
+            yield Request(
+                "iam:CreateServiceLinkedRole",
+                f"arn:aws:iam::{context.account}:{role}",
+                {"iam:awsservicename": SCALES},
+            )
+    elif request.operation == "PutScalingPolicy":
+        yield Request("cloudwatch:DescribeAlarms", alarms)
+        yield Request("cloudwatch:PutMetricAlarm", alarms)
+    elif request.operation == "DeleteScalingPolicy":
+        policies = [row["params"] for _, row in context.table(POLICIES, request.region).rows()]
+        named = (request.params.get("ResourceId"), request.params.get("PolicyName"))
+        if any((policy["ResourceId"], policy["PolicyName"]) == named for policy in policies):
+            yield Request("cloudwatch:DeleteAlarms", alarms)
+
+
+def link_scaling(context: EmulatorContext, request: ApiRequest) -> None:
+    """Creates the role that AWS creates at the first scaling of an account."""
+    if request.operation == "RegisterScalableTarget" and not _has_role(context.account):
+        statement = {"Effect": "Allow", "Principal": {"Service": SCALES}, "Action": "sts:AssumeRole"}
+        iam_backend(context.account).create_role(
+            SCALING_ROLE,
+            json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+            f"/aws-service-role/{SCALES}/",
+            permissions_boundary=None,
+            description="",
+            tags=[],
+            max_session_duration="3600",
+            linked_service=SCALES,
+        )
+
+
+def _has_role(account: str) -> bool:
+    return any(role.name == SCALING_ROLE for role in iam_backend(account).roles.values())
 
 
 def _resource(context: EmulatorContext, service: str, request: ApiRequest) -> str:

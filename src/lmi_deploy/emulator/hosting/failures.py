@@ -1,10 +1,17 @@
-"""The points at which a fault rule can make the service fail, hang or take long."""
+"""How hosting fails: SageMaker's FailureReason, and the points at which a fault rule can make it fail."""
 
 from __future__ import annotations
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Answer, Call, Hang
-from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
+
+
+class HostingFailed(Exception):
+    """`reason` is copied unchanged into the endpoint's record."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 async def apply_faults(context: EmulatorContext, call: Call) -> None:
