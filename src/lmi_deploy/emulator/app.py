@@ -17,14 +17,14 @@ from lmi_deploy.emulator.iam.authentication import SIGNATURE, Authentication, re
 from lmi_deploy.emulator.iam.authorizer import AccessDenied, Authorizer
 from lmi_deploy.emulator.iam.moto_permissions import SignedRequest, rights
 from lmi_deploy.emulator.iam.operation_permissions import invoking
+from lmi_deploy.emulator.iam.policy_quotas import exceeded_quota
 from lmi_deploy.emulator.iam.policy_simulation import OPERATION, read_form, simulated
-from lmi_deploy.emulator.iam.quotas import exceeded_quota
 from lmi_deploy.emulator.operations import respond
 from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
-from lmi_deploy.emulator.services import quotas
+from lmi_deploy.emulator.services import service_quotas
 from lmi_deploy.emulator.services.moto import SERVICES, Moto
 from lmi_deploy.emulator.wire.dispatch import called, refusal
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
@@ -183,7 +183,7 @@ class EmulatorApp:
         if not all(_is_amount(value) for value in requested.values()):
             return _bad('must be {"ml.g5.xlarge": count, ...}')
         for kind, value in requested.items():
-            self.context.table(quotas.TABLE, request.match_info["region"]).put(kind, {"value": value})
+            self.context.table(service_quotas.TABLE, request.match_info["region"]).put(kind, {"value": value})
         return web.json_response(requested)
 
 

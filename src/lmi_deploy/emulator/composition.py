@@ -17,10 +17,9 @@ from lmi_deploy.emulator.faults.rule_validation import FaultSupport
 from lmi_deploy.emulator.faults.rules import FaultRules, Rule
 from lmi_deploy.emulator.hosting.component_states import Components
 from lmi_deploy.emulator.hosting.endpoint_states import POLL_INTERVAL, EndpointController
-from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime, Instances
 from lmi_deploy.emulator.hosting.network_access import ContainerKeys
-from lmi_deploy.emulator.hosting.s3_reader import ExternalObjects, MotoObjects, ObjectSource
+from lmi_deploy.emulator.hosting.traffic import Fleets
 from lmi_deploy.emulator.iam.authentication import Authentication
 from lmi_deploy.emulator.iam.authorizer import Authorizer
 from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys
@@ -36,6 +35,7 @@ from lmi_deploy.emulator.runtime.routes import Routes
 from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
 from lmi_deploy.emulator.services.metrics import Metrics
 from lmi_deploy.emulator.services.moto import Moto
+from lmi_deploy.emulator.services.s3_objects import ExternalObjects, MotoObjects, ObjectSource
 from lmi_deploy.emulator.services.tagging import TagIndex
 
 
@@ -66,13 +66,13 @@ class Emulator:
         self.keys = own_keys(settings.key, folder, environ if settings.s3 else None)
         self.context = context = self._context(settings, environ)
         instances = Instances(context, runtime, work / "hosting")
-        self._fleets = Fleets(instances)
-        context.hosting = EndpointController(context, self._fleets)
+        fleets = Fleets(instances)
+        context.hosting = EndpointController(context, fleets)
         context.components = Components(context, instances)
         context.optimizations = Optimizations(context)
         context.jobs = JobController(context, Hosts(context, runtime, work / "jobs"))
         self._autoscaling = AutoscalingLoop(context)
-        self._runtime = RuntimeApi(context, Routes(context, self._fleets))
+        self._runtime = RuntimeApi(context, Routes(context, fleets))
         self._queue = Queue(self._runtime)
         self._moto = Moto(ACCOUNT, folder / "moto" if folder else None)
         self.app = EmulatorApp(

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from lmi_deploy.emulator.hosting.component_states import Components
     from lmi_deploy.emulator.hosting.endpoint_states import EndpointController
     from lmi_deploy.emulator.hosting.network_access import ContainerKeys
-    from lmi_deploy.emulator.hosting.s3_reader import ObjectSource
     from lmi_deploy.emulator.iam.roles import MotoRoles
     from lmi_deploy.emulator.jobs.job_states import JobController
     from lmi_deploy.emulator.jobs.optimization_states import Optimizations
     from lmi_deploy.emulator.logs.groups import LogGroups
     from lmi_deploy.emulator.services.metrics import Metrics
+    from lmi_deploy.emulator.services.s3_objects import ObjectSource
     from lmi_deploy.emulator.services.tagging import TagIndex
 
 ACCOUNT: Final = "123456789012"

@@ -21,7 +21,7 @@ from lmi_deploy.emulator.sagemaker import (
     tags,
 )
 from lmi_deploy.emulator.scaling import targets
-from lmi_deploy.emulator.services import alarms, metrics, pricing, quotas, tagging
+from lmi_deploy.emulator.services import alarms, metrics, pricing, service_quotas, tagging
 from lmi_deploy.emulator.wire.dispatch import ApiOperation, operation_model, read_params, refusal, response
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.parameter_check import check
@@ -40,7 +40,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
     "logs": logs.OPERATIONS,
     "cloudwatch": {**alarms.OPERATIONS, **metrics.OPERATIONS},
     "application-autoscaling": targets.OPERATIONS,
-    "service-quotas": quotas.OPERATIONS,
+    "service-quotas": service_quotas.OPERATIONS,
     "pricing": pricing.OPERATIONS,
     "resourcegroupstaggingapi": tagging.OPERATIONS,
 }

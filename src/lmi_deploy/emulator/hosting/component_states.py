@@ -8,7 +8,7 @@ from typing import Final
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failures import HostingFailed
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
-from lmi_deploy.emulator.hosting.tasks import Key, ResourceTasks
+from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
 

@@ -7,7 +7,9 @@ from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failures import HostingFailed
-from lmi_deploy.emulator.hosting.fleets import (
+from lmi_deploy.emulator.hosting.instances import InstanceLocation
+from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
+from lmi_deploy.emulator.hosting.traffic import (
     Fleet,
     Fleets,
     TrafficRoute,
@@ -15,8 +17,6 @@ from lmi_deploy.emulator.hosting.fleets import (
     shifts,
     termination_wait,
 )
-from lmi_deploy.emulator.hosting.instances import InstanceLocation
-from lmi_deploy.emulator.hosting.tasks import Key, ResourceTasks
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.endpoints import alarms_of
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT

@@ -1,4 +1,4 @@
-"""How hosting fails: SageMaker's FailureReason, and the points at which a fault rule can make it fail."""
+"""How a resource fails: with SageMaker's FailureReason, and at the points where a fault rule makes it fail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lmi_deploy.emulator.faults.rules import Answer, Call, Hang
 
 
 class HostingFailed(Exception):
-    """`reason` is copied unchanged into the endpoint's record."""
+    """`reason` is copied unchanged into the record of the resource."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

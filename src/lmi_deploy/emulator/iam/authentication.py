@@ -24,7 +24,7 @@ from lmi_deploy.emulator.wire import query, signature_check
 from lmi_deploy.emulator.wire.canonical_request import SignableRequest
 from lmi_deploy.emulator.wire.dispatch import called, refusal
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
-from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
+from lmi_deploy.emulator.wire.signature import Signature, read_signature
 
 SIGNATURE: Final = "signature"
 """The key under which a request stores its verified signature."""
@@ -113,7 +113,9 @@ class Authentication:
             signature_check.require_body(wire, signature, secret, body)
 
     async def _verified(self, request: web.Request) -> Signature:
-        signature = required(read_signature(request.headers, request.query))
+        signature = read_signature(request.headers, request.query)
+        if signature is None:
+            raise ApiError("MissingAuthenticationTokenException", "Missing Authentication Token", status=403)
         now, wire = self._now(), _wire(request)
         secret = self.keyring.secret(signature, now)
         body = None if signature_check.is_declared(wire, signature) else await request.read()

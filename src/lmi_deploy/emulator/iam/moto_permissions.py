@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from lmi_deploy.emulator.hosting.s3_reader import has_tags, s3_backend
 from lmi_deploy.emulator.iam.policy_evaluation import Request
+from lmi_deploy.emulator.services.s3_objects import has_tags, s3_backend
 
 FREE: Final = ("sts:GetCallerIdentity",)
 _OBJECT: Final[Mapping[str, str]] = {

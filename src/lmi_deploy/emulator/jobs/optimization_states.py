@@ -7,7 +7,7 @@ from typing import Final
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
-from lmi_deploy.emulator.hosting.tasks import Key, ResourceTasks
+from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
 from lmi_deploy.emulator.sagemaker.resources import OPTIMIZATION_JOB
 
 PROVISION: Final = 120.0

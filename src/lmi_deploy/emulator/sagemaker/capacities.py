@@ -8,7 +8,7 @@ from typing import Any, Final
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, arn_of
-from lmi_deploy.emulator.services.quotas import require_growth
+from lmi_deploy.emulator.services.service_quotas import require_growth
 from lmi_deploy.emulator.wire.errors import refused
 
 IN_PROGRESS: Final = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")

@@ -22,7 +22,7 @@ from lmi_deploy.emulator.sagemaker.resources import (
 from lmi_deploy.emulator.scaling.targets import forget_endpoint
 from lmi_deploy.emulator.scaling.variants import scaled_variants
 from lmi_deploy.emulator.services.alarms import is_ringing
-from lmi_deploy.emulator.services.quotas import require_quota
+from lmi_deploy.emulator.services.service_quotas import require_quota
 from lmi_deploy.emulator.wire.errors import refused
 
 

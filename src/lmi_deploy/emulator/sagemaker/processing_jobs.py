@@ -17,7 +17,7 @@ from lmi_deploy.emulator.sagemaker.resources import (
     require_new,
     require_role,
 )
-from lmi_deploy.emulator.services.quotas import require_job_quota
+from lmi_deploy.emulator.services.service_quotas import require_job_quota
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
 IN_PROGRESS: Final = ("InProgress", "Stopping")

@@ -7,7 +7,7 @@ import math
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.tasks import report
+from lmi_deploy.emulator.hosting.resource_tasks import report
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.variants import POLICIES, TARGETS, Variant, last, name_of, scale, settle
 from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
@@ -87,10 +87,9 @@ class AutoscalingLoop:
     def _is_in_cooldown(self, region: str, params: Row, *, out: bool) -> bool:
         tracking = params["TargetTrackingScalingPolicyConfiguration"]
         cooldown = float(tracking.get("ScaleOutCooldown" if out else "ScaleInCooldown", COOLDOWN))
-        moments = [last(self._context, region, params, out=True)]
-        if not out:
-            moments.append(last(self._context, region, params, out=False))
-        return self._context.clock.now() < max(moments) + cooldown
+        # Scaling in also waits after a scaling out.
+        latest = max(last(self._context, region, params, out=way) for way in {True, out})
+        return self._context.clock.now() < latest + cooldown
 
 
 def desired_count(count: int, value: float | None, policy: Row, *, out: bool) -> int:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from lmi_deploy.emulator.hosting.s3_reader import s3_backend
 from lmi_deploy.emulator.record_store import write_atomically
 from lmi_deploy.emulator.services.moto_state import dumped, dumped_backend, loaded, restore_backend
+from lmi_deploy.emulator.services.s3_objects import s3_backend
 from lmi_deploy.errors import Refused
 
 STORED_SERVICES: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")

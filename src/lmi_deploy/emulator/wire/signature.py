@@ -37,6 +37,10 @@ class Signature:
     form: Literal["header", "query", "version 2"] = "header"
 
     @property
+    def is_of_s3(self) -> bool:
+        return self.service in ("s3", "s3express")
+
+    @property
     def scope(self) -> str:
         return f"{self.date}/{self.region}/{self.service}/aws4_request"
 
@@ -120,9 +124,3 @@ def _incomplete(header: str) -> ApiError:
         f"Authorization header requires 'Credential' parameter. Authorization header requires 'Signature' "
         f"parameter. Authorization={header[:40]}",
     )
-
-
-def required(signature: Signature | None) -> Signature:
-    if signature is None:
-        raise ApiError("MissingAuthenticationTokenException", "Missing Authentication Token", status=403)
-    return signature

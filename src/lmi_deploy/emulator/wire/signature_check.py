@@ -53,8 +53,7 @@ def require_signed(
 
 def is_declared(wire: SignableRequest, signature: Signature) -> bool:
     """Whether the head contains the signed hash of the body."""
-    is_of_s3 = signature.service in ("s3", "s3express")
-    return signature.form == "version 2" or is_of_s3 or bool(wire.header(DECLARED))
+    return signature.form == "version 2" or signature.is_of_s3 or bool(wire.header(DECLARED))
 
 
 def require_body(wire: SignableRequest, signature: Signature, secret: str, body: bytes) -> None:
@@ -81,13 +80,12 @@ def _declared(wire: SignableRequest, signature: Signature) -> str:
     """The hash of the payload, or the keyword in its place; only S3 accepts such keywords."""
     if signature.form == "version 2":
         return UNSIGNED
-    is_of_s3 = signature.service in ("s3", "s3express")
     given = wire.header(DECLARED)
-    if is_of_s3 and not given:
+    if signature.is_of_s3 and not given:
         if signature.form == "query":
             return UNSIGNED
         raise ApiError("InvalidRequest", f"Missing required header for this request: {DECLARED}")
-    if not is_of_s3 and len(given) != len(_EMPTY):
+    if not signature.is_of_s3 and len(given) != len(_EMPTY):
         raise mismatch(f"{DECLARED}: {given}: only S3 takes a payload that is not signed as a whole")
     return given
 
@@ -124,8 +122,7 @@ def _require_covered(wire: SignableRequest, signature: Signature) -> None:
 
 
 def _require_moment(signature: Signature, now: datetime) -> None:
-    is_of_s3 = signature.service in ("s3", "s3express")
-    skew = SKEW_OF_S3 if is_of_s3 else SKEW
+    skew = SKEW_OF_S3 if signature.is_of_s3 else SKEW
     try:
         created = datetime.strptime(signature.moment, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         lasts = timedelta(seconds=int(signature.expires)) if signature.form == "query" else skew
@@ -141,13 +138,13 @@ def _require_moment(signature: Signature, now: datetime) -> None:
     if not timedelta() <= lasts <= LONGEST:
         raise ApiError("AuthorizationQueryParametersError", "X-Amz-Expires must be less than a week")
     if created > now + skew:
-        if is_of_s3 and signature.form == "header":
+        if signature.is_of_s3 and signature.form == "header":
             raise _too_skewed()
         raise mismatch(f"Signature not yet current: {signature.moment} is still later than {_timestamp(now)}")
     if created + lasts < now:
         if signature.form == "query":
             raise _expired()
-        if is_of_s3:
+        if signature.is_of_s3:
             raise _too_skewed()
         raise mismatch(f"Signature expired: {signature.moment} is now earlier than {_timestamp(now - skew)}")
 

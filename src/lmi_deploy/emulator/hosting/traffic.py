@@ -1,4 +1,4 @@
-"""The instances behind an endpoint: how requests are routed among them, and how an update shifts the traffic."""
+"""The traffic of an endpoint: the instances that it is routed to (its fleets), and how an update shifts it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
-from lmi_deploy.emulator.hosting.tasks import Key
+from lmi_deploy.emulator.hosting.resource_tasks import Key
 from lmi_deploy.emulator.record_store import Row
 
 

@@ -1,4 +1,4 @@
-"""S3 as the hosting service reads it: moto's own buckets in this process, or an outside S3 server."""
+"""The objects of S3, for the services that read and write them: in moto's buckets, or on an outside S3 server."""
 
 from __future__ import annotations
 
