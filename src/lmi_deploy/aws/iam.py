@@ -51,7 +51,10 @@ class IamRoles:
             PolicySourceArn=source,
             ActionNames=[right.action for right in rights],
             ResourceArns=[rights[0].resource],
-            ContextEntries=[_context(key, value) for key, value in known.items()],
+            ContextEntries=[
+                {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
+                for key, value in known.items()
+            ],
         )
         allowed = {result["EvalActionName"] for result in results if result["EvalDecision"] == "allowed"}
         yield from (right for right in rights if right.action not in allowed)
@@ -97,7 +100,3 @@ def _is_about_us(statement: Mapping[str, Any]) -> bool:
 def _many(value: Any) -> Sequence[Any]:
     """IAM writes one thing, or a list of them."""
     return value if isinstance(value, (list, tuple)) else [value]
-
-
-def _context(key: str, value: str) -> dict[str, Any]:
-    return {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}

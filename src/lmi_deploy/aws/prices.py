@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.domain.observed import Price
@@ -59,13 +59,8 @@ class AwsPrices:
             return None
         try:
             return next(_prices(products, use), None)
-        except (
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-        ):  # not the list's own form: not worth an error
-            return None
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return None  # not the list's own form: not worth an error
 
 
 def _prices(products: list[str], use: Use) -> Iterator[Price]:
@@ -77,13 +72,9 @@ def _prices(products: list[str], use: Use) -> Iterator[Price]:
         uses = {attributes.get(key, "").lower() for key in ("component", "platoinstancetype")}
         if use not in uses:
             continue
-        for dimension in _dimensions(product):
+        terms = product.get("terms", {}).get("OnDemand", {}).values()
+        for dimension in (dimension for term in terms for dimension in term["priceDimensions"].values()):
             currency, amount = next(iter(dimension["pricePerUnit"].items()))
             if dimension["unit"].lower() in ("hrs", "hours") and float(amount) > 0:
                 day = str(product.get("publicationDate", ""))[:10]
                 yield Price(hourly=float(amount), currency=currency, source=f"AWS price list of {day}")
-
-
-def _dimensions(product: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for term in product.get("terms", {}).get("OnDemand", {}).values():
-        yield from term["priceDimensions"].values()

@@ -22,13 +22,18 @@ Watch = Callable[[str, str], None]
 def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = None) -> SessionFactory:
     """A factory of sessions; the profile is looked up when the first one is made."""
 
+    def report(event_name: str, **_: Any) -> None:
+        _before, service, operation = event_name.split(".")
+        if watch is not None:
+            watch(service, operation)
+
     def make() -> Any:
         import boto3
 
         with credentials_explained():
             session = boto3.Session(profile_name=profile or None, region_name=region or None)
         if watch is not None:
-            session.events.register("before-send", _watching(watch))
+            session.events.register("before-send", report)
         return session
 
     return make
@@ -56,14 +61,6 @@ class SharedSession:
 def fresh_session(factory: SessionFactory, stale: Any) -> Any:
     """A session with refreshed credentials, in place of `stale`."""
     return factory.renew(stale) if isinstance(factory, SharedSession) else factory()
-
-
-def _watching(watch: Watch) -> Callable[..., None]:
-    def response(event_name: str, **_: Any) -> None:
-        _before, service, operation = event_name.split(".")
-        watch(service, operation)
-
-    return response
 
 
 @contextmanager

@@ -26,9 +26,8 @@ def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str], *, not
 
 
 def _store(bucket: str, clock: Clock, environ: Mapping[str, str], notify: Notify) -> ObjectStore:
-    from lmi_deploy.aws.account import AwsAccount
+    from lmi_deploy.aws.account import AwsAccount, bucket_region
     from lmi_deploy.aws.s3 import BucketLocation, S3Store
-    from lmi_deploy.aws.s3.bucket_region import bucket_region
     from lmi_deploy.aws.session import aws_session
     from lmi_deploy.composition.weights import session_at
 

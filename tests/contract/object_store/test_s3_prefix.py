@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.aws.account import bucket_region
 from lmi_deploy.aws.s3 import S3Settings
-from lmi_deploy.aws.s3.bucket_region import bucket_region
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import weights_name, weights_prefix

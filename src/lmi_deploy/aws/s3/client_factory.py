@@ -42,40 +42,32 @@ class S3Clients(Clients):
         self.settings = settings
 
     def _client(self, session: Any) -> Any:
+        from botocore.config import Config
+
+        settings = self.settings
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": settings.attempts},
+            max_pool_connections=settings.connections,
+            connect_timeout=settings.connect_seconds,
+            read_timeout=settings.stall_seconds,
+            tcp_keepalive=True,
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            user_agent_extra=f"lmi-deploy/{__version__}",
+        )
         client = session.client(
             "s3",
             region_name=region_of(session),
-            endpoint_url=self.settings.endpoint_url or None,
-            config=_configuration(self.settings),
+            endpoint_url=settings.endpoint_url or None,
+            config=config,
         )
-        _prepare(client)
+        events = client.meta.events
+        events.register("before-sign.s3", _leave_payload_unsigned)
+        events.register("before-call.s3.GetObject", _request_checksum)
+        events.register("before-call.s3.CopyObject", _copy_without_annotations)
+        events.register("before-call.s3", _stay_in_region)
+        events.register("before-call.s3", _send_small_bodies_at_once)
         return FastPutClient(client)
-
-
-def _configuration(settings: S3Settings) -> Any:
-    from botocore.config import Config
-
-    return Config(
-        retries={"mode": "standard", "total_max_attempts": settings.attempts},
-        max_pool_connections=settings.connections,
-        connect_timeout=settings.connect_seconds,
-        read_timeout=settings.stall_seconds,
-        tcp_keepalive=True,
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-        user_agent_extra=f"lmi-deploy/{__version__}",
-    )
-
-
-def _prepare(client: Any) -> None:
-    events = client.meta.events
-    events.register("before-sign.s3", _leave_payload_unsigned)
-    # Sent as a header by hand: botocore then reads the checksum of the response, but leaves the check to us, because
-    # we continue it after a broken connection.
-    events.register("before-call.s3.GetObject", _request_checksum)
-    events.register("before-call.s3.CopyObject", _copy_without_annotations)
-    events.register("before-call.s3", _stay_in_region)
-    events.register("before-call.s3", _send_small_bodies_at_once)
 
 
 def _leave_payload_unsigned(request: Any, **_: Any) -> None:
@@ -88,6 +80,8 @@ def _leave_payload_unsigned(request: Any, **_: Any) -> None:
 
 
 def _request_checksum(params: dict[str, Any], **_: Any) -> None:
+    # Sent as a header by hand: botocore then reads the checksum of the response, but leaves the check to us, because
+    # we continue it after a broken connection.
     params["headers"]["x-amz-checksum-mode"] = "ENABLED"
 
 
@@ -106,11 +100,8 @@ def _stay_in_region(context: dict[str, Any], **_: Any) -> None:
 def _send_small_bodies_at_once(params: dict[str, Any], **_: Any) -> None:
     # botocore waits for the server's consent before it sends any body ("Expect: 100-continue"): worth it for a part,
     # not for 100 KB.
-    if "Expect" in params["headers"] and _length(params["body"]) <= _SMALL:
-        del params["headers"]["Expect"]
+    if "Expect" in params["headers"]:
+        from botocore.utils import determine_content_length
 
-
-def _length(body: Any) -> int:
-    from botocore.utils import determine_content_length
-
-    return determine_content_length(body) or 0
+        if (determine_content_length(params["body"]) or 0) <= _SMALL:
+            del params["headers"]["Expect"]

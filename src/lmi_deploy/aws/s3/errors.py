@@ -121,7 +121,9 @@ def explain(aws_error: AwsError, subject: S3CallContext) -> LmiError:
     if aws_error.status == 0:
         return _unreachable(aws_error, subject)
     if aws_error.kind in ("again", "contested"):
-        return _gave_up(aws_error, subject)
+        return TransferFailed(
+            f"{subject.what}: S3 did not do it, and was asked again: {words(aws_error)}", hint=LOG_IN_AGAIN
+        )
     return CloudError(
         f"{subject.what}: S3 refused {subject.action}: {words(aws_error)}",
         hint=f"S3 at {subject.endpoint} answered {aws_error.status}; look {aws_error.code} up in its list "
@@ -198,12 +200,6 @@ def _damaged(error: AwsError, subject: S3CallContext) -> LmiError:
     return IntegrityError(
         f"{subject.what}: S3 refused the bytes: {words(error)}",
         hint=f"they changed on their way more than once: check this machine's memory and network, then {LOG_IN_AGAIN}",
-    )
-
-
-def _gave_up(error: AwsError, subject: S3CallContext) -> LmiError:
-    return TransferFailed(
-        f"{subject.what}: S3 did not do it, and was asked again: {words(error)}", hint=LOG_IN_AGAIN
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -185,21 +186,15 @@ class S3Store:
 
     def _copy_in_parts(self, origin: object_copy.CopyOrigin, key: str) -> StoredObject:
         before = object_copy.unfinished_copies(self._calls, key, origin.size)
-        copied = self._copy_on(origin, before[0]) if before and before[0].parts else None
-        if copied is None:
-            copied = self._copy_again(origin, key)
+        copied = None
+        if before and before[0].parts:
+            # If its parts are not of this source, or no longer exist, the copy starts again.
+            with suppress(IntegrityError, NotFound):
+                copied = object_copy.copy_in_parts(self._calls, origin, before[0], self.complete)
+        copied = copied or self._copy_again(origin, key)
         for other in before:
             object_copy.give_up(self._calls, other.upload)
         return copied
-
-    def _copy_on(
-        self, origin: object_copy.CopyOrigin, started: object_copy.UnfinishedCopy
-    ) -> StoredObject | None:
-        """None if the existing parts are not of this source, or no longer exist: then it starts again."""
-        try:
-            return object_copy.copy_in_parts(self._calls, origin, started, self.complete)
-        except (IntegrityError, NotFound):
-            return None
 
     def _copy_again(self, origin: object_copy.CopyOrigin, key: str) -> StoredObject:
         new = object_copy.UnfinishedCopy(self.create_multipart(key))

@@ -8,7 +8,6 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from lmi_deploy.aws.aws_error import AwsError
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
@@ -50,7 +49,8 @@ class SageMakerRuntime:
                 hint="send less at once, or let the model read large inputs from S3",
             )
         api, what = self._service(timeout), f"endpoint {name}"
-        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request)}
+        members = {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
+        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **members}
         try:
             if request.stream:
                 response = api("invoke_endpoint_with_response_stream", what, **given)
@@ -69,16 +69,12 @@ class SageMakerRuntime:
     def _service(self, timeout: float) -> Service:
         if timeout not in self._services:
             access = replace(self._access, read_seconds=timeout)
-            self._services[timeout] = Service(access, "sagemaker-runtime", repeatable=_never_reached)
+            self._services[timeout] = Service(
+                access,
+                "sagemaker-runtime",
+                repeatable=lambda error: error.code in _REPEATED or error.is_unreachable,
+            )
         return self._services[timeout]
-
-
-def _never_reached(error: AwsError) -> bool:
-    return error.code in _REPEATED or error.is_unreachable
-
-
-def _members(request: HttpRequest) -> dict[str, str]:
-    return {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
 
 
 def _head(status: int, response: Mapping[str, Any]) -> ResponseHead:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple
 
@@ -88,7 +89,9 @@ class ExternalProgram:
             for thread in threads:
                 thread.join(_SHUTDOWN_TIMEOUT)
             for stream in (child.stdin, child.stdout, child.stderr):
-                _close(stream)
+                with suppress(OSError):
+                    if stream is not None:
+                        stream.close()
 
     def _start(self) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
@@ -177,22 +180,12 @@ def _exit_with_parent() -> None:
 
 def _feed(stream: IO[str] | None, words: str) -> None:
     if stream is not None:
-        try:
+        with suppress(OSError):
             stream.write(words)
             stream.close()
-        except OSError:
-            return
 
 
 def _pump(stream: IO[str] | None, name: str, lines: queue.SimpleQueue[OutputLine | None]) -> None:
     for line in stream or ():
         lines.put(OutputLine(name, line))
     lines.put(None)
-
-
-def _close(stream: IO[str] | None) -> None:
-    if stream is not None:
-        try:
-            stream.close()
-        except OSError:
-            return
