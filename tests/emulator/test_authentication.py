@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.emulator.conftest import FULL_SPEED
-from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TRUST, Emulated, emulator
+from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TIMEOUT, TRUST, Emulated, emulator
 
 LAST_OF_IAM = "SignatureDoesNotMatch"
 FOREIGN = {"AccessKeyId": "any", "SecretAccessKey": "any"}
@@ -74,7 +74,7 @@ def test_a_foreign_user_runs_no_command(tmp_path: Path) -> None:
 
 
 def send_request(aws: Emulated, method: str, path: str, **headers: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(urlsplit(aws.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(aws.url).netloc, timeout=TIMEOUT)
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name, value)

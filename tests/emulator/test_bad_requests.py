@@ -14,7 +14,7 @@ import pytest
 
 from lmi_deploy.emulator.operations import OPERATIONS
 from tests.emulator.bad_requests import bad_requests
-from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated
+from tests.support.emulator_process import ACCOUNT, IMAGE, TIMEOUT, Emulated
 
 SAGEMAKER = tuple(OPERATIONS["sagemaker"])
 LEAST = 120
@@ -42,7 +42,7 @@ def _closed(aws: Emulated) -> Iterator[None]:
 @cache
 def connected(place: str) -> http.client.HTTPConnection:
     """One for all requests of this file."""
-    connection = http.client.HTTPConnection(place, timeout=10)
+    connection = http.client.HTTPConnection(place, timeout=TIMEOUT)
     connection.connect()
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
