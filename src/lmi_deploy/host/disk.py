@@ -45,14 +45,6 @@ def nearest(path: Path) -> Path:
     return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
 
 
-def gigabytes(size: int) -> str:
-    """A size for people: 4.7 GB, 218 KB."""
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}" if size < 10 * unit else f"{size / unit:.0f} {name}"
-    return f"{size} bytes"
-
-
 @contextmanager
 def on_disk(path: Path) -> Iterator[None]:
     """A disk that is full, read-only or without permission is a problem of the user's machine, and reported as such."""

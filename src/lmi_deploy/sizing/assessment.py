@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.sizing import accelerate, neuron, tensorrt_llm, vllm, vllm_cpu
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.demand import Demand, Subject
@@ -207,14 +207,14 @@ def _verdict(subject: Subject, demand: Demand, needed: int) -> tuple[Verdict, st
     share = OLD_TIGHT_SHARE if old else TIGHT_SHARE
     memory, margin = demand.cache_memory, int(subject.devices.memory * share)
     if demand.load_peak > subject.devices.memory:
-        size = f"{demand.load_peak / GIB:.1f} GiB of {subject.devices.memory / GIB:.1f}"
+        size = f"{gib_text(demand.load_peak)} of {gib_text(subject.devices.memory)}"
         return "does-not-fit", f"the weights take {size} while they are loaded, before they are quantised"
     if memory <= 0:
-        taken, budget = sum(demand.parts.values()) / GIB, demand.budget / GIB
-        what = f"weights and buffers take {taken:.1f} GiB of one device, the engine may use {budget:.1f} GiB"
+        taken, budget = gib_text(sum(demand.parts.values())), gib_text(demand.budget)
+        what = f"weights and buffers take {taken} of one device, the engine may use {budget}"
         return "does-not-fit", what
     if needed > memory:
-        what = f"the sequences take {needed / GIB:.1f} GiB of KV cache on one device, {memory / GIB:.1f} GiB are left"
+        what = f"the sequences take {gib_text(needed)} of KV cache on one device, {gib_text(memory)} are left"
         return "does-not-fit", what
     if demand.outside < demand.reserve and subject.devices.kind == "gpu" and demand.outside:
         return "tight", "gpu_memory_utilization leaves little for the CUDA context and graphs"

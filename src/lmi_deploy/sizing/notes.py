@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, total_size_or_none
 from lmi_deploy.sizing.devices import Devices
 
@@ -22,7 +23,7 @@ def _notes(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
     if fit.from_config:
         yield "the weights are derived from config.json, as there are no safetensors headers"
     if devices.estimated:
-        yield f"what a framework sees of {devices.name} is estimated: {devices.memory / GIB:.1f} GiB"
+        yield f"what a framework sees of {devices.name} is estimated: {gib_text(devices.memory)}"
     if fit.degree > 1 and devices.links == "PCIe":
         yield f"{fit.degree} devices joined by PCIe, without NVLink: a request takes longer than the sum of them"
     if 1 < fit.degree < devices.count * devices.cores or (fit.degree == 1 < devices.count):
@@ -39,9 +40,9 @@ def _host(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
     if need > devices.host_memory:
         what = "each process reads the largest pickle whole" if largest else "one process a device"
         yield (
-            f"about {need / GIB:.0f} GiB of host memory while loading ({what}),"
-            f" {devices.instance} has {devices.host_memory / GIB:.0f} GiB"
+            f"about {gib_text(need, 0)} of host memory while loading ({what}),"
+            f" {devices.instance} has {gib_text(devices.host_memory, 0)}"
         )
     size = total_size_or_none(checkpoint)
     if size and devices.disk is not None and size > devices.disk:
-        yield f"the files take {size / GIB:.0f} GiB, the local disks of {devices.instance} {devices.disk / GIB:.0f} GiB"
+        yield f"the files take {gib_text(size, 0)}, the local disks of {devices.instance} {gib_text(devices.disk, 0)}"

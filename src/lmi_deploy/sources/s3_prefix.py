@@ -15,11 +15,11 @@ from lmi_deploy.aws.s3.sha256_cache import Sha256Cache
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.naming import digest
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.s3_address import Prefix, read_prefix
 from lmi_deploy.domain.safe_paths import case_collisions, check_relative_path
 from lmi_deploy.domain.weights import Manifest, weights_label
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
-from lmi_deploy.host.disk import gigabytes
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
@@ -170,7 +170,7 @@ class S3Models:
         for one, oid in zip(found, oids, strict=True):
             done += one.size
             if self._clock.monotonic() - reported >= _REPORT_EVERY:
-                self._notify(f"hashing {prefix.address}: {gigabytes(done)} of {gigabytes(total)}")
+                self._notify(f"hashing {prefix.address}: {size_text(done)} of {size_text(total)}")
                 reported = self._clock.monotonic()
             yield oid
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.number_text import counted
 
 _WIDTH = 30
 
@@ -42,9 +43,7 @@ def _sum(fields: Mapping[str, Any]) -> Iterator[str]:
             yield _line(f"- {name}", size)
     if fields["context"]:
         yield _line("left for the KV cache", fields["left"])
-        sequences = fields["sequences"]
-        what = f"{sequences} sequence{'' if sequences == 1 else 's'} of {fields['context']}"
-        yield _line(what, fields["needed"])
+        yield _line(f"{counted(fields['sequences'], 'sequence')} of {fields['context']}", fields["needed"])
 
 
 def _limits(fields: Mapping[str, Any]) -> Iterator[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.plan import Estimate, Plan
-from lmi_deploy.ui.number_format import counted, plain, size
+from lmi_deploy.ui.plain_text import plain
 
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
 _SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
@@ -50,4 +51,4 @@ def _value(text: str) -> str:
 
 
 def _figure(name: str, value: str) -> str:
-    return size(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value
+    return size_text(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value

@@ -10,7 +10,8 @@ from rich.table import Column
 from rich.text import Text
 
 from lmi_deploy.domain import events
-from lmi_deploy.ui.number_format import plain, size, span
+from lmi_deploy.domain.number_text import seconds_text, size_text
+from lmi_deploy.ui.plain_text import plain
 
 
 class LiveLine:
@@ -62,12 +63,14 @@ class LiveLine:
     def _progress_text(self, event: events.Progress) -> str:
         if event.unit != "bytes":
             return plain(event.note) or f"{event.done:.0f} {event.unit}"
-        return " ".join(part for part in (size(event.done), self._rate(event), plain(event.note)) if part)
+        return " ".join(
+            part for part in (size_text(event.done), self._rate(event), plain(event.note)) if part
+        )
 
     def _rate(self, event: events.Progress) -> str:
         task = self._bar.tasks[0] if self._bar.tasks else None
         if task is None or not task.elapsed or task.elapsed < 0.5:
             return ""
         rate = event.done / task.elapsed
-        left = f", {span((event.total - event.done) / rate)} left" if event.total and rate else ""
-        return f"at {size(rate)}/s{left}"
+        left = f", {seconds_text((event.total - event.done) / rate)} left" if event.total and rate else ""
+        return f"at {size_text(rate)}/s{left}"

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
+from lmi_deploy.domain.number_text import seconds_text, size_text
 from lmi_deploy.errors import LmiError
 from lmi_deploy.errors.url_credentials import mask_urls
-from lmi_deploy.ui.number_format import plain, size, span
+from lmi_deploy.ui.plain_text import plain
 from lmi_deploy.ui.view import Fields
 
 if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of the time of `lmi validate`
@@ -142,7 +143,7 @@ class HumanView:
         self.close()
         outcome = f", {event.outcome}" if event.outcome else ""
         self._shown_at, self._pending = 0.0, ""
-        self._write_line(f"ok  {event.title} ({span(event.seconds)}{outcome})")
+        self._write_line(f"ok  {event.title} ({seconds_text(event.seconds)}{outcome})")
 
     def _answered(self, event: Answered) -> None:
         if self._live is not None:
@@ -169,10 +170,10 @@ class HumanView:
 def progress_text(event: Progress) -> str:
     """`done` of `total` in the event's unit, with its note."""
     if event.unit == "bytes":
-        share = f" of {size(event.total)}" if event.total else ""
-        text = f"{size(event.done)}{share}"
+        share = f" of {size_text(event.total)}" if event.total else ""
+        text = f"{size_text(event.done)}{share}"
     elif event.unit == "seconds":
-        text = span(event.done)
+        text = seconds_text(event.done)
     else:
         share = f" of {event.total:.0f}" if event.total else ""
         text = f"{event.done:.0f}{share} {event.unit}"
@@ -191,7 +192,7 @@ def _in_a_line(text: str) -> str:
 
 def _cell(name: str, value: object) -> str:
     if name in ("size", "memory") and isinstance(value, (int, float)):
-        return size(value)
+        return size_text(value)
     if name == "costs":  # `lmi status` shows its parts, which would make the table too wide to read
         value = str(value).partition(" (")[0]
     if isinstance(value, bool):

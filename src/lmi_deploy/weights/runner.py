@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from lmi_deploy.domain.events import Event, Line, Progress
+from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import (
     AccessError,
@@ -70,7 +71,7 @@ class TransferRun:
                 if entry.path not in self.done and outcome.task.done is not None:
                     self.done[entry.path] = outcome.task.done
                     if entry.size >= REPORT_EVERY:
-                        yield Line(key=self.key, text=f"{entry.path}: {_bytes(entry.size)}, verified")
+                        yield Line(key=self.key, text=f"{entry.path}: {size_text(entry.size)}, verified")
             case AccessError() | LockLost() | NotFound():
                 raise raised
             case LmiError():
@@ -80,17 +81,15 @@ class TransferRun:
 
     def _progress(self, seconds: float) -> Progress:
         progress = self.ends.board
-        rate = f"{progress.sent / seconds / 1e6:.0f} MB/s" if progress.sent and seconds > 0 else ""
-        retries = (
-            f"{progress.retries} retr{'y' if progress.retries == 1 else 'ies'}" if progress.retries else ""
-        )
+        rate = f"{size_text(progress.sent / seconds)}/s" if progress.sent and seconds > 0 else ""
+        retries = counted(progress.retries, "retry", "retries") if progress.retries else ""
         note = ", ".join(text for text in (progress.note, rate, retries) if text)
         return Progress(key=self.key, done=progress.safe, total=progress.total, unit="bytes", note=note)
 
     def _interrupted(self) -> Interrupted:
         progress = self.ends.board
         return Interrupted(
-            f"interrupted: {_bytes(progress.safe)} of {_bytes(progress.total)} are in "
+            f"interrupted: {size_text(progress.safe)} of {size_text(progress.total)} are in "
             f"{self.ends.store.bucket}, parts of"
             " files among them; nothing of it can be seen as weights yet",
             hint=f"{GO_ON}; or `lmi gc --bucket {self.ends.store.bucket} --older-than 0` gives up what is unfinished",
@@ -110,10 +109,3 @@ class TransferRun:
             hint=f"{first.hint or GO_ON}; {len(self.done)} files are whole in {self.ends.store.bucket} and kept",
             details=lines[1:],
         ) from first
-
-
-def _bytes(count: int) -> str:
-    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
-        if count >= 1000**power:
-            return f"{count / 1000**power:.1f} {unit}"
-    return f"{count} bytes"

@@ -49,7 +49,7 @@ def test_from_maven_central_into_the_cache_and_nowhere_else(
     environ = {**os.environ, "M2_REPO": str(tmp_path / "m2")}
     environments = LocalEnvironments(tmp_path / "cache", environ, None)
     assert not environments.engine_ready(VERSION)
-    assert "218 KB" in _finish(environments.install_engine(VERSION, key="k"))
+    assert "218 kB" in _finish(environments.install_engine(VERSION, key="k"))
     assert environments.engine_ready(VERSION)
     engine = environments.engine(VERSION)
     assert sorted(path.name for path in engine.iterdir()) == ["djl_python", "djl_python_engine.py"]

@@ -144,7 +144,7 @@ def test_a_signal_ends_a_push_which_continues_later(killed_run: KilledRun, numbe
     push = started(killed_run, "weights", "push", "tiny.yaml", "--bucket", f"lmi-{os.getpid()}", "--json")
     waits_for(push, "progress", "push")
     error = signalled(push, number)
-    assert error["message"].startswith("interrupted: 0 bytes of ")
+    assert error["message"].startswith("interrupted: 0 B of ")
     assert "lmi gc" in error["hint"]
     killed_run.aws.no_faults()
     killed_run.done("weights", "push", "tiny.yaml", "--bucket", f"lmi-{os.getpid()}")

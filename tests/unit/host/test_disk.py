@@ -3,9 +3,7 @@
 import os
 from pathlib import Path
 
-import pytest
-
-from lmi_deploy.host.disk import disk_use, free_space, gigabytes, nearest
+from lmi_deploy.host.disk import disk_use, free_space, nearest
 
 
 def test_two_names_of_one_file_count_once(tmp_path: Path) -> None:
@@ -34,11 +32,3 @@ def test_what_does_not_exist_takes_nothing_and_lies_on_some_disk(tmp_path: Path)
     assert disk_use(tmp_path / "no/such").size == 0
     assert nearest(tmp_path / "no/such") == tmp_path
     assert free_space(tmp_path / "no/such") > 0
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [(12, "12 bytes"), (217_842, "218 KB"), (4_700_000_000, "4.7 GB"), (93_000_000, "93 MB"), (0, "0 bytes")],
-)
-def test_sizes_for_people(size: int, words: str) -> None:
-    assert gigabytes(size) == words

@@ -7,8 +7,8 @@ import click
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.ui.number_format import counted, size
 
 
 @click.group("cache")
@@ -31,7 +31,7 @@ def ls(*, as_json: bool) -> None:
         [{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries]
     )
     total = sum(entry.size for entry in entries)
-    context.view.note(f"{counted(len(entries), 'entry', 'entries')}, {size(total)}")
+    context.view.note(f"{counted(len(entries), 'entry', 'entries')}, {size_text(total)}")
     context.view.result({"entries": len(entries), "bytes": total})
 
 
@@ -51,9 +51,9 @@ def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) ->
         hint = "`lmi cache ls` shows what there is"
         raise NotFound(f"{', '.join(unknown)}: nothing of that name is kept here", hint=hint)
     confirm(
-        f"Free {counted(len(chosen), 'entry', 'entries')} ({size(sum(sizes[name] for name in chosen))})?",
+        f"Free {counted(len(chosen), 'entry', 'entries')} ({size_text(sum(sizes[name] for name in chosen))})?",
         yes=yes,
     )
     freed = sum(context.deps.environments.remove(name) for name in chosen)
-    context.view.note(f"freed {size(freed)}")
+    context.view.note(f"freed {size_text(freed)}")
     context.view.result({"removed": list(chosen), "bytes": freed})

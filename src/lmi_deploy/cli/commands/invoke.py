@@ -15,9 +15,9 @@ from lmi_deploy.cli.lookup import TargetOptions, find_deployment, known, ref_fie
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.naming import name_error
+from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.ui.number_format import span
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
 
 
@@ -168,9 +168,9 @@ def _measures(measured: ResponseMetrics) -> dict[str, Any]:
 
 
 def _figures(measured: ResponseMetrics, *, streamed: bool) -> str:
-    parts = [f"{span(measured.total_seconds)} in all"]
+    parts = [f"{seconds_text(measured.total_seconds)} in all"]
     if streamed and measured.first_chunk_seconds is not None:
-        parts.append(f"first token after {span(measured.first_chunk_seconds)}")
+        parts.append(f"first token after {seconds_text(measured.first_chunk_seconds)}")
     if measured.tokens:
         parts.append(f"{measured.tokens} tokens")
     if streamed and measured.tokens_per_second:

@@ -9,8 +9,8 @@ import click
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.observed import SERVING
-from lmi_deploy.ui.number_format import size
 from lmi_deploy.workflows.status import EXIT, Status, status
 
 _EXPIRED = " (expired: `lmi gc` may delete it, `lmi extend {name} 8h` keeps it)"
@@ -59,7 +59,7 @@ def _words(found: Status) -> str:
     facts += [("job", f"{job.name} is {job.status}, {job.count} x {job.instance}") for job in found.jobs]
     if found.server is not None and found.server.pid is not None:
         server = found.server
-        facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))
+        facts.append(("process", f"pid {server.pid}, {server.phase}, {size_text(server.memory)} in memory"))
         counted = f"{server.served} served, {server.failed} failed, " if server.counted else ""
         facts.append(("requests", f"{counted}{server.in_flight} in flight"))
     return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])

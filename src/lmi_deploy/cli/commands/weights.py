@@ -12,9 +12,9 @@ from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.weights import BucketRequest, Manifest
 from lmi_deploy.errors import IntegrityError
-from lmi_deploy.ui.number_format import size
 from lmi_deploy.workflows import weights as steps
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def push(
     bucket_request = BucketRequest(bucket=bucket, region=region, profile=profile, create=create_bucket)
     store = context.deps.weights(steps.bucket_of(read, bucket_request), read.weights.memory_mb)
     selection = steps.choose_weights(read, context.deps)
-    count = f"{len(selection.weights.files)} files, {size(selection.weights.size)}"
+    count = f"{len(selection.weights.files)} files, {size_text(selection.weights.size)}"
     context.view.note(f"{count}: {store.address(selection.name)}")
     manifest = context.outcome(steps.push(read, selection, store, context.deps))
     if advice := store.advice():
@@ -85,7 +85,7 @@ def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
     used = store.references()
     found = store.all()
     context.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found], spare=_SPARE)
-    context.view.note(f"{len(found)} model{'' if len(found) == 1 else 's'} in {store.where}")
+    context.view.note(f"{counted(len(found), 'model')} in {store.where}")
     context.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
 
 
@@ -117,9 +117,9 @@ def rm(*, name: str, bucket: str, region: str, profile: str, yes: bool, as_json:
     """Remove weights that no deployment uses."""
     context, store = _open(bucket, region, profile, as_json=as_json)
     manifest = store.find(name)
-    confirm(f"Remove {manifest.name} ({size(manifest.size)})?", yes=yes)
+    confirm(f"Remove {manifest.name} ({size_text(manifest.size)})?", yes=yes)
     freed = store.remove(manifest.name)
-    context.view.note(f"freed {size(freed)}")
+    context.view.note(f"freed {size_text(freed)}")
     context.view.result({"name": manifest.name, "bytes": freed})
 
 

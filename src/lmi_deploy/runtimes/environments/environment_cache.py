@@ -16,9 +16,10 @@ from typing import IO
 
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.events import Event, Line, Notice
+from lmi_deploy.domain.number_text import counted, seconds_text, size_text
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.host.disk import disk_use, gigabytes, write_atomically
+from lmi_deploy.host.disk import disk_use, write_atomically
 from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.processes import end
 from lmi_deploy.ports.environments import CacheEntry
@@ -98,7 +99,7 @@ class LocalEnvironments:
             else:
                 jar = djl_engine.engine_jar(version, environ=self._environ, scratch=scratch)
             djl_engine.unpack(jar, folder)
-            return f"{gigabytes(jar.stat().st_size)}, sha256 {djl_engine.SHA256[version][:12]} as pinned"
+            return f"{size_text(jar.stat().st_size)}, sha256 {djl_engine.SHA256[version][:12]} as pinned"
 
     def entries(self) -> tuple[CacheEntry, ...]:
         return tuple(self._found())
@@ -127,7 +128,7 @@ class LocalEnvironments:
             choice = from_wheelhouse(self._wheelhouse)
         else:
             choice = choose(packages, requirements, self._environ, uv)
-        disk = f"about {gigabytes(choice.expected)} on disk ({choice.words})"
+        disk = f"about {size_text(choice.expected)} on disk ({choice.words})"
         disk = disk if choice.words else "its size is not known beforehand"
         yield Notice(text=f"building the worker's serving environment, once: {disk}, in {home}")
         uv_cache = uv.cache()
@@ -151,8 +152,7 @@ class LocalEnvironments:
             if not self.ready(environment):
                 _remove_folder(home)
                 uv.sweep()
-        counted = "1 package" if count == 1 else f"{count} packages"
-        return f"{counted}, {gigabytes(size)}, {took:.0f} s"
+        return f"{counted(count, 'package')}, {size_text(size)}, {seconds_text(took)}"
 
     def _install(
         self, uv: Uv, install: Install, expected: int, *, key: str, lock_file: IO[str]
@@ -263,7 +263,7 @@ def _entry(kind: str, path: Path, note: str, *, sizes: bool) -> CacheEntry:
     use = disk_use(path)
     shared = use.size - use.freed
     if shared > use.size // 10:
-        note = f"{note}, " * bool(note) + f"{gigabytes(shared)} shared with uv's cache"
+        note = f"{note}, " * bool(note) + f"{size_text(shared)} shared with uv's cache"
     return CacheEntry(kind=kind, name=path.name, path=path, size=use.size, note=note)
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import IO
 
 from lmi_deploy.domain.events import Event, Line, Progress
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.errors.url_credentials import mask_urls
-from lmi_deploy.host.disk import free_space, gigabytes, nearest
+from lmi_deploy.host.disk import free_space, nearest
 from lmi_deploy.host.process_output import ProcessOutput
 from lmi_deploy.runtimes.environments.uv import Uv
 
@@ -74,7 +75,7 @@ def require_space(expected: int, *places: Path, linked: Callable[[], bool]) -> N
     for place in places:
         if (free := free_space(place)) < expected and not linked():
             raise DeployFailed(
-                f"{nearest(place)}: {gigabytes(free)} free, the serving environment needs about {gigabytes(expected)}",
+                f"{nearest(place)}: {size_text(free)} free, the serving environment needs about {size_text(expected)}",
                 hint="free some space (`lmi cache ls` shows what lmi keeps, `uv cache clean` what uv keeps), "
                 "or set LMI_CACHE_HOME to a folder on a larger disk",
             )

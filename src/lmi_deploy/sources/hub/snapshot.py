@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Notice, Progress
 from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 from lmi_deploy.sources.hub.cache import Ledger
 from lmi_deploy.sources.hub.download import HubDownloader
@@ -131,9 +132,9 @@ class SnapshotDownload:
         free = self.free(cache.root)
         if needed > free:
             raise TransferFailed(
-                f"{self.downloader.listing.model_id}: {_bytes(needed)} are to come, and there are"
-                f" {_bytes(free)} free at {cache.root}; nothing was fetched",
-                hint=f"make room for {_bytes(needed - free)} more, or let HF_HUB_CACHE name another folder",
+                f"{self.downloader.listing.model_id}: {size_text(needed)} are to come, and there are"
+                f" {size_text(free)} free at {cache.root}; nothing was fetched",
+                hint=f"make room for {size_text(needed - free)} more, or let HF_HUB_CACHE name another folder",
             )
 
     def _sum_up(self, count: int) -> None:
@@ -150,11 +151,3 @@ class SnapshotDownload:
             hint=f"{self._failed[0][1].hint}; {count - len(self._failed)} files are whole and kept",
             details=details[1:],
         )
-
-
-def _bytes(count: int) -> str:
-    """The exact number, and one that can be read: `269000000 bytes (269.0 MB)`."""
-    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
-        if count >= 1000**power:
-            return f"{count} bytes ({count / 1000**power:.1f} {unit})"
-    return f"{count} bytes"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lmi_deploy.catalog import limits
 from lmi_deploy.catalog.instances import Instance
 from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe import Recipe, Timeouts
 from lmi_deploy.domain.sagemaker.settings import Delivery
 from lmi_deploy.errors import Unresolvable
@@ -45,13 +46,14 @@ def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
     if wish is not None:
         if wish * GIB < size:
             raise Unresolvable(
-                f"endpoint.volume_gb: {wish} GB do not hold {_gb(size)} of weights", hint=f"at least {needed}"
+                f"endpoint.volume_gb: {wish} GB do not hold {size_text(size)} of weights",
+                hint=f"at least {needed}",
             )
         return wish
     most = limits.bounds("volume_gb")[1]
     if needed > most:
         raise Unresolvable(
-            f"instance_type: {machine.name} has no disk of its own, and {_gb(size)} of weights need a volume of "
+            f"instance_type: {machine.name} has no disk of its own, and {size_text(size)} of weights need a volume of "
             f"{needed} GB; SageMaker attaches {most} GB at most",
             hint="use a type with local disks, such as ml.g5.48xlarge or ml.p4d.24xlarge",
         )
@@ -88,7 +90,7 @@ def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> 
         return
     needed = math.ceil(size * 8 / (machine.network_gbps * 1e9))
     network = f"{machine.network_gbps:g} Gbit/s, the network of {machine.name}"
-    arithmetic = f"{_gb(size)} of weights at {network}, take {needed} s"
+    arithmetic = f"{size_text(size)} of weights at {network}, take {needed} s"
     if needed > MOST:
         raise Unresolvable(
             f"instance_type: {arithmetic}; SageMaker waits {MOST} s at most",
@@ -103,10 +105,7 @@ def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> 
 def _refuse_small_disk(machine: Instance, size: int) -> None:
     if machine.nvme and size > machine.nvme:
         raise Unresolvable(
-            f"instance_type: the disks of {machine.name} hold {_gb(machine.nvme)}, the weights are {_gb(size)}",
+            f"instance_type: the disks of {machine.name} hold {size_text(machine.nvme)},"
+            f" the weights are {size_text(size)}",
             hint="use a larger type of the family, or fewer files (`files:`)",
         )
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"

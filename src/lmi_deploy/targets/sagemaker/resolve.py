@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.facts import Facts
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe import Autoscaling, Pairs, Recipe
 from lmi_deploy.domain.sagemaker.settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.spec import WeightsSpec
@@ -96,7 +97,7 @@ def _delivery(recipe: Recipe, size: int) -> Delivery:
     chosen = recipe.weights.deliver or ("mount" if recipe.endpoint.network_isolation else "s3")
     if chosen == "artifact" and size > ARTIFACT_LIMIT:
         raise Unresolvable(
-            f"weights.deliver: artifact is for at most {ARTIFACT_LIMIT / 1e9:g} GB, and these are {size / 1e9:.1f} GB: "
+            f"weights.deliver: artifact is for at most {ARTIFACT_LIMIT / 1e9:g} GB, and these are {size_text(size)}: "
             "they would be copied again for every change of the artifact",
             hint="leave it out (s3), or write mount",
         )

@@ -115,7 +115,7 @@ REFUSED = [
         "ml.g5.12xlarge",
     ),
     ("tensor_parallel_degree: 2\n" + M5, 10, "does not fit ml.m5.xlarge, which has no accelerator", "auto"),
-    ("instance_type: ml.g4dn.xlarge\n", 126 * GB, "hold 125.0 GB, the weights are 126.0 GB", "larger type"),
+    ("instance_type: ml.g4dn.xlarge\n", 126 * GB, "hold 125 GB, the weights are 126 GB", "larger type"),
     (M5 + "endpoint: {volume_gb: 40}\n", 50 * GB, "40 GB do not hold 50.0 GB", "at least 62"),
     ("instance_type: ml.m5.24xlarge\n", 500 * GB, "a volume of 523 GB", "local disks"),
     (M5, 600 * GB, "take 3840 s; SageMaker waits 3600 s", "faster network"),

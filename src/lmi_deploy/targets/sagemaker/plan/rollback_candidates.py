@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.errors import NotFound
@@ -43,7 +44,7 @@ def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
         numbered = [each for each in known if each.server == to]
     if not numbered:
         count = len(past)
-        kept = f"{count} earlier generation{'' if count == 1 else 's'} kept"
+        kept = f"{counted(count, 'earlier generation')} kept"
         hint = f"`lmi status {name}` numbers them; `lmi up` with an earlier recipe does the same"
         raise NotFound(f"{name}: no generation {to}: {kept}", hint=hint)
     if why := lacks(numbered[0], observed):

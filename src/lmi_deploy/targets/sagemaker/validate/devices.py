@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import Instance, chosen, devices, instance
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.recipe import AUTO_INSTANCE, Recipe
 from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
@@ -28,7 +29,7 @@ def in_words(machine: Instance) -> str:
     what = "NeuronCore" if machine.kind == "neuron" else "GPU"
     if not count:
         return "no accelerator" if count == 0 else "a number of devices that is not known here"
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return counted(count, what)
 
 
 def _named(recipe: Recipe) -> Iterator[Issue]:

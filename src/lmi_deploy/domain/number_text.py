@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from lmi_deploy.domain.byte_units import GIB
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-def size(count: float) -> str:
+def size_text(count: float) -> str:
     """Bytes with a decimal unit, three significant digits."""
     value, unit = float(count), 0
     while round(value) >= 1000 and unit < len(_UNITS) - 1:
@@ -17,7 +17,12 @@ def size(count: float) -> str:
     return f"{value:.{digits}f} {_UNITS[unit]}"
 
 
-def span(seconds: float) -> str:
+def gib_text(count: float, digits: int = 1) -> str:
+    """Memory, in the unit of the vendors of devices."""
+    return f"{count / GIB:.{digits}f} GiB"
+
+
+def seconds_text(seconds: float) -> str:
     """A duration: `0.42 s`, `12.3 s`, `3 min 05 s`, `2 h 04 min`."""
     if seconds < 0.995:
         return f"{seconds:.2f} s"
@@ -32,14 +37,3 @@ def span(seconds: float) -> str:
 def counted(count: int, one: str, more: str = "") -> str:
     """`1 action`, `2 actions`; `more` if an s is not enough."""
     return f"{count} {one if count == 1 else more or one + 's'}"
-
-
-def plain(text: str) -> str:
-    """Text from other programs, without control sequences for the terminal."""
-    text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)
-    return "".join(char if char in "\n\t" or _printable(char) else "?" for char in text if char != "\x7f")
-
-
-def _printable(char: str) -> bool:
-    """Neither of the two blocks of control characters; the second has its own CSI, which some terminals obey."""
-    return char >= " " and not "\x7f" <= char <= "\x9f"
