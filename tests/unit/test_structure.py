@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "targets": {"catalog", "engines", "sizing", "recipe", "planning", "ports"},
     "workflows": {"catalog", "engines", "sizing", "recipe", "planning", "ports"},
     "bench": {"catalog", "engines", "sizing", "recipe", "planning", "ports", "workflows"},
-    "weights": {"ports"},
+    "weights": {"ports", "host"},
     "host": {"ports"},
     "state": {"ports", "host"},
     "aws": {"ports", "host"},
@@ -51,7 +51,6 @@ ALLOWED_BY_FILE: dict[str, set[str]] = {
 EXCEPTIONS: dict[str, set[str]] = {
     # What is still wrong, file by file. A line that is no longer needed fails the test, so this only gets shorter.
     "recipe/checks/sagemaker.py": {"targets.sagemaker.validate"},
-    "sources/s3_prefix.py": {"aws.s3.sha256_cache"},
 }
 VENDORS: dict[str, set[str]] = {
     "click": {"cli"},

@@ -14,6 +14,7 @@ from lmi_deploy.aws.clock_skew import FORGIVEN
 from lmi_deploy.aws.credentials import credential_error
 from lmi_deploy.aws.response_fields import UnexpectedResponse, defect_of
 from lmi_deploy.errors import LmiError
+from lmi_deploy.host.retry_backoff import backoff
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.notify import Notify as Notify
 from lmi_deploy.ports.notify import ignore as ignore
@@ -84,8 +85,7 @@ class RetryingClient:
 
     def pause(self, count: int) -> None:
         """Before another attempt, longer each time."""
-        longest = min(_LONGEST_WAIT, 0.5 * 2**count)
-        self.clock.sleep(_random.uniform(longest / 2, longest))
+        self.clock.sleep(backoff(_random, count, longest=_LONGEST_WAIT))
 
     def learn_skew(self, error: AwsError, least: timedelta = timedelta(0)) -> bool:
         """Whether the response contained the service's time; later requests are signed with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Protocol
 
 from lmi_deploy.domain.facts import OidKind
@@ -21,6 +22,34 @@ def start_digest(kind: OidKind, size: int) -> Digest:
     digest = hashlib.sha1(usedforsecurity=False)
     digest.update(b"blob %d\0" % size)
     return digest
+
+
+class ContentHasher:
+    """The sha256 of a file, and its oid, which may be git's. To be fed the whole content in order."""
+
+    def __init__(self, kind: OidKind, size: int) -> None:
+        self._sha256 = hashlib.sha256()
+        self._git = None if kind == "sha256" else start_digest(kind, size)
+
+    def update(self, chunk: bytes | memoryview) -> None:
+        self._sha256.update(chunk)
+        if self._git is not None:
+            self._git.update(chunk)
+
+    @property
+    def sha256(self) -> str:
+        return self._sha256.hexdigest()
+
+    @property
+    def oid(self) -> str:
+        return (self._git or self._sha256).hexdigest()
+
+
+def sha256_of(chunks: Iterable[bytes]) -> str:
+    hasher = hashlib.sha256()
+    for chunk in chunks:
+        hasher.update(chunk)
+    return hasher.hexdigest()
 
 
 def oid_of(content: bytes, kind: OidKind) -> str:

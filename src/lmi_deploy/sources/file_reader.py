@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import TransferFailed
 from lmi_deploy.ports.source import BytesRead
 
-_BLOCK = 1 << 20
+_BLOCK = MIB
 """Report the progress this often, so that the hasher reads data still in the CPU cache."""
 
 

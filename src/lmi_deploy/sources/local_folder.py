@@ -5,9 +5,9 @@ Its commit is the digest of its files' paths, sizes and sha256, in 40 hex like t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from lmi_deploy.domain.events import Progress
@@ -17,8 +17,7 @@ from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import IntegrityError, NotFound
 from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.file_reader import fill_from
-
-_BLOCK = 1 << 20
+from lmi_deploy.sources.verified_download import hash_file
 
 
 class LocalModel:
@@ -110,8 +109,5 @@ def _entry(path: Path, root: Path) -> FileEntry:
     name = path.relative_to(root).as_posix()
     if error := check_relative_path(name):
         raise IntegrityError(f"{path}: {error}", hint="rename the file")
-    hasher = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            hasher.update(block)
-    return FileEntry(path=name, size=path.stat().st_size, oid=hasher.hexdigest(), kind="sha256")
+    listed = FileEntry(path=name, size=path.stat().st_size, oid="", kind="sha256")
+    return replace(listed, oid=hash_file(path, listed, lambda _: None))

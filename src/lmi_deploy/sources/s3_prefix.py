@@ -6,12 +6,13 @@ hashed.
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lmi_deploy.aws.s3.sha256_cache import Sha256Cache
+from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.naming import digest
@@ -20,11 +21,14 @@ from lmi_deploy.domain.s3_address import Prefix, read_prefix
 from lmi_deploy.domain.safe_paths import case_collisions, check_relative_path
 from lmi_deploy.domain.weights import Manifest, weights_label
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
+from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.host.hash_ledger import HashLedger
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.ports.source import BytesRead, ObjectLocation
 from lmi_deploy.sources.s3_download import S3Downloader
+from lmi_deploy.sources.verified_download import VerifiedFiles
 
 _AT_ONCE = 4
 _REPORT_EVERY = 5.0
@@ -137,7 +141,9 @@ class S3Models:
             at = prefix.path + path
             return self._store(prefix).read(at, start=start, etag=self._etag(prefix, at))
 
-        return S3Downloader(listing, self.folder(listing), chunks, checked=self._cache / "s3-checked")
+        return S3Downloader(
+            listing, self.folder(listing), chunks, VerifiedFiles(HashLedger(self._cache / "s3-checked"))
+        )
 
     def _objects(self, store: ObjectStore, prefix: Prefix) -> list[StoredObject]:
         found = [one for one in store.list(prefix.path) if not one.key.endswith("/")]
@@ -149,9 +155,9 @@ class S3Models:
     def _foreign(self, store: ObjectStore, prefix: Prefix, found: Sequence[StoredObject]) -> ModelListing:
         names = [one.key.removeprefix(prefix.path) for one in found]
         _reject_unsafe_paths(prefix, names)
-        hashed, started = Sha256Cache(self._cache / "s3-hashed"), self._clock.monotonic()
+        ledger, started = HashLedger(self._cache / "s3-hashed"), self._clock.monotonic()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            hashing = pool.map(lambda one: hashed.sha256(store, one), found)
+            hashing = pool.map(lambda one: _sha256(ledger, store, one), found)
             oids = list(self._report_hashing(prefix, found, hashing, reported=started))
         files = tuple(
             FileEntry(path=name, size=one.size, oid=oid, kind="sha256")
@@ -183,6 +189,26 @@ class S3Models:
     def _etag(self, prefix: Prefix, key: str) -> str:
         """Of the listed version; empty if this process did not list it."""
         return self._etags.get(f"{prefix.bucket}/{key}", "")
+
+
+def _sha256(ledger: HashLedger, store: ObjectStore, found: StoredObject) -> str:
+    """From S3 if it has one of the whole object, else by reading it, once; Conflict if it is replaced in the meantime.
+
+    An object of the same key, size and ETag is the same object.
+    """
+    mark = f"{mask_urls(store.where)} {store.bucket} {found.key} {found.size} {found.etag}"
+    known = ledger.get(mark)
+    if known is None:
+        known = _checksum_in_s3(store, found) or sha256_of(store.read(found.key, etag=found.etag))
+        ledger.add(mark, known)
+    return known
+
+
+def _checksum_in_s3(store: ObjectStore, found: StoredObject) -> str:
+    now = store.head(found.key)
+    if now is None or now.etag != found.etag or now.algorithm != "SHA256":
+        return ""
+    return base64.b64decode(now.checksum).hex()
 
 
 def _pushed_by_lmi(manifest: Manifest | None, prefix: Prefix, found: Sequence[StoredObject]) -> ModelListing:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
+from lmi_deploy.host.worker_pool import run_each
 from lmi_deploy.ports.external_uploader import ExternalUploader, UploadedFile, UploadItem
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.weights.context import GO_ON, TransferContext
@@ -120,20 +121,15 @@ def _hashed(
     """Read once for all its hashes, and compared with the source's own; by their paths."""
     total, done = sum(entry.size for entry in files), 0
     found: dict[str, StoredFile] = {}
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
-        running = [pool.submit(partial(_hash_file, entry, folder)) for entry in files]
-        for ended in as_completed(running):
-            file = ended.result()
-            found[file.path] = file
+    with closing(run_each(partial(_hash_file, folder), files, workers=_AT_ONCE)) as hashed:
+        for entry, file in hashed:
+            found[entry.path] = file
             done += file.size
             yield Progress(key=key, done=done, total=total, unit="bytes", note="hashing what is here")
-    finally:
-        pool.shutdown(cancel_futures=True)
     return found
 
 
-def _hash_file(entry: FileEntry, folder: Path) -> StoredFile:
+def _hash_file(folder: Path, entry: FileEntry) -> StoredFile:
     hasher, crc, each, size = FileHasher(entry), 0, part_size(entry.size), 0
     parts: list[bytes] = []
     try:
@@ -196,13 +192,11 @@ def _confirmed_hash(file: StoredFile, found: StoredObject | None) -> bool:
 
 def _reread(store: ObjectStore, file: StoredFile, found: StoredObject) -> None:
     """Its ETag is not a hash if KMS encrypts."""
-    hasher = hashlib.sha256()
-    for chunk in store.read(found.key, etag=found.etag):
-        hasher.update(chunk)
-    if hasher.hexdigest() != file.sha256:
+    got = sha256_of(store.read(found.key, etag=found.etag))
+    if got != file.sha256:
         store.delete([found.key])
         raise IntegrityError(
-            f"{file.path}: {found.size} bytes with sha256 {hasher.hexdigest()} arrived, {file.size} with {file.sha256}"
+            f"{file.path}: {found.size} bytes with sha256 {got} arrived, {file.size} with {file.sha256}"
             " were sent; removed again",
             hint="run the same command again; or leave weights.engine out: our own engine has S3 verify each part",
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
+from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, manifest_key, weights_prefix
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
+from lmi_deploy.host.worker_pool import run_each
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, StoredObject
 from lmi_deploy.weights.lookup import no_such
 from lmi_deploy.weights.manifest_comparison import AT_ONCE, size_flaw
@@ -37,19 +37,15 @@ def verify(
     ]
     check = _rehashed if deep else _compared
     done = 0
-    pool = ThreadPoolExecutor(AT_ONCE)
-    try:
-        running = {
-            pool.submit(partial(check, store, file, existing.get(at))): file for at, file in known.items()
-        }
-        for ended in as_completed(running):
-            file, why = running[ended], ended.result()
+    checks = run_each(
+        lambda file: check(store, file, existing.get(prefix + file.path)), known.values(), workers=AT_ONCE
+    )
+    with closing(checks):
+        for file, why in checks:
             done += file.size
             if why:
                 issues.append(IntegrityIssue(path=file.path, why=why))
             yield Progress(key=key, done=done, total=manifest.size, unit="bytes", note=file.path)
-    finally:
-        pool.shutdown(cancel_futures=True)
     return tuple(sorted(issues, key=lambda issue: issue.path))
 
 
@@ -72,13 +68,10 @@ def _compared(store: ObjectStore, file: StoredFile, listed: StoredObject | None)
 def _rehashed(store: ObjectStore, file: StoredFile, listed: StoredObject | None) -> str:
     if (why := size_flaw(file, listed)) or listed is None:
         return why
-    hasher = hashlib.sha256()
     try:
-        for chunk in store.read(listed.key, etag=listed.etag):
-            hasher.update(chunk)
+        got = sha256_of(store.read(listed.key, etag=listed.etag))
     except IntegrityError as damaged:
         return damaged.message.removeprefix(f"s3://{store.bucket}/{listed.key}: ")
-    got = hasher.hexdigest()
     return "" if got == file.sha256 else f"sha256 {got}, the manifest says {file.sha256}"
 
 

@@ -9,15 +9,8 @@ from dataclasses import dataclass, field
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.weights import StoredFile
-from lmi_deploy.errors import (
-    AccessError,
-    IntegrityError,
-    Interrupted,
-    LmiError,
-    LockLost,
-    NotFound,
-    TransferFailed,
-)
+from lmi_deploy.errors import Interrupted, LmiError
+from lmi_deploy.errors.failed_files import file_failure, raise_failures
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.weights.buffer_pool import BufferPool
 from lmi_deploy.weights.context import GO_ON, TransferContext
@@ -25,7 +18,7 @@ from lmi_deploy.weights.part_size import SMALL, part_size
 from lmi_deploy.weights.schedule import Schedule
 from lmi_deploy.weights.settings import TransferSettings
 from lmi_deploy.weights.upload_task import UploadTask
-from lmi_deploy.weights.worker_pool import TaskOutcome, WorkerPool
+from lmi_deploy.weights.upload_workers import TaskOutcome, UploadWorkers
 
 REPORT_EVERY = 64 << 20
 """Files of at least so many bytes get a line of their own when they are done."""
@@ -45,7 +38,7 @@ class TransferRun:
         if not work:
             return
         buffers = self._buffers(work)
-        pool = WorkerPool(Schedule(work, lanes=self.settings.lanes), buffers, self.ends.stop)
+        pool = UploadWorkers(Schedule(work, lanes=self.settings.lanes), buffers, self.ends.stop)
         started = self.clock.monotonic()
         try:
             with closing(pool.run(buffers.count)) as outcomes:
@@ -55,7 +48,13 @@ class TransferRun:
                     yield self._progress(self.clock.monotonic() - started)
         except KeyboardInterrupt:
             raise self._interrupted() from None
-        self._sum_up(len(work))
+        raise_failures(
+            self._failed,
+            len(work),
+            model_id=self.ends.listing.model_id,
+            where=f" in {self.ends.store.bucket}",
+            otherwise=GO_ON,
+        )
 
     def _buffers(self, work: Sequence[UploadTask]) -> BufferPool:
         largest = max(task.entry.size for task in work)
@@ -72,12 +71,8 @@ class TransferRun:
                     self.done[entry.path] = outcome.task.done
                     if entry.size >= REPORT_EVERY:
                         yield Line(key=self.key, text=f"{entry.path}: {size_text(entry.size)}, verified")
-            case AccessError() | LockLost() | NotFound():
-                raise raised
-            case LmiError():
-                self._failed.setdefault(entry.path, raised)
             case _:
-                raise raised
+                self._failed.setdefault(entry.path, file_failure(raised))
 
     def _progress(self, seconds: float) -> Progress:
         progress = self.ends.board
@@ -94,18 +89,3 @@ class TransferRun:
             " files among them; nothing of it can be seen as weights yet",
             hint=f"{GO_ON}; or `lmi gc --bucket {self.ends.store.bucket} --older-than 0` gives up what is unfinished",
         )
-
-    def _sum_up(self, count: int) -> None:
-        if not self._failed:
-            return
-        lines = [error.message for error in self._failed.values()]
-        for number, error in enumerate(self._failed.values()):
-            if isinstance(error, IntegrityError):
-                others = lines[:number] + lines[number + 1 :]
-                raise IntegrityError(error.message, hint=error.hint, details=others) from error
-        first = next(iter(self._failed.values()))
-        raise TransferFailed(
-            f"{self.ends.listing.model_id}: {len(lines)} of {count} files did not arrive, {lines[0]}",
-            hint=f"{first.hint or GO_ON}; {len(self.done)} files are whole in {self.ends.store.bucket} and kept",
-            details=lines[1:],
-        ) from first

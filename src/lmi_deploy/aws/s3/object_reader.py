@@ -11,9 +11,9 @@ from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.errors import IntegrityError, TransferFailed
+from lmi_deploy.host.retry_backoff import FailureCount
 
 CHUNK: Final = MIB
-_ENOUGH: Final = 8 << 20
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
@@ -49,7 +49,7 @@ class ObjectReader:
         self._at = self._start
         self._stop = -1
         self._crc = 0
-        self._failures = 0
+        self._failures = FailureCount()
         self._gained = 0
         self._expected = ""
         self._body: Any = None
@@ -110,18 +110,15 @@ class ObjectReader:
             self._failed(why or f"it ended {self._stop - self._at} bytes too early")
 
     def _failed(self, why: str) -> None:
-        """After enough received bytes the count of attempts starts again."""
-        if self._gained >= _ENOUGH:
-            self._failures, self._gained = 0, 0
-        self._failures += 1
+        failures, self._gained = self._failures.add(self._gained), 0
         what = f"s3://{self._calls.bucket}/{self._key}"
-        if self._failures >= self._calls.clients.settings.max_retries:
+        if failures >= self._calls.clients.settings.max_retries:
             raise TransferFailed(
-                f"{what}: broke {self._failures} times: {why}",
+                f"{what}: broke {failures} times: {why}",
                 hint="run the same command again: what is done is kept",
             )
         self._calls.notify(f"{what}: trying again from byte {self._at}: {why}")
-        self._calls.pause(self._failures)
+        self._calls.pause(failures)
 
     def _request_range(self) -> dict[str, str]:
         requested = {"IfMatch": self.etag} if self.etag else {}

@@ -6,15 +6,13 @@ import contextlib
 import importlib
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator
 from pathlib import Path
 from uuid import uuid4
 
-from lmi_deploy.domain.content_hashes import start_digest
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.safe_paths import check_relative_path
 
-CHUNK = 4 << 20
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by lmi, in the layout of huggingface_hub.\n"
 
 
@@ -125,52 +123,3 @@ def _size(path: Path) -> int | None:
     with contextlib.suppress(OSError):
         return path.stat().st_size
     return None
-
-
-def hash_file(path: Path, entry: FileEntry, report: Callable[[int], None]) -> str:
-    """The hash of the file as its source would give it; `report` hears of the bytes read so far."""
-    digest, done = start_digest(entry.kind, path.stat().st_size), 0
-    with path.open("rb", buffering=0) as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-            done += len(chunk)
-            report(done)
-    return digest.hexdigest()
-
-
-class Ledger:
-    """Files that were hashed and found correct, so that they are hashed once; a changed file counts as another."""
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = file
-        self._lines = set(self._read())
-
-    def _read(self) -> Iterable[str]:
-        if self._file is not None:
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                return self._file.read_text("utf-8").splitlines()
-        return ()
-
-    def knows(self, path: Path, entry: FileEntry) -> bool:
-        return _mark(path, entry) in self._lines
-
-    def add(self, path: Path, entry: FileEntry) -> None:
-        mark = _mark(path, entry)
-        self._lines.add(mark)
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                with self._file.open("a", encoding="utf-8") as file:
-                    file.write(f"{mark}\n")
-
-
-def _mark(path: Path, entry: FileEntry) -> str:
-    status = path.stat()
-    return f"{entry.oid} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
-
-
-def free_bytes(folder: Path) -> int:
-    """Free space at the (possibly future) location of `folder`."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free

@@ -15,10 +15,12 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import case_collisions
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
+from lmi_deploy.host.disk import free_space
+from lmi_deploy.host.hash_ledger import HashLedger
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.file_reader import fill_from
-from lmi_deploy.sources.hub.cache import Ledger, RepoCache, free_bytes, hash_file
+from lmi_deploy.sources.hub.cache import RepoCache
 from lmi_deploy.sources.hub.connection import Connection
 from lmi_deploy.sources.hub.download import BAD_BYTES, SEGMENT, HubDownloader, damaged_offline
 from lmi_deploy.sources.hub.errors import HubResource
@@ -26,7 +28,10 @@ from lmi_deploy.sources.hub.http_client import HttpClient
 from lmi_deploy.sources.hub.listing import cached_listing, parse_listing, reject_unsafe_paths
 from lmi_deploy.sources.hub.range_reader import RangeReader
 from lmi_deploy.sources.hub.ranges import ByteSpan, open_span
-from lmi_deploy.sources.hub.retry import (
+from lmi_deploy.sources.hub.settings import HubSettings
+from lmi_deploy.sources.hub.snapshot import SnapshotDownload
+from lmi_deploy.sources.hub.socket_reader import SocketReader
+from lmi_deploy.sources.retry import (
     Attempts,
     HashMismatch,
     RateLimiter,
@@ -34,9 +39,7 @@ from lmi_deploy.sources.hub.retry import (
     RetryableError,
     Unreachable,
 )
-from lmi_deploy.sources.hub.settings import HubSettings
-from lmi_deploy.sources.hub.snapshot import SnapshotDownload
-from lmi_deploy.sources.hub.socket_reader import SocketReader
+from lmi_deploy.sources.verified_download import FileRuns, VerifiedFiles, hash_file
 
 Got = TypeVar("Got")
 LOOK_UPS = 4
@@ -66,7 +69,7 @@ class HuggingFaceHub:
         self._ledger = ledger
         self._revisions: dict[tuple[str, str], str] = {}
         self.segment = SEGMENT
-        self.free: Callable[[Path], int] = free_bytes
+        self.free: Callable[[Path], int] = free_space
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
         if self._settings.offline:
@@ -179,7 +182,8 @@ class HuggingFaceHub:
         downloader = HubDownloader(
             self._streamer, listing, self._cache(listing.model_id), rate_limiter, self.segment
         )
-        return SnapshotDownload(downloader, Ledger(self._ledger), self.free, key)
+        runs = FileRuns(listing, key, rate_limiter.stop)
+        return SnapshotDownload(downloader, VerifiedFiles(HashLedger(self._ledger)), self.free, runs)
 
     @staticmethod
     def _entry(listing: ModelListing, path: str) -> FileEntry:

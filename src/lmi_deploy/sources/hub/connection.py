@@ -20,8 +20,8 @@ from typing import Any
 from lmi_deploy import __version__
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.sources.hub.errors import HubErrorResponse, HubResource, translate
-from lmi_deploy.sources.hub.retry import RetryableError, Unreachable
 from lmi_deploy.sources.hub.settings import HubSettings
+from lmi_deploy.sources.retry import RetryableError, Unreachable
 
 MOST_OF_AN_ERROR = 64 << 10
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 
-from lmi_deploy.domain.content_hashes import start_digest
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.errors import IntegrityError, TransferFailed
-from lmi_deploy.sources.hub.cache import CHUNK, RepoCache, hash_file
+from lmi_deploy.sources.hub.cache import RepoCache
 from lmi_deploy.sources.hub.range_reader import RangeReader
 from lmi_deploy.sources.hub.ranges import ByteSpan
-from lmi_deploy.sources.hub.retry import (
+from lmi_deploy.sources.hub.settings import HubSettings
+from lmi_deploy.sources.retry import (
     Attempts,
     HashMismatch,
     RateLimiter,
@@ -23,67 +20,12 @@ from lmi_deploy.sources.hub.retry import (
     RetryableError,
     Unreachable,
 )
-from lmi_deploy.sources.hub.settings import HubSettings
+from lmi_deploy.sources.verified_download import PartialFile, Report, hash_file
 
-Report = Callable[[int], None]
 GO_ON = "run the same command again: it goes on from what is kept"
 BAD_BYTES = "something between here and the Hub changes bytes (a proxy?), or the Hub's own copy is bad"
 SEGMENT = 8 << 30
 """Bytes per request: the stores behind the Hub refuse responses of more than 50 GB."""
-
-
-class PartialFile:
-    """An incomplete download, under a name that says so. Its bytes survive a kill."""
-
-    def __init__(self, path: Path, entry: FileEntry) -> None:
-        self.path = path
-        self._entry = entry
-        self._digest = start_digest(entry.kind, entry.size)
-        self.position = 0
-        self._file: FileIO | None = None
-
-    @contextlib.contextmanager
-    def opened(self) -> Generator[None]:
-        with self.path.open("ab", buffering=0) as file:
-            self._file = file
-            yield
-        self._file = None
-
-    def resume(self, report: Report) -> None:
-        """Resume an earlier run's file, and hash it on the way."""
-        size = self.path.stat().st_size
-        if size > self._entry.size:
-            self.restart()
-            return
-        with self.path.open("rb", buffering=0) as file:
-            while chunk := file.read(CHUNK):
-                self._digest.update(chunk)
-                self.position += len(chunk)
-                report(self.position)
-
-    def restart(self) -> None:
-        self._opened_file().truncate(0)
-        self._digest = start_digest(self._entry.kind, self._entry.size)
-        self.position = 0
-
-    def take(self, chunk: bytes | memoryview) -> None:
-        if self.position + len(chunk) > self._entry.size:
-            raise HashMismatch(f"more than the {self._entry.size} bytes that were listed came")
-        left = chunk
-        while left:
-            left = left[self._opened_file().write(left) :]
-        self._digest.update(chunk)
-        self.position += len(chunk)
-
-    def check(self) -> None:
-        got = self._digest.hexdigest()
-        if got != self._entry.oid:
-            raise HashMismatch(f"its {self._entry.kind} is {got}, the Hub says {self._entry.oid}", got=got)
-
-    def _opened_file(self) -> FileIO:
-        if self._file is None:
-            raise RuntimeError("the partial file is not open")
-        return self._file
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +67,14 @@ class HubDownloader:
     def _download(self, entry: FileEntry, report: Report) -> None:
         partial = PartialFile(self.cache.partial(entry), entry)
         try:
-            with partial.opened():
-                partial.resume(report)
-                self._complete_or_again(partial, entry, report)
+            with partial.opened(report):
+                partial.complete(
+                    lambda: self._receive(partial, entry, report),
+                    subject=f"{self.listing.model_id}: {entry.path}",
+                    source="the Hub",
+                    hint=f"{BAD_BYTES}: see {self.settings.endpoint}/{self.listing.model_id}/blob/"
+                    f"{self.listing.commit}/{entry.path}",
+                )
             self.cache.quarantine(self.cache.blob(entry), entry)
             partial.path.replace(self.cache.blob(entry))
         finally:
@@ -135,22 +82,7 @@ class HubDownloader:
                 # Refused before the first byte: nothing worth keeping.
                 partial.path.unlink(missing_ok=True)
 
-    def _complete_or_again(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
-        try:
-            self._complete(partial, entry, report)
-        except HashMismatch:
-            # The existing bytes may be wrong: try once more, from the start.
-            partial.restart()
-            self._again(partial, entry, report)
-
-    def _again(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
-        try:
-            self._complete(partial, entry, report)
-        except HashMismatch as exc:
-            partial.path.unlink(missing_ok=True)
-            raise damaged(self.listing, entry, exc, self.settings.endpoint) from exc
-
-    def _complete(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
+    def _receive(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
         attempts = Attempts(self.rate_limiter)
         while partial.position < entry.size:
             before = partial.position
@@ -160,7 +92,6 @@ class HubDownloader:
                 raise
             except RetryableError as exc:
                 self._failed(attempts, exc, partial, before)
-        partial.check()
 
     def _failed(self, attempts: Attempts, error: RetryableError, partial: PartialFile, before: int) -> None:
         try:
@@ -226,11 +157,3 @@ def damaged_offline(listing: ModelListing, entry: FileEntry, path: Path, got: st
 
 def _another(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> str:
     return f"{listing.model_id}: {entry.path}: {path} has {entry.kind} {got}, the Hub says {entry.oid}"
-
-
-def damaged(listing: ModelListing, entry: FileEntry, exc: HashMismatch, endpoint: str) -> IntegrityError:
-    hashes = f"{entry.kind} {exc.got} came, the Hub says {entry.oid}" if exc.got else exc.why
-    return IntegrityError(
-        f"{listing.model_id}: {entry.path}: {hashes}; fetched twice, not kept",
-        hint=f"{BAD_BYTES}: see {endpoint}/{listing.model_id}/blob/{listing.commit}/{entry.path}",
-    )

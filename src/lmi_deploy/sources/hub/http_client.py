@@ -20,8 +20,8 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from lmi_deploy.sources.hub.connection import remedy, trusted
-from lmi_deploy.sources.hub.retry import RetryableError, Unreachable
 from lmi_deploy.sources.hub.settings import HubSettings
+from lmi_deploy.sources.retry import RetryableError, Unreachable
 
 FAILURES = (OSError, http.client.HTTPException)
 

@@ -10,7 +10,8 @@ from typing import Any
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import AccessError, IntegrityError, NotFound
-from lmi_deploy.sources.hub.cache import RepoCache, hash_file
+from lmi_deploy.sources.hub.cache import RepoCache
+from lmi_deploy.sources.verified_download import hash_file
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -14,8 +14,8 @@ from lmi_deploy.sources.hub.connection import MOST_OF_AN_ERROR, Connection, HubR
 from lmi_deploy.sources.hub.errors import HubErrorResponse, HubResource, translate
 from lmi_deploy.sources.hub.http_client import FAILURES, HttpClient, OpenResponse
 from lmi_deploy.sources.hub.ranges import ByteSpan, begin, open_span
-from lmi_deploy.sources.hub.retry import Attempts, RateLimiter, RetryableError
 from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
+from lmi_deploy.sources.retry import Attempts, RateLimiter, RetryableError
 
 SKIPPED = 64 << 20
 """Maximum bytes that are read and discarded if a server ignores the range."""

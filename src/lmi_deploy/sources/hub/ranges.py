@@ -11,7 +11,7 @@ from urllib.parse import quote
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.sources.hub.connection import Connection, HubResponse
 from lmi_deploy.sources.hub.errors import HubResource
-from lmi_deploy.sources.hub.retry import HashMismatch, RetryableError
+from lmi_deploy.sources.retry import HashMismatch, RetryableError
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -8,7 +8,6 @@ aborted.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import threading
@@ -18,6 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from lmi_deploy.domain.content_hashes import ContentHasher
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 
 _TIMEOUT: Final = "300s"
@@ -33,28 +33,22 @@ class UploadHashMismatch(Exception):
         self.got = got
 
 
-class StreamHasher:
-    """The hashes of the bytes read of a file: its sha256, its CRC32, and the oid if that is git's."""
+class StreamHasher(ContentHasher):
+    """The hashes of the bytes read of a file, with their CRC32."""
 
     def __init__(self, load: Mapping[str, Any]) -> None:
-        self._oid = load["oid"]
-        self._sha256 = hashlib.sha256()
+        super().__init__(load["kind"], load["size"])
+        self._expected = load["oid"]
         self._crc = 0
-        self._git = None
-        if load["kind"] != "sha256":
-            self._git = hashlib.sha1(b"blob %d\0" % load["size"], usedforsecurity=False)
 
-    def update(self, chunk: bytes) -> None:
-        self._sha256.update(chunk)
+    def update(self, chunk: bytes | memoryview) -> None:
+        super().update(chunk)
         self._crc = crc32(chunk, self._crc)
-        if self._git is not None:
-            self._git.update(chunk)
 
     def check(self) -> dict[str, str]:
-        got = (self._git or self._sha256).hexdigest()
-        if self._oid and got != self._oid:
-            raise UploadHashMismatch(got)
-        return {"sha256": self._sha256.hexdigest(), "crc32": crc32_text(self._crc)}
+        if self._expected and self.oid != self._expected:
+            raise UploadHashMismatch(self.oid)
+        return {"sha256": self.sha256, "crc32": crc32_text(self._crc)}
 
 
 def open_store(order: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Several workers, driven by one generator: it yields regularly while they work, and stops them when it is closed.
+"""The workers of an upload.
 
 They are few at first, and more are added while the processors wait for the network: otherwise more workers only
 compete for Python's lock (`python -m benchmarks transfer`).
@@ -7,18 +7,17 @@ compete for Python's lock (`python -m benchmarks transfer`).
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from lmi_deploy.host.worker_pool import WorkerPool
 from lmi_deploy.weights.buffer_pool import BufferPool, PoolStopped
 from lmi_deploy.weights.schedule import Schedule
 from lmi_deploy.weights.upload_task import UploadTask
 
-TICK = 0.2
 SHUTDOWN_TIMEOUT = 5.0
 """Seconds for workers to finish the current part; they are daemons, so that a stalled one does not block the exit."""
 
@@ -56,73 +55,36 @@ class TaskOutcome:
 
 
 @dataclass(slots=True)
-class WorkerPool:
+class UploadWorkers:
     schedule: Schedule
     buffers: BufferPool
     stop: threading.Event
     idleness: Callable[[], float] = field(default_factory=CpuIdleMeter)
     first: int = field(default_factory=lambda: max(4, PER_CORE * processors()))
-    _threads: list[threading.Thread] = field(default_factory=list)
-    _results: queue.SimpleQueue[TaskOutcome | None] = field(default_factory=queue.SimpleQueue)
 
     def run(self, most: int) -> Generator[TaskOutcome | None, None, None]:
         """Yields the result of each file, and None on every tick between."""
-        ended, next_poll = 0, time.monotonic() + TICK
-        self._start(min(self.first, most))
-        try:
-            while ended < len(self._threads):
-                try:
-                    outcome = self._results.get(timeout=TICK)
-                except queue.Empty:
-                    yield None
-                else:
-                    if outcome is None:
-                        ended += 1
-                    else:
-                        yield outcome
-                if not ended and time.monotonic() >= next_poll:
-                    next_poll = time.monotonic() + TICK
-                    self._grow(most)
-        finally:
-            self._end()
-
-    def _start(self, count: int) -> None:
-        for _ in range(count):
-            thread = threading.Thread(target=self._work, daemon=True)
-            thread.start()
-            self._threads.append(thread)
-
-    def _grow(self, most: int) -> None:
-        now = len(self._threads)
-        if now < most and self.idleness() > SPARE:
-            self._start(min(now, most - now))
+        pool = WorkerPool(self._step, self._end, SHUTDOWN_TIMEOUT, lambda: self.idleness() > SPARE)
+        return pool.run(self.first, most)
 
     def _end(self) -> None:
         self.stop.set()
         self.schedule.stop()
         self.buffers.stop()
-        for thread in self._threads:
-            thread.join(SHUTDOWN_TIMEOUT / len(self._threads))
 
-    def _work(self) -> None:
-        try:
-            while self._one():
-                pass
-        except PoolStopped:
-            pass
-        finally:
-            self._results.put(None)
-
-    def _one(self) -> bool:
+    def _step(self, put: Callable[[TaskOutcome], None]) -> bool:
         # The buffer first, then the job: so the next part in order always has one, and no part waits for a part that
         # waits for a buffer.
-        buffer = self.buffers.take()
+        try:
+            buffer = self.buffers.take()
+        except PoolStopped:
+            return False
         try:
             claimed = self.schedule.claim()
             if claimed is None:
                 return False
             task, job = claimed
-            with _FailedTask(task, self._results):
+            with _FailedTask(task, put):
                 job(buffer)
             self.schedule.settle(task)
             return True
@@ -133,9 +95,9 @@ class WorkerPool:
 class _FailedTask:
     """Returns the exception that a job raised; the file fails. Nothing is swallowed: the generator raises it."""
 
-    def __init__(self, task: UploadTask, output: queue.SimpleQueue[TaskOutcome | None]) -> None:
+    def __init__(self, task: UploadTask, put: Callable[[TaskOutcome], None]) -> None:
         self._task = task
-        self._results = output
+        self._put = put
 
     def __enter__(self) -> None:
         return None
@@ -146,7 +108,7 @@ class _FailedTask:
         if raised is not None:
             self._task.give_up()
             if not isinstance(raised, PoolStopped):
-                self._results.put(TaskOutcome(self._task, raised))
+                self._put(TaskOutcome(self._task, raised))
         elif self._task.done is not None:
-            self._results.put(TaskOutcome(self._task))
+            self._put(TaskOutcome(self._task))
         return True

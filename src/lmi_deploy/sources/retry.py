@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from lmi_deploy.host.retry_backoff import FailureCount, backoff
 from lmi_deploy.ports.clock import Clock
 
 LONGEST_WAIT = 30.0
@@ -83,34 +84,25 @@ class RateLimiter:
 
 
 class Attempts:
-    """At most `limit` failures in a row; after `enough` received bytes the count starts again."""
+    """At most `limit` failures in a row."""
 
-    def __init__(self, rate_limiter: RateLimiter, *, limit: int = 6, enough: int = 8 << 20) -> None:
+    def __init__(self, rate_limiter: RateLimiter, *, limit: int = 6) -> None:
         self._rate_limiter = rate_limiter
         self._limit = limit
-        self._enough = enough
-        self._failures = 0
-        self._gained = 0
+        self._failures = FailureCount()
 
     def failed(self, error: RetryableError, *, gained: int = 0) -> None:
         """Count a failure and wait as long as is due, or raise RetriesExhausted."""
-        self._gained += gained
-        if self._gained >= self._enough:
-            self._failures, self._gained = 0, 0
-        self._failures += 1
-        if self._failures >= self._limit or _is_permanent(error):
-            raise RetriesExhausted(error, self._failures) from error
+        failures = self._failures.add(gained)
+        if failures >= self._limit or _is_permanent(error):
+            raise RetriesExhausted(error, failures) from error
         if error.wait is not None:
             seconds = error.wait + self._rate_limiter.random.uniform(0.1, 1.0)
             self._rate_limiter.hold(seconds, f"waiting {seconds:.0f} s: {error.why}")
             self._rate_limiter.wait()
         else:
             self._rate_limiter.note = f"trying again: {error.why}"
-            self._rate_limiter.wait(self._backoff())
-
-    def _backoff(self) -> float:
-        longest = min(LONGEST_WAIT, 0.5 * 2**self._failures)
-        return self._rate_limiter.random.uniform(longest / 2, longest)
+            self._rate_limiter.wait(backoff(self._rate_limiter.random, failures, longest=LONGEST_WAIT))
 
 
 def _is_permanent(error: RetryableError) -> bool:

@@ -11,7 +11,7 @@ from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.weights.buffer_pool import Buffer, BufferPool
 from lmi_deploy.weights.schedule import Schedule
 from lmi_deploy.weights.upload_task import Job
-from lmi_deploy.weights.worker_pool import CpuIdleMeter, WorkerPool
+from lmi_deploy.weights.upload_workers import CpuIdleMeter, UploadWorkers
 
 MOST = 8
 
@@ -46,7 +46,7 @@ class Rendezvous:
 def worked(parties: int, *, idle: float, first: int) -> int:
     """The most that were at it at once."""
     rendezvous = Rendezvous(parties)
-    pool = WorkerPool(
+    pool = UploadWorkers(
         Schedule([rendezvous], lanes=1),
         BufferPool(MOST, 16),
         threading.Event(),
