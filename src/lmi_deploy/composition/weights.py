@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy import __version__
 from lmi_deploy.domain.buckets import bucket_name_error, default_bucket
+from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.errors.url_credentials import mask_urls
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 REQUESTS = "LMI_AWS_REQUESTS"
 """Names a file that gets one line for every request to AWS, including retries: the service and the operation."""
-TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
 _AWS = ".amazonaws.com"
 
 
@@ -166,4 +165,4 @@ def _require(bucket: str, bucket_request: BucketRequest, account: Account) -> No
             f"s3://{bucket}: the account's default bucket is not there yet",
             hint="`lmi up` or `lmi weights push --create-bucket` makes it (private, encrypted, TLS only); or name one",
         )
-    account.make_bucket(bucket, tags=TAGS, kms_key=bucket_request.kms_key)
+    account.make_bucket(bucket, tags=BUCKET_TAGS, kms_key=bucket_request.kms_key)

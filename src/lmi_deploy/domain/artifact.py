@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import escape_value
 
 SLOT = "{{weights}}"
@@ -37,7 +38,7 @@ class Artifact:
         slot = SLOT.encode()
         return tuple(
             ArtifactFile(file.path, file.content.replace(slot, value))
-            if file.path == "serving.properties"
+            if file.path == SERVING_PROPERTIES
             else file
             for file in self.files
         )

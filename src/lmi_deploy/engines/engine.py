@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.spec import HandlerSpec
-
-ENGINE_PACKAGE_VERSION: Final = "0.34.0"
-"""DJL's Python engine on Maven Central: the newest published there, on the wire the same as 0.36 (2026-11-21)."""
 
 
 class Decoder(Protocol):

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from lmi_deploy.domain.recipe import Pairs
 
-MODEL_PY = "model.py"
-
 
 def with_options(own: Iterable[tuple[str, str]], options: Pairs) -> Pairs:
     """`options` without their prefix: each replaces ours of the same name in place, the others follow

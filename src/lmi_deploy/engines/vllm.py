@@ -7,18 +7,19 @@ import re
 from typing import Any, Final
 
 from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY, SERVER_VERSION
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import templates as ours
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.property_merge import MODEL_PY, with_options
+from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.engines.response_decoding import read_json, read_line, response_decoder
 from lmi_deploy.errors import Unresolvable
 
 name: Final[Engine] = "vllm"
-family: Final = "djl-lmi"
+family: Final = IMAGE_FAMILY
 templates: Final[tuple[str, ...]] = ()
 
 SERVICE: Final = "djl_python.lmi_vllm.vllm_async_service"
@@ -45,7 +46,7 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
     if task == "text-embedding" and _order(version) < _EMBEDS_SINCE:
         raise Unresolvable(
             f"engine vllm on server {version} cannot embed",
-            hint="container: {version: 0.36.0} or newer can, and so can engine: accelerate",
+            hint=f"container: {{version: {SERVER_VERSION}}} or newer can, and so can engine: accelerate",
         )
     if engine.file:
         return HandlerSpec(entry_point=MODEL_PY, template=None)

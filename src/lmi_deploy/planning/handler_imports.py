@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from lmi_deploy.engines.property_merge import MODEL_PY
+from lmi_deploy.domain.djl_serving import MODEL_PY
 
 _ALWAYS: Final = frozenset({"djl_python", "numpy", "psutil", "packaging", MODEL_PY.removesuffix(".py")})
 _IMPORTED_AS: Final = {

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from lmi_deploy.catalog.package_files import templates
 from lmi_deploy.domain.artifact import SLOT, Artifact, ArtifactFile
+from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import write_line
 from lmi_deploy.domain.spec import Spec
 
 
 def render(spec: Spec) -> Artifact:
     """serving.properties, model.py and requirements.txt, as far as the spec has them, sorted by path."""
-    files = [ArtifactFile("serving.properties", _properties(spec))]
+    files = [ArtifactFile(SERVING_PROPERTIES, _properties(spec))]
     if code := _code(spec):
-        files.append(ArtifactFile("model.py", code))
+        files.append(ArtifactFile(MODEL_PY, code))
     if spec.inputs.requirements:
-        files.append(ArtifactFile("requirements.txt", spec.inputs.requirements))
+        files.append(ArtifactFile(REQUIREMENTS_TXT, spec.inputs.requirements))
     return Artifact(tuple(sorted(files, key=lambda file: file.path)))
 
 
@@ -39,7 +40,7 @@ def _code(spec: Spec) -> bytes:
     template = spec.engine.handler.template
     if template is None:
         return spec.inputs.model_py
-    return (templates() / template / "model.py").read_bytes()
+    return (templates() / template / MODEL_PY).read_bytes()
 
 
 def _place(template: str, **values: object) -> str:

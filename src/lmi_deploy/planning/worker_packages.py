@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from lmi_deploy.domain.djl_serving import MODEL_PY
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe import Handler
 from lmi_deploy.engines import accelerate, custom, huggingface
@@ -16,7 +17,7 @@ def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:
     entry_point = parse_properties(properties).get("option.entryPoint", "")
     if entry_point == huggingface.MODULE or not (model_py or entry_point):
         return accelerate.packages(accelerate.handler(Handler(builtin=huggingface.MODULE), None))
-    wish = Handler(file="model.py")
+    wish = Handler(file=MODEL_PY)
     if _imports(model_py) & _HEAVY:
         return accelerate.packages(accelerate.handler(wish, None))
     return custom.packages(custom.handler(wish, None))

@@ -6,7 +6,8 @@ import socket
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-CONTRACT = "0.36.0"  # the version of DJLServing that this server reports
+from lmi_deploy.domain.djl_serving import SERVER_VERSION
+
 _BOUNDS = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0", "+Inf")
 
 
@@ -26,7 +27,7 @@ class Metrics:
         self.is_enabled = kept
         self._host = socket.gethostname()
         self._series: dict[str, _Series] = {}
-        self._add("DJLServingStart", "counter", ("Version", CONTRACT), 1)
+        self._add("DJLServingStart", "counter", ("Version", SERVER_VERSION), 1)
 
     def started(self, seconds: float) -> None:
         """The server listens, that long after its start."""

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from lmi_deploy.catalog import vllm
 from lmi_deploy.catalog.images import image, versions
 from lmi_deploy.catalog.server_version import server_version
+from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, SERVER_VERSION
 from lmi_deploy.sizing.tensors import CannotTell
 
 SizedEngine = Literal["vllm", "tensorrt-llm", "accelerate", "neuronx"]
@@ -26,7 +27,6 @@ LMI_VLLM: Final = {number: vllm.number(number) for number in vllm.images()}
 _FIRST_LMI_SERVER: Final = 19
 """DJLServing 0.19 is the first with large models."""
 _NEWEST_LMI: Final = max(LMI_VLLM)
-_FAMILY: Final = "djl-lmi"
 NEWEST_VLLM: Final = LMI_VLLM[_NEWEST_LMI]
 _SHORT: Final[dict[str, str]] = {
     "max_rolling_batch_size": "max_num_seqs",
@@ -108,7 +108,7 @@ def engine_version(text: str | None) -> tuple[tuple[int, int], bool]:
     version = LMI_VLLM.get(min(lmi, _NEWEST_LMI))
     if version is None:
         raise CannotTell(
-            f"version {text}: lmi does not know which vLLM it carries; such as 0.36.0-lmi27 or vllm-0.11.0"
+            f"version {text}: lmi does not know which vLLM it carries; such as {SERVER_VERSION}-lmi27 or vllm-0.11.0"
         )
     return version, True
 
@@ -116,7 +116,7 @@ def engine_version(text: str | None) -> tuple[tuple[int, int], bool]:
 def _lmi_of(*server: int) -> int:
     """The number of the LMI that AWS's newest image of a DJLServing carries; 0: none is known."""
     known: dict[tuple[int, ...], int] = {}
-    for version in versions(_FAMILY):
-        number, lmi = server_version(image(_FAMILY, version, "us-east-1").tag, None)
+    for version in versions(IMAGE_FAMILY):
+        number, lmi = server_version(image(IMAGE_FAMILY, version, "us-east-1").tag, None)
         known[tuple(map(int, number.split(".")[:2]))] = int(lmi)
     return known.get(server, _NEWEST_LMI if server > min(known) else 0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.engines.property_merge import MODEL_PY
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.handler_check import HandlerFinding, HandlerRequirements, check_handler
 from lmi_deploy.planning.worker_packages import worker_packages
@@ -42,11 +42,11 @@ def check_own_code(recipe: Recipe, spec: Spec, *, tried_here: bool) -> tuple[str
 
 def folder_findings(folder: Path) -> tuple[HandlerFinding, ...]:
     """Findings about the model.py in a model folder, for the entry point in its serving.properties."""
-    code, raw = _read(folder / MODEL_PY), _read(folder / "serving.properties")
+    code, raw = _read(folder / MODEL_PY), _read(folder / SERVING_PROPERTIES)
     response = parse_properties(raw)
     if not code or response.get("option.entryPoint", MODEL_PY) != MODEL_PY:
         return ()
-    requirements = _read(folder / "requirements.txt").decode("utf-8", "replace")
+    requirements = _read(folder / REQUIREMENTS_TXT).decode("utf-8", "replace")
     return check_handler(code, _handler_requirements(response, worker_packages(raw, code), requirements))
 
 

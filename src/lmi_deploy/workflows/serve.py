@@ -8,18 +8,16 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION, MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.local_runtimes import NEEDS
 from lmi_deploy.domain.spec import environment_name
-from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.planning.worker_packages import worker_packages
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Report
 from lmi_deploy.workflows.dependencies import Dependencies
 
-_PROPERTIES = "serving.properties"
-_MODEL = "model.py"
 _NO_MODEL = (
     "{folder}: neither serving.properties nor model.py is in it or in a folder of it: as in the cloud, the server is "
     "healthy and serves nothing"
@@ -49,14 +47,14 @@ def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None,
     if not any(_is_model(folder) for folder in (options.folder, *options.folder.iterdir())):
         yield Notice(text=_NO_MODEL.format(folder=options.folder))
     needs = _needs(options, deps)
-    if "engine" in needs and not deps.environments.engine_ready(ENGINE_PACKAGE_VERSION):
-        yield from deps.environments.install_engine(ENGINE_PACKAGE_VERSION, key="engine")
+    if "engine" in needs and not deps.environments.engine_ready(ENGINE_VERSION):
+        yield from deps.environments.install_engine(ENGINE_VERSION, key="engine")
     if options.python is not None:
         return options.python
     if "environment" not in needs:
         return Path(sys.executable)
-    packages = worker_packages(_read(options.folder / _PROPERTIES), _read(options.folder / _MODEL))
-    requirements = _read(options.folder / "requirements.txt").decode("utf-8", "replace")
+    packages = worker_packages(_read(options.folder / SERVING_PROPERTIES), _read(options.folder / MODEL_PY))
+    requirements = _read(options.folder / REQUIREMENTS_TXT).decode("utf-8", "replace")
     name = environment_name(packages, requirements)
     if not deps.environments.ready(name):
         yield from deps.environments.build(name, packages, requirements, key="environment")
@@ -78,7 +76,7 @@ def launch_of(options: ServeOptions, python: Path, home: Path, deps: Dependencie
         model_folder=options.folder,
         home=home,
         python=python,
-        engine=deps.environments.engine(ENGINE_PACKAGE_VERSION),
+        engine=deps.environments.engine(ENGINE_VERSION),
         host=options.host,
         port=options.port,
         environment={},
@@ -105,7 +103,7 @@ def _needs(options: ServeOptions, deps: Dependencies) -> frozenset[str]:
 
 
 def _is_model(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (_PROPERTIES, _MODEL, "config.json"))
+    return any((folder / name).exists() for name in (SERVING_PROPERTIES, MODEL_PY, "config.json"))
 
 
 def _read(path: Path) -> bytes:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.naming import digest, short
 from lmi_deploy.domain.sagemaker.settings import MODEL_FOLDER, MOUNTS, WEIGHTS_CHANNEL, Mount
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 
 ARTIFACTS: Final = "artifacts/"
-WRITTEN_LAST: Final = "serving.properties"
+WRITTEN_LAST: Final = SERVING_PROPERTIES
 """The object that completes a stored artifact: without it the prefix is an interrupted upload."""
 _ID_LENGTH: Final = 16
 

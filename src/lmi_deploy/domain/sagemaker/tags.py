@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lmi_deploy import __version__
 from lmi_deploy.domain.naming import digest, short
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
@@ -25,6 +26,8 @@ from lmi_deploy.domain.weights import Travel, weights_label
 OWN = frozenset(
     {TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_TTL, TAG_WEIGHTS}
 )
+BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", TAG_VERSION: __version__}
+"""Of a bucket that lmi creates."""
 _STAMP = 16
 
 

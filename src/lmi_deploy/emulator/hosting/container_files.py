@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failures import HostingFailed
@@ -88,7 +89,7 @@ class ContainerFiles:
         for name in MODEL_ID_VARIABLES:
             if environment.get(name, "").startswith("s3://"):
                 environment[name] = self._sync(environment[name], isolated=isolated)
-        path = inside(self.root, MODEL_FOLDER) / "serving.properties"
+        path = inside(self.root, MODEL_FOLDER) / SERVING_PROPERTIES
         if not path.is_file():
             return
         try:

@@ -11,6 +11,7 @@ from typing import get_args
 
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.domain import recipe as core
+from lmi_deploy.domain.djl_serving import SERVER_VERSION
 from lmi_deploy.recipe.model.endpoint import ENDPOINT
 from lmi_deploy.recipe.model.field_types import (
     Group,
@@ -115,7 +116,7 @@ CONTAINER = Group(
             "version",
             ScalarField(line("version of the image family")),
             "DJLServing's version, or an image's tag; the newest one where left out. `lmi images` lists them.",
-            "0.36.0",
+            SERVER_VERSION,
         ),
         Key(
             "image",

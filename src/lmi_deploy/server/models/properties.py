@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from lmi_deploy.domain.djl_serving import MODEL_PY, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.server.models.property_values import InvalidSettings, hash_order, integer, number, parse_bool
 from lmi_deploy.server.workers.devices import DevicePlacement, mpi, placed
 
-PROPERTIES_FILE = "serving.properties"
 BUILT_IN_HANDLER = "djl_python.huggingface"
 
 _UPPER_CASE_KEYS = re.compile(r"[A-Z_0-9]+")
@@ -99,7 +99,7 @@ class ServerDefaults:
 
 def _merged_properties(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The file's keys, merged with those of the environment that have lower and higher precedence."""
-    path = folder / PROPERTIES_FILE
+    path = folder / SERVING_PROPERTIES
     found: dict[str, str] = {}
     for name, value in environ.items():
         if name.startswith("OPTION_"):
@@ -132,7 +132,7 @@ def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ModelSettings
     merged = _merged_properties(folder, environ)
     engine = {**merged, **around.over}.get("engine", "Python")
     if engine not in ("Python", "MPI"):
-        raise InvalidSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
+        raise InvalidSettings(f"{folder / SERVING_PROPERTIES}: Deep learning engine not found: {engine}")
     merged = _lmi_defaults(folder, merged, environ) | merged
     # Registration settings are applied, but not passed to the handler.
     response = {**merged, **around.over}
@@ -209,7 +209,7 @@ def _entry_points(
         if stated.endswith(".py") and not (folder / stated).is_file():
             raise InvalidSettings(f"{folder}: entryPoint {stated} does not exist")
         return stated, built_in if has_model and "option.entryPoint" not in merged else ""
-    named = ("model.py", f"{merged.get('option.modelName', name)}.py")
+    named = (MODEL_PY, f"{merged.get('option.modelName', name)}.py")
     own = next((file for file in named if (folder / file).is_file()), "")
     if not own and not has_model:
         kind = InvalidSettings if "engine" in merged else UnknownEngine

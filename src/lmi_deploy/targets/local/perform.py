@@ -9,12 +9,12 @@ from pathlib import Path
 
 from lmi_deploy.domain import plan
 from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.codec import Codec, codec_of
-from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
@@ -154,7 +154,7 @@ class _LocalDeployer:
             model_folder=self.writes.state.artifact(self.writes.ref.name, self.artifact.digest),
             home=home,
             python=self.environments.python(self.spec.environment),
-            engine=self.environments.engine(ENGINE_PACKAGE_VERSION),
+            engine=self.environments.engine(ENGINE_VERSION),
             host=host,
             port=port,
             environment=dict(place.environment),

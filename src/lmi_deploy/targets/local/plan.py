@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.local_runtimes import NEEDS
 from lmi_deploy.domain.naming import digest, short
 from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
@@ -27,7 +28,6 @@ from lmi_deploy.domain.plan import (
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.serving import LocalServing, ServingRecord
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.planning.changes import changes, serving_record
 from lmi_deploy.targets.local.runtime_selection import supports_handover
 from lmi_deploy.targets.local.status import probe_unanswered
@@ -104,7 +104,7 @@ def _prepare(
 ) -> Iterator[Action]:
     needs = NEEDS[spec.machine.runtime]
     if not inventory.engine and "engine" in needs:
-        yield InstallEngine(version=ENGINE_PACKAGE_VERSION)
+        yield InstallEngine(version=ENGINE_VERSION)
     if not inventory.environment and "environment" in needs:
         yield BuildEnvironment(
             environment=spec.environment,
@@ -136,7 +136,7 @@ def _start_server(spec: Spec, artifact: Artifact, observed: LocalObserved, desir
             server=desired,
             artifact=artifact.digest,
             environment=spec.environment,
-            engine=ENGINE_PACKAGE_VERSION,
+            engine=ENGINE_VERSION,
             runtime=place.runtime,
             host=place.host,
             port=0 if shared else place.port,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.facts import AvailableRuntimes, Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
@@ -15,7 +16,6 @@ from lmi_deploy.domain.plan import Action, Plan, ProbeServer
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
@@ -114,7 +114,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
 
     def inventory(self, spec: Spec, hub: Hub) -> LocalInventory:
         return LocalInventory(
-            engine=self.environments.engine_ready(ENGINE_PACKAGE_VERSION),
+            engine=self.environments.engine_ready(ENGINE_VERSION),
             environment=self.environments.ready(spec.environment),
             missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
         )

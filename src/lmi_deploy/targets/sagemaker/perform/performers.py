@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec
 
-from lmi_deploy import __version__
 from lmi_deploy.domain import plan
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, TAG_TTL
-from lmi_deploy.domain.sagemaker.tags import tags_of
+from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.engines.registry import engine
@@ -33,7 +33,6 @@ from lmi_deploy.targets.target import Outcome, Perform
 
 P = ParamSpec("P")
 Steps = Generator[Event, None, Outcome]
-BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +158,7 @@ def _make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
 def _tag(cloud: Cloud, action: cloud_plan.TagEndpoint) -> Steps:
     yield from ()
     cloud.hosting.tag(_arn(cloud, action.endpoint), action.tags)
-    return f"{len(action.tags)} tag{'' if len(action.tags) == 1 else 's'}"
+    return counted(len(action.tags), "tag")
 
 
 def _untag(cloud: Cloud, action: cloud_plan.UntagEndpoint) -> Steps:

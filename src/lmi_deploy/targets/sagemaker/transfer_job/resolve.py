@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lmi_deploy.catalog.images import image
+from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, SERVER_VERSION
 from lmi_deploy.domain.facts import CloudFacts, Facts
 from lmi_deploy.domain.recipe import Recipe, TransferJob
 from lmi_deploy.domain.spec import WeightsSpec
@@ -16,7 +17,7 @@ from lmi_deploy.targets.sagemaker.roles import JOB_ROLE, role_arn
 
 INSTANCE: Final = "ml.m5.4xlarge"
 """16 processors, for TLS and two hashes; up to 10 Gbit/s. On demand in every region that has SageMaker."""
-_PYTHON: Final = ("djl-lmi", "0.36.0-cpu-full")
+_PYTHON: Final = (IMAGE_FAMILY, f"{SERVER_VERSION}-cpu-full")
 """The smallest image that AWS publishes beside the serving images and that has a Python of 3.11: without CUDA."""
 _SHARE: Final = 100_000_000_000
 """Bytes per instance: about four minutes at the 400 MB/s of one instance (docs/performance.md)."""

@@ -1,0 +1,15 @@
+"""Names and versions of DJLServing: the files of a model folder, and the server that lmi knows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SERVING_PROPERTIES: Final = "serving.properties"
+MODEL_PY: Final = "model.py"
+REQUIREMENTS_TXT: Final = "requirements.txt"
+IMAGE_FAMILY: Final = "djl-lmi"
+"""AWS's images of DJLServing with LMI's packages."""
+SERVER_VERSION: Final = "0.36.0"
+"""Whose responses were recorded, and whose handlers are checked."""
+ENGINE_VERSION: Final = "0.34.0"
+"""DJL's Python engine on Maven Central: the newest published there, on the wire the same as 0.36 (2026-11-21)."""
