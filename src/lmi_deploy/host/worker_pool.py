@@ -121,7 +121,9 @@ def run_tasks(
 def run_each(
     work: Callable[[Item], Result], items: Iterable[Item], *, workers: int
 ) -> Generator[tuple[Item, Result], None, None]:
-    """Each item with its result, in the order in which they end. Raises what one raised; the others are not begun."""
+    """Each item with its result, in the order in which they end. Raises the error of the first that fails, and cancels
+    those that wait.
+    """
     pool = ThreadPoolExecutor(workers)
     try:
         running = {pool.submit(work, item): item for item in items}

@@ -23,7 +23,7 @@ from lmi_deploy.sources.retry import DownloadStopped, HashMismatch
 WORKERS = 8
 CHUNK = 4 << 20
 Report = Callable[[int], None]
-"""Told the number of bytes of a file that are done."""
+"""Called with the number of bytes of a file that are done."""
 Work = Callable[[FileEntry, Report], None]
 
 
