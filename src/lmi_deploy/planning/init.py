@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 from lmi_deploy.catalog import images, options
 from lmi_deploy.catalog.server_version import server_version
-from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.naming import name_for
+from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.recipe import Files, TargetName
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import select
@@ -142,7 +142,7 @@ def decisions_left(model: ModelSummary) -> Iterator[str]:
 def _head(model: ModelSummary, schema: str) -> str:
     architecture = architecture_of(model.config) or "an architecture that config.json does not name"
     size = (
-        f"{model.weights / GIB:.2f} GiB to bring"
+        f"{gib_text(model.weights, 2)} to bring"
         if model.weights is not None
         else "weights not settled, see files"
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lmi_deploy.catalog import instances, prices
-from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.sizing.assessment import Checkpoint, assess, total_size_or_none
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.request import Request
@@ -61,8 +61,8 @@ def instance_by_size(size: int, heads: int | None) -> InstanceBySize | None:
         return None
     _, name, devices = min(found, key=lambda one: one[:2])
     why = (
-        f"{size / GIB:.1f} GiB x {_HEADROOM} = {size / GIB * _HEADROOM:.1f} GiB, on {devices.count} x "
-        f"{devices.name} with {devices.memory / GIB:.1f} GiB each, {_USABLE:.0%} of it usable"
+        f"{gib_text(size)} x {_HEADROOM} = {gib_text(size * _HEADROOM)}, on {devices.count} x "
+        f"{devices.name} with {gib_text(devices.memory)} each, {_USABLE:.0%} of it usable"
     )
     return InstanceBySize(instance=name, degree=devices.count, why=why)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.catalog import instances, prices
 from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.recipe import TargetName
 from lmi_deploy.errors import Unresolvable, UsageRefused
 from lmi_deploy.planning.init import InitEngine
@@ -149,7 +150,7 @@ def _arithmetic(fit: Fit, where: str, *, cheapest: bool = False) -> str:
     weights = fit.parts.get("weights", 0) / GIB
     one = f"one of its {fit.degree} devices" if fit.degree > 1 else "its device"
     usable = fit.devices.memory / (fit.devices.cores or 1) / GIB if fit.devices else 0
-    cache = f", {fit.cache / GIB:.2f} GiB are left for the KV cache" if fit.cache > 0 else ""
+    cache = f", {gib_text(fit.cache, 2)} are left for the KV cache" if fit.cache > 0 else ""
     first = (
         "The cheapest type with a known price that holds it" if cheapest else f"It {fit.verdict} on {where}"
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lmi_deploy.catalog import instances, prices
-from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.naming import name_for
+from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.recipe import TargetName, Timeouts
 from lmi_deploy.errors import LmiError, NoCredentials, Unresolvable, UsageRefused
 from lmi_deploy.planning.init import (
@@ -146,10 +146,10 @@ def _choice(asked: InitRequest, model: ModelSummary, engine: InitEngine, found: 
     if machine is not None:
         startup = startup_with_download(Timeouts(), machine, weights)
         network = f"{machine.network_gbps:g} Gbit/s" if machine.network_gbps else "its disk's rate"
-        why = f"{weights / GIB:.2f} GiB, at half of {network} from S3 and at 100 MB/s into the devices."
+        why = f"{gib_text(weights, 2)}, at half of {network} from S3 and at 100 MB/s into the devices."
     else:
         startup = startup_timeout(Timeouts(), weights)
-        why = f"{weights / GIB:.2f} GiB at 100 MB/s, and 120 s to start; at least 600 s."
+        why = f"{gib_text(weights, 2)} at 100 MB/s, and 120 s to start; at least 600 s."
     return Choice(
         target=asked.target or "local",
         engine=engine,
