@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -100,12 +101,18 @@ MAX_FUNCTION = 50
 MAX_FILE = 300
 
 
-def modules() -> Iterator[tuple[str, str, ast.Module]]:
+@cache
+def modules() -> tuple[tuple[str, str, ast.Module], ...]:
     """Path below the package, its top package, and its syntax tree."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        relative = path.relative_to(SOURCE)
-        package = relative.parts[0] if len(relative.parts) > 1 else relative.stem
-        yield relative.as_posix(), package, ast.parse(path.read_text(encoding="utf-8"))
+    paths = [path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py"))]
+    return tuple(
+        (
+            path.as_posix(),
+            path.parts[0] if len(path.parts) > 1 else path.stem,
+            ast.parse((SOURCE / path).read_text(encoding="utf-8")),
+        )
+        for path in paths
+    )
 
 
 NAMES = frozenset(

@@ -15,6 +15,7 @@ from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import vllm
 from lmi_deploy.engines.codec import codec_of
 from lmi_deploy.errors import Unresolvable
+from tests.support.factories import LOCAL, serving
 
 SERVICE = HandlerSpec(entry_point=vllm.SERVICE, template=None)
 ROLLING = HandlerSpec(entry_point=vllm.ROLLING, template=None)
@@ -227,5 +228,5 @@ def test_an_error_of_the_service() -> None:
 
 
 def test_a_record_finds_the_codec_again() -> None:
-    codec = codec_of({"engine": "vllm", "handler": vllm.SERVICE, "task": "text-generation"})
+    codec = codec_of(serving(LOCAL, engine="vllm", handler=vllm.SERVICE, template=""))
     assert (codec.module.name, codec.handler, codec.task) == ("vllm", SERVICE, "text-generation")
