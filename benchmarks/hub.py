@@ -10,7 +10,7 @@ from benchmarks.suites import cases
 SUITES = {
     "Faults of the Hub and of the network that a download survives or names": "tests/integration/hub/test_faults.py",
     "Downloads interrupted or killed that keep what is whole": "tests/integration/hub/test_interrupted_downloads.py",
-    "Refusals of the Hub and hostile file names, each told with what to do": "tests/integration/hub/test_access.py",
+    "Refusals of the Hub and hostile file names, each with a remedy": "tests/integration/hub/test_access.py",
 }
 
 

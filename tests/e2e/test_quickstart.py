@@ -113,7 +113,7 @@ def test_a_changed_recipe_takes_the_address_and_no_request_is_lost(
     assert done.returncode == 0, messages[-1]
     assert messages[-1]["address"] == address
     assert any(
-        event["event"] == "finished" and "take the address" in str(event["title"]) for event in messages
+        event["event"] == "finished" and "switch the address" in str(event["title"]) for event in messages
     )
     assert not lost, lost[:3]
     assert len(answered) > 2

@@ -80,7 +80,7 @@ def test_a_second_push_moves_nothing(cloud: Installed) -> None:
     done = push(cloud)
     assert done.returncode == 0
     results = [json.loads(line) for line in done.stdout.splitlines()]
-    assert any("all there already" in str(event.get("note")) for event in results)
+    assert any("all already in the bucket" in str(event.get("note")) for event in results)
 
 
 def test_another_selection_is_copied_inside_s3_and_both_are_listed(cloud: Installed) -> None:

@@ -55,7 +55,7 @@ def test_a_new_server_that_fails_leaves_the_old_one_serving(app: LocalApp, how: 
     app.servers.next.append(BROKEN[how])
     result = app.lmi(*CHANGED)
     assert (result.code, result.out) == (1, "")
-    assert f"tiny still serves as it did before, at {address}" in result.err
+    assert f"the previous version of tiny still serves, at {address}" in result.err
     assert app.observed().serving == old
     assert app.lmi("invoke", "hello").out == "OK then\n"
     # A server that only hangs is waited for again; any other is started anew.
@@ -81,7 +81,7 @@ def test_what_a_failed_up_left_is_cleared_away(app: LocalApp, how: str, before: 
 def test_a_failed_start_is_reported_with_the_workers_own_words(app: LocalApp) -> None:
     app.servers.next.append(BROKEN["fails"])
     completed = app.lmi("up", "--yes")
-    assert "error: the model server did not come up: RuntimeError: no such model\n" in completed.err
+    assert "error: the model server failed to start: RuntimeError: no such model\n" in completed.err
     assert "  Traceback (most recent call last):\n" in completed.err
     assert "still serves" not in completed.err
     app.servers.next.append(BROKEN["fails"])
@@ -115,7 +115,7 @@ def test_a_server_that_answers_no_one_is_not_waited_for(app: LocalApp) -> None:
     result = app.lmi("down", "tiny", "--yes")
     assert (result.code, app.artifacts_left()) == (0, [])
     assert (
-        f"{server.server} (pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s"
+        f"{server.server} (pid {server.pid}) does not respond: lmi sends SIGTERM, and SIGKILL after 3 s"
         in result.err
     )
     assert app.servers.stopped == [(server.server, 3.0)]
@@ -127,12 +127,12 @@ def test_a_server_that_answers_no_one_is_not_waited_for(app: LocalApp) -> None:
 def test_a_detached_up_is_transferred_to_its_end_by_wait(app: LocalApp) -> None:
     up = app.lmi("up", "--yes", "--detach")
     assert up.code == 0
-    assert "tiny is on its way; `lmi wait tiny` waits for it" in up.err
+    assert "tiny is starting; `lmi wait tiny` waits until it answers" in up.err
     assert "answered" not in up.err
     assert app.lmi("status").code == 4
     for _ in range(3):  # it loads as it is looked at
         app.observed()
-    assert "nobody has asked it yet: `lmi wait` does" in app.lmi("status").out
+    assert "no probe was sent yet; `lmi wait` sends it" in app.lmi("status").out
     result = app.lmi("wait", "tiny")
     assert (result.code, result.out.strip()) == (0, up.out.strip().removesuffix("/invocations"))
     assert "answered: OK then" in result.err
@@ -168,7 +168,7 @@ def test_what_does_not_come_up_fails_the_wait(app: LocalApp) -> None:
     assert app.lmi("up", "--yes", "--detach").code == 0
     result = app.lmi("wait", "tiny")
     assert (result.code, result.out) == (1, "")
-    assert "the model server did not come up: RuntimeError: no such model" in result.err
+    assert "the model server failed to start: RuntimeError: no such model" in result.err
     app.lmi("down", "tiny", "--yes")
     app.servers.next.append(BROKEN["hangs"])
     assert app.lmi("up", "--yes", "--detach").code == 0

@@ -50,7 +50,7 @@ JSON_COMMANDS = [
 
 def test_validate(app: LocalApp) -> None:
     result = app.lmi("validate", "tiny.yaml")
-    assert (result.code, result.out, result.err) == (0, "tiny.yaml: good\n", "")
+    assert (result.code, result.out, result.err) == (0, "tiny.yaml: valid\n", "")
 
 
 def test_validate_reports_every_error_of_every_recipe(app: LocalApp) -> None:
@@ -59,7 +59,7 @@ def test_validate_reports_every_error_of_every_recipe(app: LocalApp) -> None:
     assert (result.code, result.out) == (2, "")
     assert "bad.yaml:3:1: enigne: unknown key, did you mean engine" in result.err
     assert "absent.yaml:1:1: absent.yaml: No such file" in result.err
-    assert "1 of 3 recipes are good" in result.err
+    assert "1 of 3 recipes are valid" in result.err
 
 
 @pytest.mark.parametrize("argv", [("validate",), ("validate", "tiny.yaml"), ("plan",), ("up", "--yes")])
@@ -69,7 +69,7 @@ def test_a_recipe_that_is_not_there_ends_as_a_bad_one(app: LocalApp, argv: tuple
         assert (result.code, result.out) == (2, "")
         assert (
             f"{absent}: No such file or directory\n  next: " in result.err
-            or "1 of 2 recipes are good" in result.err
+            or "1 of 2 recipes are valid" in result.err
         )
 
 
@@ -80,7 +80,7 @@ def test_validate_looks_for_the_users_own_files(app: LocalApp) -> None:
     )
     result = app.lmi("validate", "sub/r.yaml")
     assert (result.code, result.out) == (2, "")
-    hint = "a path in a recipe starts at the recipe's own folder"
+    hint = "write the path relative to the recipe's folder"
     assert f"sub/r.yaml:5:11: handler.file: own.py: No such file or directory, {hint}\n" in result.err
     assert (
         f"sub/r.yaml:7:1: requirements: ../requirements.txt: No such file or directory, {hint}\n"
@@ -98,7 +98,7 @@ def test_plan_reports_and_writes_nothing(app: LocalApp) -> None:
     result = app.lmi("plan")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("tiny: 7 actions\n  + ")
-    assert "+ fetch org/tiny at " in result.out
+    assert "+ download org/tiny at " in result.out
     assert "fit: cannot tell: config.json has no model_type" in result.out
     assert "\n  files: 3 chosen, " in result.out
     assert app.artifacts_left() == []
@@ -126,7 +126,7 @@ def test_render_into_a_folder_with_something_in_it_is_refused(app: LocalApp) -> 
     Path("out/mine").write_text("kept")
     result = app.lmi("render", "-o", "out")
     assert (result.code, result.out) == (5, "")
-    assert "next: name a new folder" in result.err
+    assert "next: nothing was written. Name a new folder" in result.err
     assert [path.name for path in Path("out").iterdir()] == ["mine"]
 
 
@@ -180,7 +180,7 @@ def test_on_a_terminal_it_asks_and_stdout_stays_clean(app: LocalApp, text: str) 
 def test_anything_but_a_yes_changes_nothing(app: LocalApp, text: str) -> None:
     result = app.lmi("up", stdin=text.encode(), terminal=True)
     assert (result.code, result.out) == (130, "")
-    assert "error: you did not agree: nothing was changed\n" in result.err
+    assert "error: not agreed: nothing was changed\n" in result.err
     assert app.artifacts_left() == []
 
 
@@ -189,13 +189,13 @@ def test_what_removes_is_not_agreed_to_by_enter_alone(app: LocalApp, text: str, 
     app.lmi("up", "--yes")
     before = app.artifacts_left()
     for argv, prompt in (
-        (("cache", "rm", "--all"), "Free 2 entries (2.00 kB)? [y/N] "),
+        (("cache", "rm", "--all"), "Remove 2 entries (2.00 kB)? [y/N] "),
         (("down",), "Delete tiny (this machine)? [y/N] "),
     ):
         result = app.lmi(*argv, stdin=text.encode(), terminal=True)
         assert (result.code, result.out) == (code, "")
         assert prompt in result.err
-        assert ("error: you did not agree: nothing was changed\n" in result.err) == (code == 130)
+        assert ("error: not agreed: nothing was changed\n" in result.err) == (code == 130)
     assert (app.artifacts_left() == before) == (code == 130)
     assert (len(app.environments.created) == 2) == (code == 130)
 
@@ -210,7 +210,7 @@ def test_status_and_its_exit_codes(app: LocalApp) -> None:
     app.servers.kill(app.state.servers("tiny")[0])
     result = app.lmi("status")
     assert result.code == 4
-    assert "drifted (its model server is gone" in result.out
+    assert "drifted (its model server has ended" in result.out
 
 
 def test_status_of_a_first_up_that_failed(app: LocalApp, broken: None) -> None:
@@ -223,7 +223,7 @@ def test_status_of_a_first_up_that_failed(app: LocalApp, broken: None) -> None:
 def test_ls_is_a_table_on_stdout(app: LocalApp) -> None:
     result = app.lmi("ls")
     assert (result.code, result.out) == (0, "")
-    assert "no deployments here" in result.err
+    assert "no deployments on this machine" in result.err
     app.lmi("up", "--yes")
     heads, row = app.lmi("ls").out.splitlines()
     assert heads.split()[:4] == ["name", "target", "standing", "address"]
@@ -234,7 +234,7 @@ def test_invoke_gives_the_response_on_stdout_and_the_figures_on_stderr(app: Loca
     app.lmi("up", "--yes")
     result = app.lmi("invoke", "tiny", "hello")
     assert (result.code, result.out) == (0, "OK then\n")
-    assert result.err == "[0.00 s in all, 2 tokens]\n"
+    assert result.err == "[0.00 s in total, 2 tokens]\n"
 
 
 def test_invoke_knows_a_prompt_for_the_only_deployment(app: LocalApp) -> None:
@@ -264,7 +264,7 @@ def test_invoke_takes_its_question_from_anywhere(app: LocalApp, argv: tuple[str,
 @pytest.mark.parametrize(
     ("argv", "code", "words"),
     [
-        (("hi", "--file", "x"), 2, "PROMPT and --file: one of them at a time"),
+        (("hi", "--file", "x"), 2, "PROMPT and --file cannot be combined"),
         (("--file", "absent"), 1, "absent: No such file"),
         (("",), 2, "the prompt is empty"),
         (("hi", "-p", "=1"), 2, "-p =1: not KEY=VALUE"),
@@ -313,8 +313,8 @@ def test_invoke_names_the_limit_that_was_hit(app: LocalApp) -> None:
     result = app.lmi("invoke", "tiny", "hello", "--timeout", "0.2")
     at_last.set()
     assert (result.code, result.out) == (1, "")
-    assert "said nothing for 0.2 s, and no longer was to be waited\n" in result.err
-    assert "`lmi logs tiny` shows what it does; `lmi invoke --timeout SECONDS` waits longer" in result.err
+    assert "sent no data for 0.2 s (the limit)\n" in result.err
+    assert "check `lmi logs tiny`, or wait longer with `lmi invoke --timeout SECONDS`" in result.err
     assert "timeouts.predict" not in result.err
 
 
@@ -342,7 +342,7 @@ def test_down_with_yes_deletes_only_what_is_named(app: LocalApp, monkeypatch: py
     for folder in (".", "empty"):
         monkeypatch.chdir(folder)
         result = app.lmi("down", "--yes")
-        assert (result.code, "--yes deletes only what is named" in result.err) == (2, True)
+        assert (result.code, "--yes needs the name of the deployment" in result.err) == (2, True)
         assert app.observed().serving
     assert app.lmi("down", stdin=b"y\n", terminal=True).code == 0
     assert app.artifacts_left() == []
@@ -350,7 +350,7 @@ def test_down_with_yes_deletes_only_what_is_named(app: LocalApp, monkeypatch: py
 
 def test_down_without_a_deployment_is_no_error(app: LocalApp) -> None:
     result = app.lmi("down", "tiny")
-    assert (result.code, result.out, result.err) == (0, "", "tiny: nothing of it is here\n")
+    assert (result.code, result.out, result.err) == (0, "", "tiny: not found here\n")
 
 
 def test_cache(app: LocalApp) -> None:
@@ -366,7 +366,7 @@ def test_cache(app: LocalApp) -> None:
     for argv in (("gone",), ("gone", "--yes"), (*created, "gone", "--yes")):
         result = app.lmi("cache", "rm", *argv)
         assert (result.code, result.out) == (1, "")
-        assert "error: gone: nothing of that name is kept here\n  next: `lmi cache ls`" in result.err
+        assert "error: gone: not in the cache\n  next: `lmi cache ls`" in result.err
     assert sorted(app.environments.created) == created, "all of them or none"
 
 
@@ -437,7 +437,7 @@ def test_the_only_recipe_names_the_deployment_where_none_is_up(app: LocalApp) ->
     Path("tiny.yaml").unlink()
     result = app.lmi("status")
     assert result.code == 2
-    assert "none is known here" in result.err
+    assert "this machine has none" in result.err
 
 
 def test_several_deployments_must_be_distinguished(app: LocalApp) -> None:
@@ -447,7 +447,7 @@ def test_several_deployments_must_be_distinguished(app: LocalApp) -> None:
     for argv in (("status",), ("down",), ("logs",), ("invoke",)):
         result = app.lmi(*argv)
         assert result.code == 2, argv
-        assert "2 are known here: other, tiny" in result.err
+        assert "this machine has 2: other, tiny" in result.err
     assert app.lmi("down", "other.yaml", "--yes").code == 0
     assert app.observed(REF).serving
     first, second = (launch.port for launch in app.servers.started)

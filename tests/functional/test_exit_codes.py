@@ -103,8 +103,8 @@ def test_ctrl_c_ends_with_130_and_words(app: LocalApp) -> None:
     result = app.lmi("up", "--yes")
     assert (result.code, result.out) == (130, "")
     assert result.err.endswith(
-        "error: interrupted\n  next: what was begun is recorded: `lmi status` shows it, `lmi up` goes on, "
-        "`lmi down` clears it away\n"
+        "error: interrupted\n  next: the steps so far are recorded: `lmi status` shows them, `lmi up` continues, "
+        "`lmi down` deletes them\n"
     )
     failures.count = 4
     result = app.lmi("up", "--yes", "--json")
@@ -120,7 +120,7 @@ def test_ctrl_c_before_anything_is_started_reports_it(app: LocalApp, command: st
     result = app.lmi(command, *(["--yes"] if command == "up" else []))
     assert (result.code, result.out) == (130, "")
     assert "recorded" not in result.err
-    assert result.err == "error: interrupted\n" + "  next: nothing was begun: run it again\n" * (
+    assert result.err == "error: interrupted\n" + "  next: nothing was changed. Run the command again\n" * (
         command == "up"
     )
 
@@ -130,7 +130,7 @@ def test_ctrl_c_while_nothing_is_changed_reports_it(app: LocalApp) -> None:
     app.target = lambda target: failing(target, ActionFailures(at=0, when="before", error=KeyboardInterrupt))
     result = app.lmi("up", "--yes")
     assert result.code == 130
-    assert "nothing was begun" in result.err
+    assert "nothing was changed" in result.err
 
 
 def test_a_bug_is_reported_without_anybodys_values(app: LocalApp) -> None:
@@ -183,7 +183,7 @@ def test_ctrl_c_while_lmi_starts_is_reported_in_a_line(while_importing: str) -> 
 
     result = response("up", "tiny.yaml")
     assert (result.returncode, result.stdout) == (130, "")
-    assert result.stderr == "error: interrupted\n  next: nothing was begun: run it again\n"
+    assert result.stderr == "error: interrupted\n  next: nothing was changed. Run the command again\n"
     result = response("up", "tiny.yaml", "--json")
     assert (result.returncode, result.stderr) == (130, "")
     assert json.loads(result.stdout)["error"]["kind"] == "Interrupted"

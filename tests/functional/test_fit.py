@@ -91,7 +91,9 @@ def test_what_does_not_fit_ends_with_two_and_reports_what_would(app: Places) -> 
     result = app.lmi(*argv)
     assert result.code == 2
     assert "does-not-fit: the sequences take 10.0 GiB of KV cache on one device, 6." in result.out
-    assert "what would make it fit, cheapest first:\n  - shorter sequences: max_model_len " in result.out
+    assert (
+        "changes that would make it fit, cheapest first:\n  - shorter sequences: max_model_len " in result.out
+    )
     shorter = next(r for r in app.lmi(*argv, "--json").result["remedies"] if r["key"] == "max_model_len")
     assert app.lmi(*argv, "--context", shorter["value"]).code == 0
     assert app.lmi(*argv, "--option", "kv_cache_dtype=fp8").code == 0
@@ -102,7 +104,7 @@ def test_seventy_billion_on_one_small_gpu(app: Places) -> None:
     result = app.lmi("fit", "./model", "--gpu", "A10G")
     assert result.code == 2
     assert "weights and buffers take 132." in result.out
-    assert "the engine may use 20.2 GiB" in result.out
+    assert "the engine may use only 20.2 GiB" in result.out
 
 
 def test_tight_ends_with_zero(app: Places) -> None:
@@ -153,7 +155,7 @@ def test_validate_judges_a_folder_of_this_machine(app: Places) -> None:
     write_folder(Path("sub/model"), LARGE)
     Path("sub/large.yaml").write_text(RECIPE)
     result = app.lmi("validate", "sub/large.yaml")
-    assert (result.code, result.out) == (0, "sub/large.yaml: good, fit: fits\n"), result.err
+    assert (result.code, result.out) == (0, "sub/large.yaml: valid, fit: fits\n"), result.err
     Path("sub/large.yaml").write_text(
         RECIPE.replace("ml.g5.2xlarge", "ml.g4dn.xlarge")
         + "options:\n  max_model_len: 16384\n  quantize: awq\n"
@@ -174,7 +176,7 @@ def test_validate_says_what_it_cannot_tell_of_a_folder(app: Places) -> None:
     Path("large.yaml").write_text(RECIPE)
     result = app.lmi("validate", "large.yaml", "--json")
     assert (result.code, result.result["fit"]) == (0, {"large.yaml": "unknown"})
-    assert "lmi cannot tell: there is no config.json" in app.lmi("validate", "large.yaml").err
+    assert "lmi cannot tell: config.json is missing" in app.lmi("validate", "large.yaml").err
     Path("model/notes.txt").unlink()
     Path("model").rmdir()
     result = app.lmi("validate", "large.yaml")
@@ -190,9 +192,9 @@ def test_validate_reads_the_hub_only_if_asked(app: Places) -> None:
     app.hub = _Sparse(app, first, size, read).hub
     text = RECIPE.replace("./model", "org/large")
     Path("large.yaml").write_text(text)
-    assert app.lmi("validate", "large.yaml").out == "large.yaml: good\n"
+    assert app.lmi("validate", "large.yaml").out == "large.yaml: valid\n"
     assert read == []
-    assert app.lmi("validate", "large.yaml", "--hub").out == "large.yaml: good, fit: fits\n"
+    assert app.lmi("validate", "large.yaml", "--hub").out == "large.yaml: valid, fit: fits\n"
     draft = 'options: {speculative_config: \'{"model": "org/draft", "num_speculative_tokens": 3}\'}\n'
     Path("large.yaml").write_text(text + draft)
     result = app.lmi("validate", "large.yaml", "--hub")
@@ -208,7 +210,7 @@ def test_auto_takes_the_cheapest_instance_type_that_holds_the_model(app: Places)
     write_folder(Path("model"), LARGE)
     Path("large.yaml").write_text(RECIPE.replace("ml.g5.2xlarge", "auto"))
     result = app.lmi("validate", "large.yaml")
-    assert (result.code, result.out) == (0, "large.yaml: good, fit: fits\n"), result.err
+    assert (result.code, result.out) == (0, "large.yaml: valid, fit: fits\n"), result.err
     prices = {
         row["instance"]: row["usd_per_hour"]
         for row in app.lmi("instances", "--fits", "./model", "--context", "8192", "--json").lines
@@ -320,12 +322,12 @@ def _adapter(path: Path) -> None:
     [
         (_cut, "model.safetensors: tensors need "),
         (_not_json, "config.json is not JSON"),
-        (_no_config, "there is no config.json"),
+        (_no_config, "config.json is missing"),
         (_unknown_family, "model_type tomorrow"),
-        (_missing_shard, "names 2 files, 1 are not there: model-2.safetensors"),
+        (_missing_shard, "lists 2 files, 1 are missing: model-2.safetensors"),
         (_pointer, "a Git LFS pointer"),
         (_gguf, "GGUF"),
-        (_adapter, "ask about its base model org/base"),
+        (_adapter, "run `lmi fit` for its base model org/base"),
     ],
 )
 def test_what_cannot_be_reported_ends_with_one_and_reports_what_is_missing(
@@ -346,7 +348,7 @@ def test_what_cannot_be_reported_ends_with_one_and_reports_what_is_missing(
         (("--gpu", "A100"), "A100-40GB and A100-80GB"),
         (("--gpu", "Voodoo2"), "lmi knows T4, L4"),
         (("--instance", "ml.g5.3xlarge"), "no instance type ml.g5.3xlarge"),
-        (("--gpu", "L4", "--version", "banana"), "which vLLM it carries"),
+        (("--gpu", "L4", "--version", "banana"), "does not know its vLLM version"),
         (("--gpu", "L4", "--option", "gpu_memory_utilization=7"), "not between"),
         (("--gpu", "L4", "--engine", "neuronx"), "needs NeuronCores"),
     ],
@@ -387,7 +389,7 @@ def test_config_alone_is_enough_and_reports_it(app: Places) -> None:
     Path("model/config.json").write_text(json.dumps(LARGE))
     result = app.lmi("fit", "./model", "--gpu", "L4")
     assert result.code == 0
-    assert "note: the weights are derived from config.json" in result.out
+    assert "note: the weights are estimated from config.json" in result.out
 
 
 def test_pickles_count_by_size(app: Places) -> None:

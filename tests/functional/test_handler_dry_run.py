@@ -1,4 +1,4 @@
-"""A handler tried on this machine before anything is created in the cloud."""
+"""A handler the handler failed on this machine, before anything was created in the cloud."""
 
 from dataclasses import replace
 
@@ -45,10 +45,10 @@ def test_what_fails_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: 
     with pytest.raises(DeployFailed) as error:
         ran(resolve_spec, app)
     assert error.value.message.startswith(
-        "tried on this machine before anything is created: the model server"
+        "the handler failed on this machine, before anything was created: the model server"
     )
     assert "ImportError: no flash_attn" in str(error.value.details)
-    assert "nothing was created or paid for" in error.value.hint
+    assert "Nothing was created or paid for" in error.value.hint
     assert app.state.names() == ()
     assert not app.servers.alive()
 

@@ -31,7 +31,7 @@ def test_warnings_and_the_checks_that_ran_are_reported(app: LocalApp) -> None:
     write(f"import somewhere\n{FINE}")
     result = app.lmi("plan")
     assert result.code == 0
-    assert "mine/model.py:1: imports somewhere, which neither" in result.err
+    assert "mine/model.py:1: imports somewhere, which is neither" in result.err
     assert "mine/model.py: checked by its syntax tree" in result.err
     response = app.lmi("plan", "--json")
     assert any("checked by its syntax tree" in line.get("text", "") for line in response.lines)
@@ -58,9 +58,9 @@ def test_a_failed_start_is_explained(app: LocalApp) -> None:
     result = app.lmi("up", "--yes")
     assert result.code == 1
     assert "The package flash_attn, which the code imports, is not installed" in result.err
-    assert "next: Add what brings flash_attn" in result.err
+    assert "next: Add the package of flash_attn" in result.err
     assert "docs/reference/failures.md#module-not-found" in result.err
     status = app.lmi("status", "tiny")
     assert status.code == 1
     assert "flash_attn" in status.out
-    assert "[next: Add what brings flash_attn" in app.lmi("logs", "tiny").err
+    assert "[next: Add the package of flash_attn" in app.lmi("logs", "tiny").err

@@ -82,9 +82,9 @@ def test_one_address_alone_for_scripts(app: LocalApp) -> None:
     ("argv", "code", "output"),
     [
         (("djl-deepspeed", "--version", "0.28.0"), 2, "DJLServing 0.28 removed DeepSpeed"),
-        (("djl",), 2, "no image family 'djl'"),
+        (("djl",), 2, "unknown image family 'djl'"),
         (("--version", "latest"), 2, "--version needs a family"),
-        (("djl-lmi", "--version", "latest", "--source", "sdk"), 2, "the packaged table only"),
+        (("djl-lmi", "--version", "latest", "--source", "sdk"), 2, "cannot be combined with --source sdk"),
         (("djl-lmi", "--region", "eu-west-9"), 1, "eu-west-9: AWS publishes no images"),
     ],
 )
@@ -115,5 +115,5 @@ def test_the_sdk_is_asked_where_it_is_installed(app: LocalApp) -> None:
 
 @pytest.mark.usefixtures("sdk")
 def test_what_the_sdk_does_not_know(app: LocalApp) -> None:
-    assert "the SDK knows no images of 'three'" in app.lmi("images", "three", "--source", "sdk").err
+    assert "the SDK lists no images of 'three'" in app.lmi("images", "three", "--source", "sdk").err
     assert "0 in eu-west-1" in app.lmi("images", "two", "--source", "sdk", "--region", "eu-west-1").err

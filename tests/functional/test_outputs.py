@@ -32,14 +32,16 @@ def test_a_place_that_cannot_be_written_is_the_users_to_mend(
     result = app.lmi(*command)
     assert (result.code, result.out) == (2, "")
     assert f"error: {place}: " in result.err
-    assert result.err.endswith("  next: name a place that exists, has room, and is yours to write\n")
+    assert result.err.endswith(
+        "  next: name an existing folder that has free space and that you may write to\n"
+    )
 
 
 @pytest.mark.parametrize("amount", ["nan", "-1"])
 def test_a_bound_that_bounds_nothing_is_refused(app: LocalApp, amount: str) -> None:
     result = app.lmi("up", "--yes", "--max-hourly", amount)
     assert (result.code, result.out) == (2, "")
-    assert "is no amount of dollars" in result.err
+    assert "is not an amount of dollars" in result.err
     assert app.artifacts_left() == []
 
 
@@ -55,8 +57,8 @@ def test_a_full_disk_behind_stdout_is_no_bug_of_ours(command: str) -> None:
     result = _shell(f"{command} > /dev/full")
     assert result.returncode == 1
     assert result.stderr.decode() == (
-        "error: a disk of this machine, or what stdout goes to: No space left on device\n"
-        "  next: see that there is room (`df -h`), then run it again\n"
+        "error: a disk of this machine, or the target of stdout: No space left on device\n  next: free some space "
+        "(`df -h` shows the disks), then run the command again\n"
     )
 
 
@@ -65,7 +67,7 @@ def test_a_full_disk_in_another_location_is_reported_on_stdout_too(app: LocalApp
     result = app.lmi("plan", "--json")
     assert (result.code, result.err) == (1, "")
     assert result.result["error"]["message"] == (
-        "a disk of this machine, or what stdout goes to: No space left on device"
+        "a disk of this machine, or the target of stdout: No space left on device"
     )
 
 
@@ -79,7 +81,7 @@ def test_a_terminal_without_utf_8_gets_what_it_can_show(tmp_path: Path) -> None:
     recipe.write_text("name: tiny\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n")
     result = _shell(f"lmi validate '{recipe}'", PYTHONIOENCODING="ascii", PYTHONUTF8="1")
     assert (result.returncode, result.stderr) == (0, b"")
-    assert result.stdout.endswith(b"empf\\xe4nger.yaml: good\n")
+    assert result.stdout.endswith(b"empf\\xe4nger.yaml: valid\n")
 
 
 def test_a_bug_is_reported_where_no_report_can_be_written(
@@ -92,7 +94,7 @@ def test_a_bug_is_reported_where_no_report_can_be_written(
     result = app.lmi("plan")
     assert result.code == 3
     assert "error: ZeroDivisionError: burst" in result.err
-    assert "no report could be written" in result.err
+    assert "the report file could not be written" in result.err
 
 
 @pytest.mark.parametrize("model", ["", "a/b/c", "s3://"])
@@ -100,7 +102,7 @@ def test_init_reports_what_a_model_is_called_before_it_looks_anywhere(app: Local
     result = app.lmi("init", model)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: MODEL: ")
-    assert "owner/name on the Hub" in result.err
+    assert "owner/name for the Hub" in result.err
 
 
 @pytest.mark.parametrize("files", [(), ("notes.txt", "model.tflite")])
@@ -111,8 +113,8 @@ def test_init_of_a_folder_without_a_model_reports_what_one_is(app: LocalApp, fil
     app.hub.models["./here"] = dict.fromkeys(files, b"")
     result = app.lmi("init", "./here")
     assert (result.code, result.out) == (2, "")
-    assert "holds weights (*.safetensors, *.bin" in result.err
-    assert "next: a model is config.json, *.safetensors and the tokenizer's files" in result.err
+    assert "is a weights file (*.safetensors, *.bin" in result.err
+    assert "next: give a folder with config.json, *.safetensors and the tokenizer's files" in result.err
     assert "allow_pickle" not in result.err
     assert not Path("here.yaml").exists()
 
@@ -129,7 +131,7 @@ def test_init_names_the_command_that_writes_the_schema_it_points_at(app: LocalAp
 def test_json_before_the_command_is_reported_where_it_goes(app: LocalApp) -> None:
     result = app.lmi("--json", "plan")
     assert (result.code, result.err) == (2, "")
-    assert result.result["error"]["hint"] == "--json goes behind the command: lmi COMMAND --json"
+    assert result.result["error"]["hint"] == "write --json after the command: lmi COMMAND --json"
 
 
 def test_an_error_after_a_request_without_a_response_begins_its_own_line(app: LocalApp) -> None:
@@ -146,7 +148,7 @@ def test_serve_reports_it_when_the_server_ended_by_itself(app: LocalApp, ended: 
     app.servers.foreground_ends_with = ended
     result = app.lmi("serve", "model")
     assert result.code == code
-    assert (f"error: model: the model server ended by itself, with {ended}\n" in result.err) == (code == 1)
+    assert (f"error: model: the model server ended with exit code {ended}\n" in result.err) == (code == 1)
     assert app.lmi("serve", "model", "--port", "65536").code == 2
 
 
@@ -203,7 +205,7 @@ def test_a_disk_that_cannot_hold_the_weights_stops_the_plan(app: LocalApp, comma
     app.hub.free = 10
     result = app.lmi(*command)
     assert result.code == 1
-    assert "bytes are to come, and there are 10 free" in result.err
+    assert "bytes to download, but only 10 are free" in result.err
     assert app.artifacts_left() == []
     app.hub.free = 1 << 40
     assert app.lmi(*command).code == 0

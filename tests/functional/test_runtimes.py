@@ -133,7 +133,7 @@ def test_an_installed_server_serves_and_is_followed_by_its_next_generation(djl: 
     djl.handler("second")
     code, plan = djl.lmi("plan", "--runtime", "djl-serving")
     assert code == 0
-    assert "refuses requests while the model is loaded there again" in plan
+    assert "requests are refused while the model loads again" in plan
     changed = djl.run_json("up", "--yes", "--runtime", "djl-serving")
     assert steps(changed)[-3:] == ["TakeAddress", "StopServer", "RemoveArtifact"]
     assert changed[-1]["address"] == up[-1]["address"]
@@ -179,7 +179,7 @@ def test_a_handler_that_does_not_load_is_reported_in_its_own_words(djl: RuntimeC
     (djl.root / "model.py").write_text("raise RuntimeError('no such model')\ndef handle(inputs): pass\n")
     code, output = djl.lmi("up", "--yes", "--runtime", "djl-serving")
     assert code == 1
-    assert "the model server did not come up: RuntimeError: no such model" in output
+    assert "the model server failed to start: RuntimeError: no such model" in output
 
 
 def test_a_container_needs_neither_environment_nor_engine(podman: RuntimeCase) -> None:
@@ -198,7 +198,10 @@ def test_a_container_needs_neither_environment_nor_engine(podman: RuntimeCase) -
 @pytest.mark.parametrize(
     ("extra", "why"),
     [
-        (("--runtime", "container"), "container is not at hand here: no image is named (container.image)"),
+        (
+            ("--runtime", "container"),
+            "container is not available on this machine: no image is named (container.image)",
+        ),
         (
             ("--runtime", "container", "--set", "container.image=localhost/lmi-nobody:1"),
             "has no image localhost/lmi-nobody:1",
@@ -211,4 +214,4 @@ def test_a_runtime_that_is_not_available_is_refused_with_the_reason(
     code, output = podman.lmi("plan", *extra)
     assert code == 2
     assert why in output
-    assert "at hand: " in output
+    assert "available: " in output

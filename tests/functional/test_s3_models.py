@@ -69,4 +69,4 @@ def test_weights_of_ours_are_deployed_from_where_they_are_and_pushed_nowhere(app
 def test_an_empty_prefix_is_reported(app: AppWithBucket) -> None:
     result = app.lmi("plan", "--set", "model_id=s3://fake/models/tniy")
     assert (result.code, result.out) == (1, "")
-    assert "s3://fake/models/tniy/: there is nothing under this prefix\n  next: aws s3 ls" in result.err
+    assert "s3://fake/models/tniy/: no objects under this prefix\n  next: aws s3 ls" in result.err

@@ -30,7 +30,7 @@ BROKEN: dict[str, tuple[dict[str, bytes], int, str]] = {
     "an index with a shard too many": (
         {INDEX: json.dumps({"weight_map": {"a": "model-9.safetensors"}}).encode()},
         2,
-        "names 1 files, 1 are not there: model-9.safetensors",
+        "lists 1 files, 1 are missing: model-9.safetensors",
     ),
 }
 
@@ -54,13 +54,13 @@ def test_a_config_of_another_form_is_as_good_as_none(app: LocalApp, config: byte
     app.hub.models[MODEL][INDEX] = b'{"weight_map": [1]}'
     result = app.lmi("plan")
     assert result.code == 2
-    assert "probe: engine accelerate with task unknown has no question" in result.err
+    assert "probe: missing; engine accelerate with task unknown has no default probe" in result.err
 
 
 def test_a_model_that_is_not_there(app: LocalApp) -> None:
     result = app.lmi("plan", "--set", "model_id=org/absent")
     assert (result.code, result.out) == (1, "")
-    assert "error: org/absent: no such model\n  next: look at its spelling" in result.err
+    assert "error: org/absent: no such model\n  next: check its spelling" in result.err
 
 
 def test_own_files_start_at_the_recipes_folder(app: LocalApp) -> None:
@@ -68,7 +68,7 @@ def test_own_files_start_at_the_recipes_folder(app: LocalApp) -> None:
     Path("sub/r.yaml").write_text(OWN)
     result = app.lmi("plan", "sub/r.yaml")
     assert result.code == 2
-    assert "handler.file: own.py: No such file or directory, a path in a recipe starts at" in result.err
+    assert "handler.file: own.py: No such file or directory, write the path relative to" in result.err
     Path("sub/own.py").write_text("def handle(inputs): ...\n")
     assert app.lmi("plan", "sub/r.yaml").code == 0
 
@@ -79,7 +79,7 @@ def test_the_response_must_hold_what_the_recipe_expects(app: LocalApp) -> None:
     assert app.lmi("up", "--yes").code == 0
     result = app.lmi("up", "--yes", "--set", "probe.expect=NEVER")
     assert (result.code, result.out) == (1, "")
-    assert "does not answer: the answer does not hold 'NEVER'" in result.err
+    assert "the probe failed: the response does not contain 'NEVER'" in result.err
 
 
 def test_the_status_needs_neither_hub_nor_recipe(app: LocalApp) -> None:

@@ -51,12 +51,12 @@ def test_a_change_starts_it_again_and_is_named(app: LocalApp, folder: Path) -> N
     messages = until(events, "serving at http://127.0.0.1:")
     assert any("started" in line for line in messages), "the log is shown"
     change(folder / "model.py", FINE + "# more\n")
-    assert until(events, "starting again")[-1] == "model.py changed: starting again"
+    assert until(events, "restarting")[-1] == "model.py changed: restarting"
     until(events, "serving at")
     assert len(app.servers.started) == 2
     assert len(app.servers.alive()) == 1
     (folder / "requirements.txt").write_text("x==1\n")
-    assert until(events, "starting again")[-1] == "requirements.txt is new: starting again"
+    assert until(events, "restarting")[-1] == "requirements.txt is new: restarting"
     events.close()  # type: ignore[attr-defined]
     assert app.servers.alive() == []
 
@@ -78,7 +78,7 @@ def test_a_failed_start_is_explained_and_waits_for_a_change(app: LocalApp, folde
     why = "the worker ended\nModuleNotFoundError: No module named 'nothing'"
     app.servers.next.append(Behaviour(end="failed", why=why))
     events = watched(app, folder)
-    messages = until(events, "started again when")
+    messages = until(events, "start it again")
     assert any(line.startswith("the model server failed: the worker ended") for line in messages)
     assert any("The package nothing, which the code imports" in line for line in messages)
     (folder / "model.py").write_text(FINE + "\n\n")
@@ -108,5 +108,5 @@ def test_the_servers_settings_are_watched_too(app: LocalApp, folder: Path) -> No
     until(events, "serving at")
     assert app.servers.started[-1].settings == settings
     change(settings, "job_queue_size=50\n")
-    assert until(events, "starting again")[-1].endswith("config.properties changed: starting again")
+    assert until(events, "restarting")[-1].endswith("config.properties changed: restarting")
     events.close()  # type: ignore[attr-defined]

@@ -45,7 +45,7 @@ def test_the_rule_that_a_bucket_lacks_is_proposed_where_something_was_transferre
     assert app.advice in app.lmi("weights", "push", recipe(app)).err
     again = app.lmi("weights", "push", recipe(app))
     assert app.advice not in again.err
-    assert "3 files, all there already" in again.err
+    assert "3 files, all already in the bucket" in again.err
     result = app.lmi("weights", "push", recipe(app), "--json", "--set", "files.ignore=[tokenizer.json]")
     assert any(app.advice in str(line.get("text")) for line in result.lines), "another selection, copied"
 
@@ -87,7 +87,7 @@ def test_a_model_is_named_by_its_id_and_a_slip_is_met(app: LocalApp) -> None:
 def test_a_copy_into_the_same_bucket_is_none(app: LocalApp) -> None:
     app.lmi("weights", "push", recipe(app))
     result = app.lmi("weights", "copy", "org/tiny", "--to-bucket", "fake")
-    assert (result.code, "these weights lie in it already" in result.err) == (2, True)
+    assert (result.code, "source and target are the same bucket" in result.err) == (2, True)
 
 
 def test_a_changed_object_is_an_integrity_error(app: LocalApp) -> None:
@@ -139,7 +139,7 @@ def test_gc_on_a_clean_bucket_reports_it(app: LocalApp) -> None:
     app.lmi("weights", "push", recipe(app))
     result = app.lmi("gc")
     assert result.code == 0
-    assert "nothing older than 24 h" in result.err
+    assert "no leftovers older than 24 h" in result.err
 
 
 class NoBucket(LocalApp):
@@ -147,7 +147,7 @@ class NoBucket(LocalApp):
 
     def deps(self) -> Dependencies:
         def weights(bucket_request: BucketRequest, memory_mb: int | None) -> Weights:
-            raise NotFound("s3://lmi-1-an: the account's default bucket is not there yet")
+            raise NotFound("s3://lmi-1-an: the account's default bucket does not exist yet")
 
         return replace(super().deps(), weights=weights)
 
@@ -162,7 +162,7 @@ def test_gc_where_without_bucket_yet_is_done(tmp_path: Path) -> None:
 def test_s5cmd_needs_the_files_on_this_machine(app: LocalApp) -> None:
     result = app.lmi("weights", "push", recipe(app), "--set", "weights.engine=s5cmd")
     assert (result.code, result.out) == (2, "")
-    assert "weights.engine: s5cmd sends files of this machine" in result.err
+    assert "weights.engine: s5cmd sends files from the disk" in result.err
     assert "weights.via: snapshot" in result.err
     assert app.store.objects == {}
 

@@ -12,8 +12,8 @@ from tests.support.local_app import RECIPE, LocalApp
 @pytest.mark.parametrize(
     ("order", "resources", "why"),
     [
-        ("{}", "{}", "order.json: not an order"),
-        ('{"schema": 9}', "{}", "order.json: an order of another lmi"),
+        ("{}", "{}", "order.json: not a job request"),
+        ('{"schema": 9}', "{}", "order.json: written by another version of lmi"),
         ("text", "{}", "order.json: Expecting value"),
     ],
 )
@@ -30,5 +30,5 @@ def test_a_push_from_here_of_a_recipe_whose_weights_a_job_transfers_reports_what
     Path("tiny.yaml").write_text(RECIPE + "weights: {via: job}\n")
     result = app.lmi("weights", "push", "tiny.yaml")
     assert result.code == 2
-    assert "a job runs with the role" in result.err
+    assert "a transfer job needs the role" in result.err
     assert "--set weights.via=stream" in result.err

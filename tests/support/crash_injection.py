@@ -103,7 +103,7 @@ class CrashInjector:
             case "SIGSTOP":
                 self.suspended()
             case "broken connection":
-                raise CloudError("the connection broke, time and again", hint="run the same command again")
+                raise CloudError("the connection broke repeatedly", hint="run the same command again")
 
 
 class CrashingPort:

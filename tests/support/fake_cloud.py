@@ -151,7 +151,7 @@ class FakeRoles:
     def assumable(self, role: str) -> str:
         self._check("assumable")
         if role in self.absent:
-            raise NotFound(f"role {role}: there is no such role in the account", hint="make it")
+            raise NotFound(f"role {role}: not found in the account", hint="make it")
         return self.distrusting.get(role, "")
 
     def lacking(self, principal: str, rights: Sequence[Permission]) -> tuple[Permission, ...]:
@@ -203,7 +203,10 @@ class FakeJobs:
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
         self.state.call("start")
         if name in self.started:
-            raise Conflict(f"processing job {name}: it exists already", hint="look whether it is ours")
+            raise Conflict(
+                f"processing job {name}: it already exists",
+                hint="check whether it belongs to this deployment",
+            )
         self.state.require_role(f"processing job {name}")
         self.started[name] = (settings, self.state.clock.monotonic())
         self.state.tagged("processing-job", name, tags)

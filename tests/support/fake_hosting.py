@@ -60,7 +60,7 @@ class HostingFailures:
     def lose(self, method: str) -> None:
         if method in self.lost:
             self.lost.remove(method)
-            raise CloudError(f"{method}: the connection broke, time and again", hint="run it again")
+            raise CloudError(f"{method}: the connection broke repeatedly", hint="run it again")
 
 
 @dataclass
@@ -282,7 +282,8 @@ class FakeHosting:
         if found is not None and found.observed.status != "Deleting":
             if found.observed.status == "Creating":
                 raise Conflict(
-                    f"endpoint {name}: it is in progress already", hint="wait until it has settled"
+                    f"endpoint {name}: already in progress",
+                    hint="wait until it has ended, then run the command again",
                 )
             going = replace(found.observed, status="Deleting")
             account.endpoints[name] = Endpoint(going, account.clock.monotonic() + 10.0, None)
@@ -304,9 +305,7 @@ class FakeHosting:
         self.state.call("invoke")
         found = self.state.endpoints.get(name)
         if found is None or found.observed.status in ("Creating", "Failed"):
-            raise NotFound(
-                f"endpoint {name}: SageMaker does not know it as one that answers", hint="look at it"
-            )
+            raise NotFound(f"endpoint {name}: SageMaker cannot invoke it", hint="look at it")
         yield from self.state.answer(name, request)
 
     def address(self, name: str) -> str:
@@ -318,7 +317,10 @@ class FakeHosting:
         _require_existing(name, self.state.endpoints, "endpoint")
         observed = self.state.endpoints[name].observed
         if observed.status in ("Creating", "Updating", "Deleting", "RollingBack"):
-            raise Conflict(f"endpoint {name}: it is in progress already", hint="wait until it has settled")
+            raise Conflict(
+                f"endpoint {name}: already in progress",
+                hint="wait until it has ended, then run the command again",
+            )
         if observed.status == "Failed":
             raise CloudError(f"endpoint {name}: it cannot be updated in status Failed", hint="delete it")
         return observed
@@ -331,7 +333,9 @@ def _serving(observed: ObservedEndpoint, config: str, account: AccountState) -> 
 
 def _new(name: str, existing: Container[str], what: str) -> None:
     if name in existing:
-        raise Conflict(f"{what} {name}: it exists already", hint="look whether it is ours")
+        raise Conflict(
+            f"{what} {name}: it already exists", hint="check whether it belongs to this deployment"
+        )
 
 
 def _require_existing(name: str, existing: Container[str], what: str) -> None:

@@ -228,7 +228,7 @@ class FakeStore:
 
     def _find_upload(self, upload: MultipartUpload) -> _Parts:
         if upload.upload_id not in self._uploads:
-            raise NotFound(f"{upload.key}: the multipart upload is gone", hint="begin again")
+            raise NotFound(f"{upload.key}: the multipart upload does not exist", hint="begin again")
         return self._uploads[upload.upload_id]
 
     def _verify(self, key: str, content: bytes, crc32: str) -> None:
@@ -236,7 +236,9 @@ class FakeStore:
             raise IntegrityError(f"{key}: the bytes have CRC32 {crc32_of(content)}, announced was {crc32}")
 
     def _conflict(self, key: str) -> Conflict:
-        return Conflict(f"s3://{self.bucket}/{key}: somebody else wrote it meanwhile", hint="look first")
+        return Conflict(
+            f"s3://{self.bucket}/{key}: another process changed it at the same time", hint="look first"
+        )
 
 
 def _check_key(key: str) -> None:

@@ -107,7 +107,7 @@ class FakeHub:
     def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
         if (needed := self.missing(listing, files)) > self.free:
             raise TransferFailed(
-                f"{needed} bytes are to come, and there are {self.free} free", hint="make room"
+                f"{needed} bytes to download, but only {self.free} are free", hint="make room"
             )
 
     def fetch(
@@ -135,7 +135,7 @@ class FakeHub:
         if self.failure is not None:
             raise self.failure
         if model_id not in self.models:
-            raise NotFound(f"{model_id}: no such model", hint="look at its spelling on the Hub")
+            raise NotFound(f"{model_id}: no such model", hint="check its spelling on the Hub")
         return self.models[model_id]
 
 
@@ -179,6 +179,6 @@ class FakeEnvironments:
 
     def remove(self, name: str) -> int:
         if name not in self.created:
-            raise NotFound(f"{name}: nothing of that name is kept", hint="`lmi cache ls` shows the names")
+            raise NotFound(f"{name}: not in the cache", hint="`lmi cache ls` shows the names")
         self.created.remove(name)
         return 1000

@@ -89,7 +89,7 @@ def misused(line: str) -> str:
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(context, words[0])
         if found is None:
-            return f"no command {words[0]}"
+            return f"no such command: {words[0]}"
         command, words = found, words[1:]
     known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
     unknown = [

@@ -1,4 +1,5 @@
-"""Docstrings and comments of src/ are plain English: words that a hurried reader stumbles over do not occur."""
+"""Docstrings, comments, messages, help texts and the documentation are plain English: without words that slow a
+reader down."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "lmi_deploy"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "lmi_deploy"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+IDENTIFIERS = {
+    "src/lmi_deploy/emulator/hosting/component_states.py": "told",
+    "src/lmi_deploy/emulator/runtime/routes.py": "told",
+    "src/lmi_deploy/emulator/sagemaker/components.py": "told",
+}
+"""Strings that people do not read: the emulator's stored state has a field of this name."""
 QUAINT = (
     r"told|telling|tells|anew|afresh|nobody|somebody|whoever|whence|in\s+vain|at\s+hand|astray|and\s+its\s+kin|aloud|"
     r"of\s+ours|beforehand|hinders?|luggage|on\s+its\s+way|for\s+good|amiss|begun|wish|wished|wishes|laid|lies|"
@@ -36,6 +45,19 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
+def literals(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each string literal that is not a docstring, and of each docstring of a command (its help)."""
+    tree = ast.parse(source)
+    hidden = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
+            yield node.lineno, node.value
+        elif isinstance(node, ast.FunctionDef) and any(
+            "command" in ast.unparse(d) for d in node.decorator_list
+        ):
+            yield node.lineno, ast.get_docstring(node) or ""
+
+
 @pytest.mark.parametrize("package", sorted(path.name for path in SOURCE.iterdir() if path.is_dir()))
 def test_docstrings_and_comments_have_no_quaint_words(package: str) -> None:
     found = [
@@ -45,6 +67,34 @@ def test_docstrings_and_comments_have_no_quaint_words(package: str) -> None:
         for word in PATTERN.findall(QUOTED.sub("", text))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("package", sorted(path.name for path in SOURCE.iterdir() if path.is_dir()))
+def test_messages_and_help_texts_have_no_quaint_words(package: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {word}: {text[:80]}"
+        for path in sorted((SOURCE / package).rglob("*.py"))
+        for line, text in literals(path.read_text(encoding="utf-8"))
+        if text != IDENTIFIERS.get(path.relative_to(ROOT).as_posix())
+        for word in PATTERN.findall(QUOTED.sub("", text))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_have_no_quaint_words(page: Path) -> None:
+    found = [
+        f"{line}: {word}: {text[:80]}"
+        for line, text in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        for word in PATTERN.findall(QUOTED.sub("", text))
+    ]
+    assert found == []
+
+
+def test_a_quaint_message_is_found() -> None:
+    source = 'raise X(f"{a}: nobody could", hint="at hand")\n@g.command()\ndef f():\n    """Told."""\n'
+    words = [word for _, text in literals(source) for word in PATTERN.findall(text)]
+    assert words == ["Told", "nobody", "at hand"]
 
 
 def test_a_quaint_word_is_found() -> None:

@@ -82,7 +82,7 @@ class AwsAccount:
     def _get_caller_identity(self) -> Caller:
         access = AwsConnection(session=self._session, clock=self._clock, notify=self._notify)
         sts = Service(access, "sts", url=self._sts_url)
-        response = sts("get_caller_identity", "STS does not say who we are", needs="Arn")
+        response = sts("get_caller_identity", "STS returned no identity", needs="Arn")
         arn = str(response["Arn"])
         return Caller(
             account=str(response["Account"]), arn=arn, partition=arn.split(":")[1], region=sts.region
@@ -98,7 +98,7 @@ def _exists(calls: S3Calls) -> bool:
     region = response.get("BucketRegion") or calls.clients.region
     if region != calls.clients.region:
         raise AccessError(
-            f"s3://{calls.bucket}: the bucket is in {region}, this deployment in {calls.clients.region}",
+            f"s3://{calls.bucket}: the bucket is in {region}, but this deployment is in {calls.clients.region}",
             hint=f"set endpoint.region to {region}, or name a bucket in {calls.clients.region}: an endpoint reads its "
             "model from its own region",
         )
@@ -115,8 +115,8 @@ def _create(calls: S3Calls) -> bool:
         model = calls.clients.api.meta.service_model.operation_model("CreateBucket")
         if "BucketNamespace" not in model.input_shape.members:
             raise CloudError(
-                f"s3://{calls.bucket}: the installed botocore does not know account-regional buckets",
-                hint="pip install -U boto3; or name a bucket of yours in endpoint.bucket",
+                f"s3://{calls.bucket}: the installed botocore does not support account-regional buckets",
+                hint="run pip install -U boto3, or set endpoint.bucket to your own bucket",
             )
         parameters["BucketNamespace"] = "account-regional"
     try:
@@ -150,8 +150,8 @@ def _take_back(calls: S3Calls, why: BaseException) -> None:
         calls("delete_bucket")
     except LmiError as left:
         if isinstance(why, LmiError):
-            remove = f"remove it before you try again: aws s3 rb s3://{calls.bucket}"
-            why.message = f"{why.message}; it is left half made ({left.message})"
+            remove = f"delete it before you try again: aws s3 rb s3://{calls.bucket}"
+            why.message = f"{why.message}; the incomplete bucket could not be deleted ({left.message})"
             why.hint = "; ".join(filter(None, (why.hint, remove)))
 
 

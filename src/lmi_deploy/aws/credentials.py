@@ -7,7 +7,7 @@ from typing import Final
 
 from lmi_deploy.errors import AccessError, LmiError, NoCredentials, UsageRefused
 
-LOG_IN_AGAIN: Final = "run the same command again: what is done is kept"
+LOG_IN_AGAIN: Final = "run the same command again: completed work is kept"
 _LOG_IN: Final = f"log in again (`aws sso login`, or new keys), then {LOG_IN_AGAIN}"
 ABSENT: Final = (
     "set AWS_PROFILE, log in with `aws sso login`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -23,16 +23,16 @@ EXPIRED: Final = frozenset(
 )
 """Codes that a fresh set of credentials may cure."""
 _REFUSED: Final[Mapping[str, str]] = {
-    "InvalidAccessKeyId": "the access key is not known there",
+    "InvalidAccessKeyId": "AWS does not know the access key",
     "InvalidToken": "the session token is not valid",
-    "InvalidClientTokenId": "the access key or the session token is not known there",
-    "UnrecognizedClientException": "the access key or the session token is not known there, or the account has not "
+    "InvalidClientTokenId": "AWS does not know the access key or the session token",
+    "UnrecognizedClientException": "AWS does not know the access key or the session token, or the account has not "
     "enabled the region",
-    "InvalidSignatureException": "the signature does not match: the secret key is not the one of the access key",
-    "MissingAuthenticationToken": "the request came without any",
-    "MissingAuthenticationTokenException": "the request came without any",
+    "InvalidSignatureException": "the signature does not match: the secret key does not belong to the access key",
+    "MissingAuthenticationToken": "the request had none",
+    "MissingAuthenticationTokenException": "the request had none",
     "OptInRequired": "the account may not use the service, or has not enabled the region",
-    "SignatureDoesNotMatch": "the signature does not match: the secret key is not the one of the access key",
+    "SignatureDoesNotMatch": "the signature does not match: the secret key does not belong to the access key",
     "AuthFailure": "the credentials were not accepted",
 }
 _LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
@@ -46,14 +46,14 @@ _LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
     "LoginError": (AccessError, _LOG_IN),
     "LoginRefreshRequired": (AccessError, _LOG_IN),
     "MetadataRetrievalError": (AccessError, ABSENT),
-    "ProfileNotFound": (UsageRefused, "`aws configure list-profiles` shows those there are"),
+    "ProfileNotFound": (UsageRefused, "list the profiles with `aws configure list-profiles`"),
     "ConfigParseError": (UsageRefused, "repair ~/.aws/config or the file of AWS_CONFIG_FILE"),
-    "ConfigNotFound": (UsageRefused, "AWS_CONFIG_FILE must name a file"),
+    "ConfigNotFound": (UsageRefused, "set AWS_CONFIG_FILE to an existing file"),
     "NoRegionError": (
         UsageRefused,
         "set endpoint.region in the recipe, AWS_REGION, or `region` in the profile",
     ),
-    "InvalidRegionError": (UsageRefused, "a region is written as us-east-1"),
+    "InvalidRegionError": (UsageRefused, "write a region such as us-east-1"),
 }
 
 

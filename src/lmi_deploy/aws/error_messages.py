@@ -33,8 +33,8 @@ _QUOTA: Final = re.compile(
 )
 _ABSENT_ARN: Final = re.compile(r'Could not find [a-z ]+ "(arn:[^"\s]+)"')
 _OTHER_SERVICES: Final = (
-    "something else answers in its place: log in to the network (a captive portal?), look whether HTTPS_PROXY and "
-    f"AWS_ENDPOINT_URL are right; then {LOG_IN_AGAIN}"
+    "the response does not come from AWS: log in to the network if it has a login page, check HTTPS_PROXY and "
+    f"AWS_ENDPOINT_URL, then {LOG_IN_AGAIN}"
 )
 _EXPLICIT_DENY: Final = re.compile(r"explicit deny in an? ([a-z -]+?) ?policy")
 
@@ -76,12 +76,12 @@ def explain(aws_error: AwsError, subject: AwsCallContext) -> LmiError:
             return error(aws_error, subject)
     if aws_error.kind == "again":
         return CloudError(
-            f"{subject.what}: {subject.at} did not do it, and was asked again: {words(aws_error)}",
+            f"{subject.what}: {subject.at} still failed after several attempts: {words(aws_error)}",
             hint=LOG_IN_AGAIN,
         )
     return CloudError(
         f"{subject.what}: {subject.at} refused {subject.action}: {words(aws_error)}",
-        hint="what is refused does not pass by being asked again: change what the message names",
+        hint="change the setting that the message names; retrying will not help",
     )
 
 
@@ -94,7 +94,7 @@ def skewed(endpoint: str, service: str) -> AccessError:
     """Our clock and theirs differ by more than they forgive, and signing by theirs did not help."""
     forgiven = 15 if service == "S3" else 5
     return AccessError(
-        f"{endpoint}: the clock of this machine is wrong by more than {forgiven} minutes, and {service} says so",
+        f"{endpoint}: the clock of this machine is wrong by more than {forgiven} minutes according to {service}",
         hint=f"set the clock (timedatectl set-ntp true), then {LOG_IN_AGAIN}",
     )
 
@@ -103,12 +103,13 @@ def unreachable(error: AwsError, *, what: str, endpoint: str, region: str = "") 
     """No response from the service: no connection, a broken one, or a response from another host."""
     if error.kind == "garbled":
         return CloudError(
-            f"{what}: {endpoint} answered {error.message}, and not as AWS does", hint=_OTHER_SERVICES
+            f"{what}: {endpoint} answered {error.message}, which is not a response of AWS",
+            hint=_OTHER_SERVICES,
         )
     if error.code in ("SSLError", "InvalidProxiesConfigError", "ProxyConnectionError"):
         return AccessError(
             f"{endpoint}: no connection: {error.message}",
-            hint="a proxy that opens TLS needs AWS_CA_BUNDLE; see also HTTPS_PROXY and AWS_ENDPOINT_URL",
+            hint="set AWS_CA_BUNDLE if a proxy inspects TLS; check HTTPS_PROXY and AWS_ENDPOINT_URL",
         )
     if error.is_unreachable:
         spelled = f"the region ({region}), " if region else ""
@@ -117,7 +118,7 @@ def unreachable(error: AwsError, *, what: str, endpoint: str, region: str = "") 
             hint=f"check {spelled}the network, HTTPS_PROXY and AWS_ENDPOINT_URL; then {LOG_IN_AGAIN}",
         )
     return CloudError(
-        f"{what}: the connection to {endpoint} broke, time and again: {error.message}", hint=LOG_IN_AGAIN
+        f"{what}: the connection to {endpoint} broke repeatedly: {error.message}", hint=LOG_IN_AGAIN
     )
 
 
@@ -130,14 +131,16 @@ def _denied(error: AwsError, subject: AwsCallContext) -> LmiError:
     action, resource = error.action or subject.action, error.resource or subject.resource
     hint = policy_hint(action, resource)
     if denying := _EXPLICIT_DENY.search(error.message):
-        hint = f"no permission overrides it: whoever keeps the {denying[1]} policy must lift the deny"
+        hint = (
+            f"no permission overrides an explicit deny: ask the owner of the {denying[1]} policy to remove it"
+        )
     return AccessError(f"{subject.what}: access denied: {who} may not {action} on {resource}", hint=hint)
 
 
 def _not_aws(error: AwsError, subject: AwsCallContext) -> LmiError:
     return AccessError(
-        f"{subject.what}: {subject.endpoint} answered {error.status}, and not as {subject.service} does",
-        hint=f"look whether a proxy is in between (HTTPS_PROXY) or AWS_ENDPOINT_URL is right; then {LOG_IN_AGAIN}",
+        f"{subject.what}: {subject.endpoint} answered {error.status}, which is not a response of {subject.service}",
+        hint=f"check HTTPS_PROXY and AWS_ENDPOINT_URL, then {LOG_IN_AGAIN}",
     )
 
 
@@ -146,7 +149,7 @@ def _quota(error: AwsError, subject: AwsCallContext) -> LmiError:
     if match is None:
         return QuotaExceeded(
             f"{subject.what}: over a quota of the account: {error.message}",
-            hint="ask for more: https://console.aws.amazon.com/servicequotas/home/services/sagemaker/quotas",
+            hint="request an increase: https://console.aws.amazon.com/servicequotas/home/services/sagemaker/quotas",
         )
     name, value, existing, required = (match[group] for group in ("name", "value", "held", "wanted"))
     return QuotaExceeded(
@@ -159,29 +162,32 @@ def _quota(error: AwsError, subject: AwsCallContext) -> LmiError:
 def quota_remedy(name: str, needed: float, region: str) -> str:
     """How to ask for more: the console, and one line for a shell."""
     return (
-        f"another instance type may have a quota left; or ask for {needed:g}, at "
-        f"https://{region}.console.aws.amazon.com/servicequotas/home/services/sagemaker/quotas or by: "
-        f"aws service-quotas request-service-quota-increase --region {region} --service-code sagemaker "
-        f"--desired-value {needed:g} --quota-code $(aws service-quotas list-aws-default-service-quotas "
-        f"--region {region} --service-code sagemaker --output text "
-        f"--query \"Quotas[?QuotaName=='{name}'].QuotaCode\")"
+        f"use another instance type, or request {needed:g}, at "
+        f"https://{region}.console.aws.amazon.com/servicequotas/home/services/sagemaker/quotas or by: aws "
+        f"service-quotas request-service-quota-increase --region {region} --service-code sagemaker --desired-value "
+        f"{needed:g} --quota-code $(aws service-quotas list-aws-default-service-quotas --region {region} "
+        f"--service-code sagemaker --output text --query \"Quotas[?QuotaName=='{name}'].QuotaCode\")"
     )
 
 
 def _no_capacity(error: AwsError, subject: AwsCallContext) -> LmiError:
     return NoCapacity(
-        f"{subject.what}: AWS has no such instance to give in {subject.region}: {error.message}",
-        hint="try again later, or give instance_type a list: the next one is then taken",
+        f"{subject.what}: AWS has no capacity for this instance type in {subject.region}: {error.message}",
+        hint="try again later, or set instance_type to a list: lmi then tries the next type",
     )
 
 
 def _exists(error: AwsError, subject: AwsCallContext) -> LmiError:
-    return Conflict(f"{subject.what}: it exists already: {error.message}", hint="look whether it is ours")
+    return Conflict(
+        f"{subject.what}: it already exists: {error.message}",
+        hint="check whether it belongs to this deployment",
+    )
 
 
 def _in_progress(error: AwsError, subject: AwsCallContext) -> LmiError:
     return Conflict(
-        f"{subject.what}: it is in progress already: {error.message}", hint="wait until it has settled"
+        f"{subject.what}: already in progress: {error.message}",
+        hint="wait until it has ended, then run the command again",
     )
 
 

@@ -25,7 +25,7 @@ class IamRoles:
         statements = _many(response.get("AssumeRolePolicyDocument", {}).get("Statement", ()))
         lets = [statement for statement in statements if _is_about_us(statement)]
         if any(statement.get("Effect") == "Deny" and "Condition" not in statement for statement in lets):
-            return f"its trust policy denies {SERVICE} to assume it"
+            return f"its trust policy denies {SERVICE} the right to assume it"
         if not any(statement.get("Effect") == "Allow" for statement in lets):
             return f"its trust policy does not let {SERVICE} assume it; it needs the statement {_TRUST}"
         return ""
@@ -44,7 +44,7 @@ class IamRoles:
         known = {"iam:PassedToService": SERVICE, **dict(rights[0].context)}
         results = self._api.pages(
             "simulate_principal_policy",
-            f"rights of {source}",
+            f"permissions of {source}",
             resource=source,
             token="Marker",
             items="EvaluationResults",
@@ -70,8 +70,8 @@ class IamRoles:
             return str(self._role(resource.split("/")[1])["Arn"])
         if not resource.startswith(("role/", "user/")):
             raise AccessError(
-                f"{principal}: the rights of such a principal cannot be simulated",
-                hint="nothing is wrong with it: they are found out as they are used",
+                f"{principal}: IAM cannot simulate the permissions of this kind of principal",
+                hint="nothing to do: missing permissions show when lmi uses them",
             )
         return principal
 
@@ -82,8 +82,8 @@ class IamRoles:
             response = self._api("get_role", f"role {name}", resource=role, needs="Role", RoleName=name)
         except NotFound as exc:
             raise NotFound(
-                f"role {name}: there is no such role in the account",
-                hint="name one in the recipe, or make it: `lmi iam RECIPE` prints its policies",
+                f"role {name}: not found in the account",
+                hint="name an existing role in the recipe, or create it: `lmi iam RECIPE` prints its policies",
             ) from exc
         fields: Mapping[str, Any] = response["Role"]
         return fields

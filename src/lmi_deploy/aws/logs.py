@@ -73,9 +73,9 @@ class CloudWatchLogs:
             )
         except NotFound as exc:
             raise NotFound(
-                f"{group}: no such log group: no container has printed anything yet, or its role may not write there",
-                hint="it comes with the first line; the role needs logs:CreateLogGroup, logs:CreateLogStream and "
-                "logs:PutLogEvents",
+                f"{group}: no such log group: no container has printed anything yet, or its role may not write logs",
+                hint="wait for the first line, and check that the role has logs:CreateLogGroup, "
+                "logs:CreateLogStream and logs:PutLogEvents",
             ) from exc
 
 

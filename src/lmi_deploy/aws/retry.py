@@ -95,13 +95,13 @@ class RetryingClient:
         minutes = clock_skew.offset.total_seconds() / 60
         way = "behind" if minutes > 0 else "ahead"
         self.notify(
-            f"this machine's clock is {abs(minutes):.0f} minutes {way} of {self.service}'s: requests are signed by "
-            f"{self.service}'s clock"
+            f"this machine's clock is {abs(minutes):.0f} minutes {way} of {self.service}'s: lmi signs requests with "
+            f"{self.service}'s time"
         )
         return True
 
     def renew(self, stale: Any) -> bool:
-        self.notify("the AWS credentials have expired: reading them again")
+        self.notify("the AWS credentials have expired: refreshing them")
         self.clients.renew(stale)
         return True
 

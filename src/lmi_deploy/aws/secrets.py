@@ -27,5 +27,5 @@ def read_secret(session: SessionFactory, name: str) -> Secret:
     response = api("get_secret_value", f"secret {name}", resource=name, SecretId=name)
     text = str(response.get("SecretString", "")).strip()
     if not text:
-        raise UsageRefused(f"secret {name}: it holds no text", hint="keep the token as its plain text")
+        raise UsageRefused(f"secret {name}: it contains no text", hint="store the token as plain text")
     return Secret(text)

@@ -91,8 +91,8 @@ def require_addresses(environ: Mapping[str, str]) -> None:
 def _no_address(name: str) -> UsageRefused:
     """The address is not shown: it may contain a password."""
     return UsageRefused(
-        f"{name}: is no address: http:// or https://, then a host",
-        hint=f"{name} (or endpoint_url of the profile) is such as http://127.0.0.1:4566; or unset it",
+        f"{name}: not an address: write http:// or https://, then a host",
+        hint=f"set {name} (or endpoint_url of the profile) to an address such as http://127.0.0.1:4566, or unset it",
     )
 
 
@@ -101,9 +101,9 @@ def region_of(session: Any) -> str:
     region = session.region_name
     if not region:
         if session.get_credentials() is None:
-            raise NoCredentials("AWS credentials: there are none, and no region is set", hint=ABSENT)
+            raise NoCredentials("AWS credentials: none found, and no region is set", hint=ABSENT)
         raise UsageRefused(
-            "region: none is set",
+            "region: not set",
             hint="set endpoint.region in the recipe, AWS_REGION, or `region` in the profile",
         )
     return str(region)

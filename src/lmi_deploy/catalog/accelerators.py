@@ -78,7 +78,7 @@ def accelerator(name: str) -> Accelerators | str:
     for prefix in ("nvidia", "tesla", "geforce", "aws"):
         short = short.removeprefix(prefix)
     if short in _SEVERAL:
-        return f"--gpu {name}: there are {' and '.join(_SEVERAL[short])}; name one of them"
+        return f"--gpu {name}: ambiguous: name one of {' and '.join(_SEVERAL[short])}"
     full = _ALIASES.get(short, name)
     if full in _OTHERS:
         mib, usable, capability = _OTHERS[full]

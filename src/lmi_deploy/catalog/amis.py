@@ -54,13 +54,11 @@ def mismatch(ami: str, cuda: str, instance: Instance) -> str:
         return ""
     if host.kind != instance.kind:
         devices = "GPUs" if host.kind == "gpu" else "Neuron devices"
-        return f"{ami} is for {devices}, and {instance.name} has none"
+        return f"{ami} is for {devices}, but {instance.name} has none"
     if host.kind == "gpu" and cuda and _major(cuda) != _major(host.cuda):
         # Both combinations fail, and neither leaves a log: the newer image exits before its first line, the older one
         # hangs in Creating (aws/sagemaker-python-sdk#6281, aws/deep-learning-containers#6187).
-        return (
-            f"{ami} brings driver {host.driver} for CUDA {host.cuda}, and the image is built on CUDA {cuda}"
-        )
+        return f"{ami} has driver {host.driver} for CUDA {host.cuda}, but the image is built on CUDA {cuda}"
     return ""
 
 

@@ -11,18 +11,18 @@ _HEAD = """\
 
 This page is generated from `tools/failures.json`: {count} failures, and the log lines, failure reasons and error
 messages by which `lmi` recognizes them. If a deployment fails and its log contains one of them, `lmi up`, `lmi
-status` and `lmi logs` name it. Of several, the first that is a cause counts: what came after a restart may follow
+status` and `lmi logs` name it. If several match, the first that is a cause counts: failures after a restart may follow
 from it. An entry marked *wrapper* only says that something failed; the cause is in other lines.
 
 Source: {source} ({date}).
 """
 _PLACES = {
-    "container_log": "What servers and handlers print",
+    "container_log": "Output of servers and handlers",
     "hub": "The Hugging Face Hub",
     "s3": "Amazon S3",
-    "failure_reason": "SageMaker's reasons why an endpoint failed",
-    "client_error": "SageMaker's answers to calls",
-    "invoke_error": "Answers to requests",
+    "failure_reason": "Failure reasons of endpoints",
+    "client_error": "Errors of SageMaker calls",
+    "invoke_error": "Errors of inference requests",
 }
 
 

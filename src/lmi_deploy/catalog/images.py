@@ -25,10 +25,10 @@ _HOSTS: Final = {
 }
 _ENDED: Final = {
     "djl-deepspeed": "DJLServing 0.28 removed DeepSpeed",
-    "djl-fastertransformer": "DJLServing 0.25 removed FasterTransformer; TensorRT-LLM came in its place",
-    "djl-lmi": "older servers are in djl-tensorrtllm, djl-deepspeed and djl-neuronx; of 0.37 there is no image",
-    "djl-neuronx": "the SDK knows no newer one, and DJLServing 0.35 removed Neuron",
-    "djl-tensorrtllm": "of 0.31 there is no image, and the SDK knows no newer one",
+    "djl-fastertransformer": "DJLServing 0.25 removed FasterTransformer; TensorRT-LLM replaced it",
+    "djl-lmi": "older servers are in djl-tensorrtllm, djl-deepspeed and djl-neuronx; there is no image of 0.37",
+    "djl-neuronx": "the SDK lists no newer one, and DJLServing 0.35 removed Neuron",
+    "djl-tensorrtllm": "there is no image of 0.31, and the SDK lists no newer one",
 }
 """Why a family has gaps or an end: server versions that users request and that do not exist."""
 
@@ -172,7 +172,7 @@ def _unlisted(family: str) -> dict[str, dict[str, Any]]:
 def _family(family: str) -> dict[str, Any]:
     existing: dict[str, Any] | None = _table()["families"].get(family)
     if existing is None:
-        raise Unresolvable(f"no image family {family!r}", hint=f"there are: {', '.join(families())}")
+        raise Unresolvable(f"unknown image family {family!r}", hint=f"use one of {', '.join(families())}")
     return existing
 
 

@@ -38,7 +38,7 @@ def text_error(kind: str, text: str) -> str:
     """Why SageMaker would refuse `text` as this kind of text, or an empty string."""
     rule = _table()["texts"][kind]
     if not rule["min"] <= len(text) <= rule["max"]:
-        return f"{len(text)} characters, from {rule['min']} to {rule['max']} are allowed"
+        return f"{len(text)} characters, allowed are {rule['min']} to {rule['max']}"
     if not _matches(rule["pattern"], text):
         return f"does not match SageMaker's pattern {rule['pattern']}"
     return ""

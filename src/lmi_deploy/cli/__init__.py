@@ -13,8 +13,8 @@ GC_THRESHOLD = 50_000
 
 
 WINDOWS = (
-    "lmi does not run on Windows itself: it needs the processes, locks and sockets of Linux or macOS\n"
-    "  next: install WSL (`wsl --install`), then run the same command there: https://learn.microsoft.com/windows/wsl"
+    "lmi does not run on Windows: it needs Linux or macOS\n  next: install WSL (`wsl --install`), then run the "
+    "same command there: https://learn.microsoft.com/windows/wsl"
 )
 
 

@@ -58,7 +58,7 @@ class CommandContext:
             if not started:
                 raise
             founded = started == {Phase.BOOTSTRAP}
-            hint = "the bucket is made, and nothing else was begun: run it again" if founded else RECORDED
+            hint = "only the bucket was created. Run the command again" if founded else RECORDED
             raise Interrupted("interrupted", hint=hint) from None
 
     def outcome(self, events: Generator[Event, None, T]) -> T:

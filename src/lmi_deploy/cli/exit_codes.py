@@ -115,7 +115,7 @@ def _usage(error: click.ClickException, argv: Sequence[str]) -> int:
         from lmi_deploy.errors import UsageRefused
 
         misplaced = isinstance(error, click.NoSuchOption) and error.option_name == JSON_FLAG
-        hint = f"{JSON_FLAG} goes behind the command: lmi COMMAND {JSON_FLAG}" if misplaced else "lmi --help"
+        hint = f"write {JSON_FLAG} after the command: lmi COMMAND {JSON_FLAG}" if misplaced else "lmi --help"
         return _report_error(UsageRefused(error.format_message(), hint=hint), argv)
     error.show()
     return 2
@@ -148,8 +148,8 @@ def _full(bug: Exception, argv: Sequence[str]) -> int:
         sys.stdout.flush()
     except OSError:
         _discard(sys.stdout)
-    place = bug.filename or "a disk of this machine, or what stdout goes to"
-    hint = "see that there is room (`df -h`), then run it again"
+    place = bug.filename or "a disk of this machine, or the target of stdout"
+    hint = "free some space (`df -h` shows the disks), then run the command again"
     return _report_error(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)
 
 
@@ -166,7 +166,7 @@ def _bug(bug: Exception, argv: Sequence[str]) -> int:
     from lmi_deploy.errors import Bug
 
     try:
-        report = f"{EXIT_CODES[3]}: {write_report(bug, argv)}; nothing in it is secret, please send it to us"
+        report = f"{EXIT_CODES[3]}: {write_report(bug, argv)}; it contains no secrets, please send it to us"
     except OSError as reason:
-        report = f"a bug of lmi, please tell us; no report could be written: {reason.strerror}"
+        report = f"a bug of lmi, please report it; the report file could not be written: {reason.strerror}"
     return _report_error(Bug(f"{type(bug).__name__}: {bug}", hint=report), argv)

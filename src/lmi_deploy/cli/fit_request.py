@@ -20,7 +20,7 @@ def read_fit_request(
         machine = context.deps.machine() if recipe.endpoint.target == "local" else None
         return request_of(recipe, machine)
     if overlay or sets:
-        raise UsageRefused(f"{what} is no recipe: --set and --overlay change one", hint="use --option K=V")
+        raise UsageRefused(f"{what} is not a recipe: --set and --overlay need one", hint="use --option K=V")
     if path.is_dir() and not what.startswith(("/", "./", "../", "~", "s3://")):
         what = f"./{what}"
     return FitRequest(model_id=what)

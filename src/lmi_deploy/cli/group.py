@@ -22,45 +22,41 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS: dict[str, CommandEntry] = {
-    "up": CommandEntry("up", "Make the deployment what the recipe says, and prove that it answers."),
-    "plan": CommandEntry("plan", "Show what `lmi up` would change. Writes nothing, anywhere.", reads=True),
+    "up": CommandEntry("up", "Create or update a deployment, and check that it answers."),
+    "plan": CommandEntry("plan", "Show what `lmi up` would change, without changing anything.", reads=True),
     "status": CommandEntry(
-        "status", "Say whether a deployment is in step, drifted, absent or failed.", reads=True
+        "status", "Show the state of a deployment: in-step, drifted, absent, failed.", reads=True
     ),
     "ls": CommandEntry("ls", "List the deployments.", reads=True),
-    "invoke": CommandEntry("invoke", "Ask a deployment, and stream its answer.", reads=True),
-    "logs": CommandEntry("logs", "Show what the model server printed.", reads=True),
-    "down": CommandEntry("down", "Take a deployment away, and check that nothing is left."),
-    "wait": CommandEntry("wait", "Wait for what `lmi up --detach` began."),
-    "rollback": CommandEntry("rollback", "Go back to the generation before."),
-    "extend": CommandEntry("extend", "Let a deployment live longer than its ttl."),
-    "unlock": CommandEntry("unlock", "Take away the lock of a run that is dead."),
-    "validate": CommandEntry("validate", "Check recipes without touching the network.", reads=True),
-    "fit": CommandEntry(
-        "fit", "Say whether a model fits on an instance type or a GPU, with the sum.", reads=True
-    ),
-    "render": CommandEntry("render", "Write the files that would ship, without shipping them."),
+    "invoke": CommandEntry("invoke", "Send a request to a deployment, and stream the response.", reads=True),
+    "logs": CommandEntry("logs", "Show the logs of the model server.", reads=True),
+    "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
+    "wait": CommandEntry("wait", "Wait until a deployment started with `lmi up --detach` answers."),
+    "rollback": CommandEntry("rollback", "Roll back to an earlier generation."),
+    "extend": CommandEntry("extend", "Set a later time of expiry."),
+    "unlock": CommandEntry("unlock", "Remove a stale lock."),
+    "validate": CommandEntry("validate", "Check recipes, without network access.", reads=True),
+    "fit": CommandEntry("fit", "Compute whether a model fits on an instance type or a GPU.", reads=True),
+    "render": CommandEntry("render", "Write the files that would be deployed to a folder."),
     "serve": CommandEntry("serve", "Serve a model folder in the foreground."),
-    "emulator": CommandEntry("emulator", "SageMaker on this machine, for rehearsals."),
-    "init": CommandEntry("init", "Look at a model and write a commented recipe for it."),
+    "emulator": CommandEntry("emulator", "Run an emulator of SageMaker on this machine."),
+    "init": CommandEntry("init", "Write a commented recipe for a model."),
     "import": CommandEntry(
         "import_", "Make a recipe of a serving.properties, a folder, an archive or variables."
     ),
     "migrate": CommandEntry("migrate", "Rewrite a recipe for another version of the server."),
-    "weights": CommandEntry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
-    "gc": CommandEntry("gc", "Free what expired, and what interrupted runs left."),
+    "weights": CommandEntry("weights", "Manage weights in a bucket: push, ls, verify, rm, copy."),
+    "gc": CommandEntry("gc", "Remove expired deployments and leftovers of interrupted runs."),
     "images": CommandEntry("images", "List the container images that AWS publishes.", reads=True),
     "instances": CommandEntry(
         "instances",
         "List instance types with their accelerators and prices, or those that hold a model.",
         reads=True,
     ),
-    "iam": CommandEntry(
-        "iam", "Print the least-privilege policies of a deployment on SageMaker.", reads=True
-    ),
+    "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
     "schema": CommandEntry("schema", "Print the recipe's JSON Schema.", reads=True),
-    "cache": CommandEntry("cache", "Show and free what lmi keeps on this machine."),
-    "completion": CommandEntry("completion", "Print the completion script of a shell.", reads=True),
+    "cache": CommandEntry("cache", "List and remove cached files on this machine."),
+    "completion": CommandEntry("completion", "Print the completion script for a shell.", reads=True),
 }
 
 
@@ -86,7 +82,7 @@ class Lmi(click.Group):
             from difflib import get_close_matches
 
             local = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"no command {args[0]!r}" + (f", did you mean {local[0]!r}?" if local else ""))
+            ctx.fail(f"no such command: {args[0]!r}" + (f", did you mean {local[0]!r}?" if local else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,7 +93,7 @@ class Lmi(click.Group):
 @click.group(cls=Lmi, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="lmi")
 def lmi() -> None:
-    """From a short recipe to an answering large-model endpoint, and back to nothing.
+    """Deploy large models on SageMaker or on this machine, and remove them again.
 
-    Start with `lmi up RECIPE`, ask with `lmi invoke`, end with `lmi down`.
+    Start with `lmi up RECIPE`, send requests with `lmi invoke`, delete with `lmi down`.
     """

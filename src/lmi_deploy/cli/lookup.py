@@ -49,7 +49,7 @@ def _by_name(name: str, deps: Dependencies, where: TargetOptions) -> DeploymentR
         return local[0]
     if local:
         places = ", ".join(sorted(f"{ref.target} {ref.region} {ref.account}".strip() for ref in local))
-        raise UsageRefused(f"{name}: known in {len(local)} places: {places}", hint="say --target or --region")
+        raise UsageRefused(f"{name}: known in {len(local)} places: {places}", hint="add --target or --region")
     if where.target or where.region:
         target = where.target or "sagemaker"
         return DeploymentRef(name=name, target=target, region=where.region)
@@ -93,6 +93,10 @@ def _only_deployment(deps: Dependencies, where: TargetOptions) -> DeploymentRef:
     if not local and len(recipes_here()) == 1:
         return find_deployment(recipes_here()[0], deps, where)
     if not local:
-        raise UsageRefused("which deployment? none is known here", hint="`lmi up RECIPE` makes one")
+        raise UsageRefused(
+            "no deployment given, and this machine has none", hint="`lmi up RECIPE` creates one"
+        )
     names = ", ".join(ref.name for ref in local)
-    raise UsageRefused(f"which deployment? {len(local)} are known here: {names}", hint="name one of them")
+    raise UsageRefused(
+        f"no deployment given, and this machine has {len(local)}: {names}", hint="name one of them"
+    )

@@ -18,10 +18,10 @@ def how_to_invoke(deployment: DeploymentPlan, address: str) -> str:
     return f"""
 {spec.name} answers at {where}
 
-Ask it:
+Invoke it:
   lmi invoke {spec.name} {prompt}
 {examples}
-Watch it, end it:
+Watch and delete it:
   lmi status {spec.name}    lmi logs {spec.name} -f    lmi down {spec.name}
 """
 

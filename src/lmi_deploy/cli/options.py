@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def json_option(command: F) -> F:
     """`--json` on every command."""
     return click.option(
-        "--json", "as_json", is_flag=True, help="JSON Lines on stdout, the last one the result."
+        "--json", "as_json", is_flag=True, help="Print JSON Lines on stdout; the last line is the result."
     )(command)
 
 
@@ -29,7 +29,11 @@ def recipe_argument(command: F) -> F:
 def recipe_options(command: F) -> F:
     """Options that change a recipe."""
     command = click.option(
-        "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override one key, e.g. endpoint.port=9000."
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override one key, such as endpoint.port=9000; can be repeated.",
     )(command)
     return click.option("--overlay", metavar="NAME", help="Apply an overlay of the recipe.")(command)
 
@@ -39,7 +43,7 @@ def runtime_option(command: F) -> F:
     return click.option(
         "--runtime",
         type=click.Choice(["auto", "embedded", "djl-serving", "container"]),
-        help="Target local: what runs the model, as endpoint.runtime.",
+        help="Target local: the model server, overrides endpoint.runtime.",
     )(command)
 
 
@@ -60,28 +64,28 @@ def max_hourly_option(command: F) -> F:
         type=float,
         callback=_amount,
         metavar="DOLLARS",
-        help="Refuse (5) what may cost more an hour, or whose price is unknown.",
+        help="Refuse (exit 5) if it may cost more per hour, or if a price is unknown.",
     )(command)
 
 
 def force_fit_option(command: F) -> F:
     """Ignore the verdict of `lmi fit`."""
     return click.option(
-        "--force-fit", is_flag=True, help="Go on although `lmi fit` says that it does not fit."
+        "--force-fit", is_flag=True, help="Continue although the model does not fit (`lmi fit`)."
     )(command)
 
 
 def place_options(command: F) -> F:
     """The target of a named deployment."""
-    command = click.option("--region", default="", help="Target sagemaker: its region.")(command)
+    command = click.option("--region", default="", help="Target sagemaker: the region.")(command)
     return click.option(
-        "--target", type=click.Choice(["sagemaker", "local"]), help="Where it runs, if the name is in both."
+        "--target", type=click.Choice(["sagemaker", "local"]), help="The target, if the name exists in both."
     )(command)
 
 
 def yes_option(command: F) -> F:
     """Agree in advance."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")(
+    return click.option("-y", "--yes", is_flag=True, help="Agree in advance; required without a terminal.")(
         command
     )
 
@@ -89,7 +93,7 @@ def yes_option(command: F) -> F:
 def _amount(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """Not a number is no bound at all: nothing costs more than `nan`."""
     if value is not None and not value >= 0:
-        raise click.BadParameter(f"{value:g} is no amount of dollars, such as 5 or 1.25")
+        raise click.BadParameter(f"{value:g} is not an amount of dollars, such as 5 or 1.25")
     return value
 
 

@@ -16,5 +16,5 @@ def writing(path: str | PathLike[str]) -> Iterator[None]:
         yield
     except OSError as reason:
         place = reason.filename or path
-        hint = "name a place that exists, has room, and is yours to write"
+        hint = "name an existing folder that has free space and that you may write to"
         raise UsageRefused(f"{place}: {reason.strerror or reason}", hint=hint) from None

@@ -19,7 +19,8 @@ def save(deployment: DeploymentPlan, path: str) -> None:
     """Readable only by its owner: a plan contains the user's own code and settings."""
     if not path.endswith(PLAN_SUFFIX):
         raise UsageRefused(
-            f"--out {path}: a plan's name ends with {PLAN_SUFFIX}", hint=f"--out plan{PLAN_SUFFIX}"
+            f"--out {path}: the name of a plan file must end with {PLAN_SUFFIX}",
+            hint=f"--out plan{PLAN_SUFFIX}",
         )
     text = saved_plan(deployment)
     with writing(path):

@@ -83,9 +83,9 @@ def _only_recipe() -> str:
     if len(local) == 1:
         return local[0]
     if not local:
-        raise UsageRefused("which recipe? there is none in this folder", hint="`lmi init MODEL` writes one")
+        raise UsageRefused("no recipe given, and this folder has none", hint="`lmi init MODEL` writes one")
     raise UsageRefused(
-        f"which recipe? {len(local)} lie in this folder: {', '.join(local)}", hint="name one of them"
+        f"no recipe given, and this folder has {len(local)}: {', '.join(local)}", hint="name one of them"
     )
 
 

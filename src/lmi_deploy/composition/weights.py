@@ -65,7 +65,7 @@ def open_weights(
     caller = account.get_caller()
     bucket = bucket_request.bucket or default_bucket(caller.account, caller.region)
     if error := bucket_name_error(bucket):
-        raise UsageRefused(f"{bucket}: {error}", hint="aws s3 ls shows yours")
+        raise UsageRefused(f"{bucket}: {error}", hint="list your buckets with `aws s3 ls`")
     _require(bucket, bucket_request, account)
     bucket_context = BucketContext(
         session=session, account=account, clock=clock, environ=environ, notify=notify
@@ -157,12 +157,13 @@ def _require(bucket: str, bucket_request: BucketRequest, account: Account) -> No
         make = f"aws s3 mb s3://{bucket} --region {account.get_caller().region}"
         raise NotFound(
             f"s3://{bucket}: no such bucket",
-            hint=f"look at its spelling (aws s3 ls), or make it: {make}; or leave the bucket out: "
-            "`lmi weights push --create-bucket` makes the account's default",
+            hint=f"check the spelling (`aws s3 ls`), create it ({make}), or omit the bucket and use `lmi weights "
+            "push --create-bucket`, which creates the account's default bucket",
         )
     if not bucket_request.create:
         raise NotFound(
-            f"s3://{bucket}: the account's default bucket is not there yet",
-            hint="`lmi up` or `lmi weights push --create-bucket` makes it (private, encrypted, TLS only); or name one",
+            f"s3://{bucket}: the account's default bucket does not exist yet",
+            hint="create it with `lmi up` or `lmi weights push --create-bucket` (private, encrypted, TLS only), or "
+            "name another bucket",
         )
     account.make_bucket(bucket, tags=BUCKET_TAGS, kms_key=bucket_request.kms_key)

@@ -29,9 +29,12 @@ def account_of(bucket: str) -> str:
 def bucket_name_error(bucket: str) -> str:
     """Why S3 does not allow this bucket name; empty if it does."""
     if "/" in bucket or ":" in bucket:
-        return "is an address, and a bucket's name is wanted"
+        return "is an address; write the name of the bucket"
     if not _NAME.fullmatch(bucket) or ".." in bucket:
-        return "is no bucket's name: 3 to 63 of a-z, 0-9, - and ., a letter or digit first and last"
+        return (
+            "is not a bucket name: 3 to 63 characters of a-z, 0-9, - and ., with a letter or digit first and "
+            "last"
+        )
     return ""
 
 
@@ -77,10 +80,10 @@ def upload_rule_advice(bucket: str, owner: str, rules: list[dict[str, Any]]) -> 
         return ""
     text = json.dumps({"Rules": required}, indent=2, default=str)
     return (
-        f"s3://{bucket} keeps the parts of uploads that nobody completes, and bills them. `lmi gc` removes ours;\n"
-        f"a lifecycle rule of the bucket removes them all after {ADVISED_DAYS} days:\n\n"
-        f"aws s3api put-bucket-lifecycle-configuration --bucket {bucket} --expected-bucket-owner {owner} \\\n"
-        f"  --lifecycle-configuration '{text}'\n"
+        f"s3://{bucket} keeps the parts of incomplete uploads, and AWS bills them. `lmi gc` removes those of lmi.\n"
+        f"A lifecycle rule of the bucket removes all of them after {ADVISED_DAYS} days:\n\naws s3api "
+        f"put-bucket-lifecycle-configuration --bucket {bucket} --expected-bucket-owner {owner} \\\n  "
+        f"--lifecycle-configuration '{text}'\n"
     )
 
 

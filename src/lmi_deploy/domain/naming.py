@@ -60,5 +60,5 @@ def prefix_error(prefix: str, name: str) -> str:
     if not NAME.fullmatch(prefix.removesuffix("-")):
         return "use lower case letters, digits and single dashes between them, such as team-a-"
     if not name.startswith(prefix):
-        return f"the recipe's name is {name}, which does not begin so"
+        return f"the recipe's name is {name}, which does not begin with this prefix"
     return ""

@@ -42,11 +42,12 @@ class ObservedServer:
     def failure(self) -> str:
         """The last lines of its log, and what it means that it still runs."""
         if self.pid is None:
-            return self.message or "the model server failed; `lmi logs` says why"
+            return self.message or "the model server failed; run `lmi logs` for the reason"
         # It runs, but its model has permanently FAILED; users should see this here before they see it on SageMaker.
         return (
-            f"{self.message or 'its worker was lost'}; as in the cloud the model is now FAILED: /ping is 500 and every "
-            "request 503 until it is started again, by `lmi up` (properties.retry_threshold allows more failures)"
+            f"{self.message or 'its worker was lost'}; as on SageMaker the model is now FAILED: /ping answers 500 "
+            "and every request 503. Run `lmi up` to start it again (properties.retry_threshold allows more "
+            "failures)"
         )
 
 

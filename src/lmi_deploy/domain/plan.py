@@ -44,7 +44,7 @@ class FetchWeights(ActionBase):
 
     @property
     def title(self) -> str:
-        return f"fetch {self.model_id} at {self.commit[:8]}"
+        return f"download {self.model_id} at {self.commit[:8]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class ProbeServer(ActionBase):
 
     @property
     def title(self) -> str:
-        return f"ask {self.server} for one real answer"
+        return f"send a probe to {self.server}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,14 +118,14 @@ class TakeAddress(ActionBase):
 
     @property
     def title(self) -> str:
-        reload = " (refuses requests while the model is loaded there again)" * self.loads_again
-        return f"take the address {self.host}:{self.port}{reload}"
+        reload = " (requests are refused while the model loads again)" * self.loads_again
+        return f"switch the address {self.host}:{self.port} to the new server{reload}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopServer(ActionBase):
     phase = Phase.STOP
-    verb = "end the model server"
+    verb = "stop the model server"
     binding = True
     server: str
 

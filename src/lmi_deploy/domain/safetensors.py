@@ -41,7 +41,7 @@ def header_length(first: bytes, file_size: int) -> int:
         raise ValueError(f"{file_size} bytes: too short for a safetensors file")
     length = int.from_bytes(first[:LENGTH_BYTES], "little")
     if first.startswith(b"version https://git-lfs"):
-        raise ValueError("a Git LFS pointer, not the file itself")
+        raise ValueError("a Git LFS pointer instead of the file")
     if not 2 <= length <= min(MAX_HEADER, file_size - LENGTH_BYTES):
         raise ValueError(
             f"header length {length} in a file of {file_size} bytes: not a safetensors file, or cut"
@@ -93,7 +93,7 @@ def _extent(name: str, tensor: Any) -> tuple[str, int, int, int]:
             raise ValueError(start)
         return str(dtype), items, start, stop
     except (TypeError, KeyError, ValueError):
-        raise ValueError(f"tensor {name}: no sane dtype, shape and data_offsets") from None
+        raise ValueError(f"tensor {name}: invalid dtype, shape or data_offsets") from None
 
 
 def _natural(value: Any) -> int:

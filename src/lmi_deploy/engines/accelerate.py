@@ -40,7 +40,7 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
     if engine.template and engine.template not in templates:
         raise Unresolvable(
             f"handler.template: engine accelerate has no template {engine.template}",
-            hint=f"use one of {', '.join(templates)}, or leave it out",
+            hint=f"use one of {', '.join(templates)}, or omit it",
         )
     chosen = engine.template or next((each for each in templates if each == task), None)
     if chosen:

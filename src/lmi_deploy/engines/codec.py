@@ -34,8 +34,8 @@ def codec_of(serving: ServingRecord) -> Codec:
     name = known.get(serving.engine)
     if name is None:
         raise Unresolvable(
-            f"the record names the engine {serving.engine!r}",
-            hint="a newer lmi wrote it; use that one",
+            f"unknown engine in the record: {serving.engine!r}",
+            hint="use the newer lmi that wrote it",
         )
     handler = HandlerSpec(entry_point=serving.handler, template=serving.template or None)
     return Codec(engine(name), handler, tasks.get(serving.task))

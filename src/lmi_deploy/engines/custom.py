@@ -22,8 +22,8 @@ templates: Final[tuple[str, ...]] = ()
 def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
     if not engine.file:
         raise Unresolvable(
-            "handler.file: engine custom runs your own model.py, and the recipe names none",
-            hint="add handler: {file: model.py}, or use engine: accelerate, which brings a handler",
+            "handler.file: engine custom runs your own model.py, but the recipe names none",
+            hint="add handler: {file: model.py}, or use engine: accelerate, which includes a handler",
         )
     return HandlerSpec(entry_point=MODEL_PY, template=None)
 
@@ -53,7 +53,7 @@ def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
 def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
     if request.body is None:
         raise UsageRefused(
-            "engine custom: only your handler knows what its requests look like",
+            "engine custom: lmi does not know the format of your handler's requests",
             hint="send a whole body: lmi invoke NAME --body @FILE, or probe.body in the recipe",
         )
     return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))

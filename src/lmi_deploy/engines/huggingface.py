@@ -46,8 +46,8 @@ def body(request: InferenceRequest, task: Task | None) -> dict[str, Any]:
 
 def _cannot(what: str) -> UsageRefused:
     return UsageRefused(
-        f"{MODULE} cannot take {what}: it hands every key to transformers' generate, which fails",
-        hint="leave handler.builtin out of the recipe: the template text-generation takes it",
+        f"{MODULE} cannot take {what}: it passes every key to transformers' generate, which fails",
+        hint="remove handler.builtin from the recipe: the template text-generation accepts it",
     )
 
 

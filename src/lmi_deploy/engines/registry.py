@@ -21,5 +21,5 @@ def engine(name: Engine) -> EngineModule:
     """Raises Unresolvable for an engine that the recipe may name but that is not built yet."""
     found = ENGINES.get(name)
     if found is None:
-        raise Unresolvable(f"engine: {name} is not built yet", hint=f"built today: {', '.join(ENGINES)}")
+        raise Unresolvable(f"engine: {name} is not supported yet", hint=f"use one of {', '.join(ENGINES)}")
     return found

@@ -49,8 +49,8 @@ def _inputs(request: InferenceRequest) -> dict[str, Any]:
     """LMI's form. Only a conversation has a system prompt."""
     if request.system:
         raise UsageRefused(
-            "this deployment cannot take a system prompt: its model holds no conversation",
-            hint="put what it should know into the text",
+            "this deployment has no system prompt: its model is not a chat model",
+            hint="put the instructions into the text",
         )
     requested = {_OPENAI_NAMES.get(key, key): value for key, value in request.parameters.items()}
     return {"inputs": request.prompt, **({"parameters": requested} if requested else {})}

@@ -37,11 +37,11 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
     if engine.template:
         raise Unresolvable(
             f"handler.template: engine vllm has no template {engine.template}",
-            hint="leave it out, or use engine: accelerate",
+            hint="omit it, or use engine: accelerate",
         )
     if task in _NOT_SERVED:
         raise Unresolvable(
-            f"engine vllm has no request of task {task} that lmi knows", hint="use engine: accelerate"
+            f"lmi has no request for task {task} with engine vllm", hint="use engine: accelerate"
         )
     if task == "text-embedding" and _order(version) < _EMBEDS_SINCE:
         raise Unresolvable(
@@ -114,8 +114,8 @@ def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
     for key in _CHOSEN:
         if given.get(key, response[key]).lower() not in (response[key], "auto"):
             raise Unresolvable(
-                f"options.{key}: {given[key]} does not go with the handler {SERVICE}",
-                hint=f"leave it out, or add handler: {{builtin: {ROLLING}}}, which runs vLLM's rolling batch",
+                f"options.{key}: {given[key]} cannot be combined with the handler {SERVICE}",
+                hint=f"omit it, or add handler: {{builtin: {ROLLING}}}, which runs vLLM's rolling batch",
             )
 
 

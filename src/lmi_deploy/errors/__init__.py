@@ -17,9 +17,9 @@ EXIT_CODES: dict[int, str] = {
     1: "failed",
     2: "bad recipe or usage",
     3: "a bug of lmi (a report file is written)",
-    4: "changes pending (plan --exit-code), or out of step (status)",
-    5: "refused: locked, not ours, stale plan, over --max-hourly",
-    6: "integrity: bytes are not what their source says",
+    4: "changes pending (plan --exit-code), or not in-step (status)",
+    5: "refused: locked, not created by lmi, stale plan, over --max-hourly",
+    6: "integrity: the bytes differ from those of their source",
     7: "objective missed (bench)",
     130: "interrupted",
 }
@@ -102,7 +102,7 @@ class NotInstalled(UsageRefused):
     def __init__(self, package: str, *, extra: str = "", instead: str = "") -> None:
         extra = extra or EXTRAS[package]
         super().__init__(
-            f"the package {package} is not installed: it is part of the extra [{extra}]",
+            f"the package {package} is not installed; it belongs to the extra [{extra}]",
             hint=f"pip install 'lmi-deploy[{extra}]'{instead}",
         )
 
@@ -189,8 +189,8 @@ class Interrupted(LmiError):
     exit_code = 130
 
 
-UNBEGUN: Final = "nothing was begun: run it again"
+UNBEGUN: Final = "nothing was changed. Run the command again"
 RECORDED: Final = (
-    "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
+    "the steps so far are recorded: `lmi status` shows them, `lmi up` continues, `lmi down` deletes them"
 )
 """The hint of an interrupted command that writes a record: before and after its first entry."""

@@ -33,9 +33,9 @@ def raise_failures(
         error = errors[wrong]
         others = lines[:wrong] + lines[wrong + 1 :]
         raise IntegrityError(error.message, hint=error.hint, details=others) from error
-    kept = f"{count - len(failed)} files are whole{where} and kept"
+    kept = f"{count - len(failed)} files are complete{where} and kept"
     raise TransferFailed(
-        f"{model_id}: {len(failed)} of {count} files did not arrive, {lines[0]}",
+        f"{model_id}: {len(failed)} of {count} files failed, {lines[0]}",
         hint=f"{errors[0].hint or otherwise}; {kept}",
         details=lines[1:],
     ) from errors[0]

@@ -55,8 +55,8 @@ def on_disk(path: Path) -> Iterator[None]:
     except OSError as exc:
         raise DiskRefused(
             f"{exc.filename or path}: the disk refused: {exc.strerror or exc}",
-            hint="see that there is room and that the folder is yours; "
-            "LMI_STATE_HOME and LMI_CACHE_HOME move what lmi keeps",
+            hint="check the free space and the owner of the folder, or set LMI_STATE_HOME or LMI_CACHE_HOME to "
+            "another folder",
         ) from exc
 
 

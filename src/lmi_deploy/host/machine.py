@@ -63,7 +63,8 @@ def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset(
         if port not in used and _can_bind(host, port):
             return port
     raise LmiError(
-        f"{host}: no port from {start} to {_LAST_PORT} is free", hint="end a server, or choose --port"
+        f"{host}: no port from {start} to {_LAST_PORT} is free",
+        hint="stop a server, or choose another --port",
     )
 
 

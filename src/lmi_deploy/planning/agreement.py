@@ -12,7 +12,7 @@ from lmi_deploy.domain.observed import Price
 from lmi_deploy.domain.plan import Action, Change, Plan
 from lmi_deploy.errors import Refused
 
-_HINT: Final = "nothing was changed. Run the command again and look at the new plan"
+_HINT: Final = "nothing was changed. Run the command again and check the new plan"
 _CENT: Final = 0.005
 
 
@@ -27,14 +27,14 @@ def require_agreed(shown: Plan, now: Plan) -> None:
     surprises = [action.title for action in binding(now) if action not in agreed]
     if surprises:
         raise Refused(
-            f"{now.deployment}: the plan is stale: by now it would {', '.join(surprises)}, which was not shown",
+            f"{now.deployment}: the plan is stale: it would now also {', '.join(surprises)}",
             hint=_HINT,
         )
     if binding(now) and now.changes != shown.changes:
         differing = [_words(change) for change in now.changes if change not in shown.changes]
-        what = ", ".join(differing[:3]) or "less than was shown"
+        what = ", ".join(differing[:3]) or "fewer changes than shown"
         raise Refused(
-            f"{now.deployment}: the plan is stale: what serves was changed meanwhile; by now it would change {what}",
+            f"{now.deployment}: the plan is stale: the deployment has changed; it would now change {what}",
             hint=_HINT,
         )
 
@@ -48,7 +48,7 @@ def require_price(name: str, shown: Mapping[str, float], now: Mapping[str, Price
                 format_price(price.hourly, price.currency),
             )
             raise Refused(
-                f"{name}: the plan is stale: {instance} costs {today} an hour, and {before} when it was made",
+                f"{name}: the plan is stale: {instance} now costs {today} an hour, {before} when the plan was made",
                 hint=_HINT,
             )
 

@@ -124,7 +124,7 @@ def _backends(asked: Question, has: str, capability: float) -> Iterator[Mistake]
         if span and not span[0] <= capability <= span[1]:
             most = f" to {span[1]:.1f}" if span[1] < 90 else ""
             what = f"{name.strip()} needs compute capability {span[0]:.1f}{most}, and {has}"
-            yield Mistake(option=option, what=what, hint="leave it out: vLLM chooses one that runs there")
+            yield Mistake(option=option, what=what, hint="omit it: vLLM chooses one that runs there")
 
 
 def _flash_attention(asked: Question, has: str, capability: float) -> Iterator[Mistake]:
@@ -137,4 +137,4 @@ def _flash_attention(asked: Question, has: str, capability: float) -> Iterator[M
             continue
         if needed is not None and capability < needed:
             what = f"FlashAttention {value} needs compute capability {needed:.1f}, and {has}"
-            yield Mistake(option=option, what=what, hint="leave it out")
+            yield Mistake(option=option, what=what, hint="omit it")

@@ -62,7 +62,7 @@ def model_mistakes(
     model_type = config.get("model_type")
     if dtype in _FLOAT16 and model_type in _FLOAT16_REFUSED and asked.image >= _REFUSED_SINCE:
         what = f"vLLM {vllm.version(asked.image)} refuses {dtype} for {model_type}: its activations overflow"
-        yield Mistake(option="dtype", what=what, hint="write bf16, or leave it out")
+        yield Mistake(option="dtype", what=what, hint="write bf16, or omit it")
 
 
 def model_notes(config: Mapping[str, Any], asked: Question) -> Iterator[str]:
@@ -189,11 +189,11 @@ def _quantization(config: Mapping[str, Any], asked: Question, files: Collection[
     has_config = any(key in config for key in ("quantization_config", "compression_config"))
     if not has_config and method in _FROM_CHECKPOINT and not any(name in files for name in _CONFIG_FILES):
         what = f"{method} reads weights that are quantised already, and those of this model are not"
-        hint = f"leave it out, name a model quantised by {method}, or write fp8 or bitsandbytes"
+        hint = f"omit it, name a model quantised by {method}, or write fp8 or bitsandbytes"
         yield Mistake(option=option, what=what, hint=hint)
     elif stored and _family(method) and _family(stored) and _family(method) != _family(stored):
         what = f"{method} does not go with the model, which is quantised by {stored}"
-        yield Mistake(option=option, what=what, hint="leave it out: vLLM reads the method from config.json")
+        yield Mistake(option=option, what=what, hint="omit it: vLLM reads the method from config.json")
 
 
 def _family(method: str) -> str:

@@ -45,9 +45,13 @@ def require_shards(weights: WeightsSpec, shards: Sequence[str], files: Files) ->
     present = {entry.path for entry in weights.files}
     absent = sorted(set(shards) - present)
     if absent:
-        why = "a files pattern leaves it out" if files.allow or files.ignore else "the repository lacks it"
+        why = (
+            "a pattern of `files` excludes it"
+            if files.allow or files.ignore
+            else "the repository does not have it"
+        )
         raise Unresolvable(
-            f"model.safetensors.index.json names {len(set(shards))} files, {len(absent)} are not there: {absent[0]}",
+            f"model.safetensors.index.json lists {len(set(shards))} files, {len(absent)} are missing: {absent[0]}",
             hint=f"{why}; the model cannot be loaded without it",
         )
 
@@ -78,7 +82,7 @@ def _reason(listing: ModelListing, files: Files, *, remote_code: bool) -> Reason
 
 def _pickle(*, safetensors: bool, allowed: bool) -> str:
     if safetensors:
-        return "pickle, and safetensors are there"
+        return "pickle, but safetensors exist"
     return "" if allowed else "pickle (files.allow_pickle is false)"
 
 
@@ -110,10 +114,10 @@ def _require_weights(listing: ModelListing, chosen: Sequence[FileEntry], files: 
         return
     if any(entry.path.endswith(PICKLES) for entry in listing.files) and not files.allow_pickle:
         raise Unresolvable(
-            f"{listing.model_id} has its weights as pickle only, which runs code when it is loaded",
-            hint="choose a revision with safetensors, or say `files: {allow_pickle: true}` if you trust its authors",
+            f"{listing.model_id} has its weights only as pickle, which can run code when it is loaded",
+            hint="choose a revision with safetensors, or set `files: {allow_pickle: true}` if you trust its authors",
         )
     raise Unresolvable(
-        f"{listing.model_id} at {listing.commit[:8]}: none of {len(listing.files)} files would be weights",
-        hint="look at the repository's files, and at `files:` in the recipe",
+        f"{listing.model_id} at {listing.commit[:8]}: none of the {len(listing.files)} files are selected as weights",
+        hint="check the repository's files, and `files:` in the recipe",
     )

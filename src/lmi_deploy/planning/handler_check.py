@@ -59,7 +59,7 @@ def check_handler(source: bytes, requirements: HandlerRequirements) -> tuple[Han
         return (HandlerFinding(line=1, what=f"not Python: {error}", hint="save it as text in UTF-8"),)
     found = [*_function(tree, requirements), *_at_import(tree)]
     for name, line in missing_imports(tree, requirements.packages, requirements.requirements):
-        what = f"imports {name}, which neither the server's environment nor requirements.txt brings"
+        what = f"imports {name}, which is neither in the server's environment nor in requirements.txt"
         hint = "add its package to the recipe's requirements"
         found.append(HandlerFinding(line=line, what=what, hint=hint, fatal=False))
     return tuple(sorted(found, key=lambda finding: finding.line))
@@ -71,10 +71,8 @@ def _function(tree: ast.Module, requirements: HandlerRequirements) -> Iterator[H
     if top is None and not defined:
         others = [node.name for node in tree.body if isinstance(node, _Function)]
         note = f"it defines {', '.join(others[:5])}" if others else "it defines no function"
-        hint = f"write `def {requirements.function}(inputs)`, or name yours in options.handler"
-        yield HandlerFinding(
-            line=1, what=f"no function {requirements.function} for the server to call; {note}", hint=hint
-        )
+        hint = f"write `def {requirements.function}(inputs)`, or set options.handler to the name of yours"
+        yield HandlerFinding(line=1, what=f"no function {requirements.function}; {note}", hint=hint)
     elif top is not None:
         yield from _signature(top)
         yield from _mode(top, requirements)
@@ -132,23 +130,25 @@ def _mode(function: _Function, requirements: HandlerRequirements) -> Iterator[Ha
     if isinstance(function, ast.AsyncFunctionDef) and not requirements.async_mode:
         hint = 'set options: {async_mode: "true"}, or drop the word async'
         yield HandlerFinding(
-            line=line, what=f"{name} is asynchronous, but the server calls it as it is", hint=hint
+            line=line, what=f"{name} is asynchronous, but the server does not await it", hint=hint
         )
     elif (
         isinstance(function, ast.FunctionDef)
         and requirements.async_mode
         and not _may_give_awaitable(function)
     ):
-        hint = f"write `async def {name}(inputs)`, or leave options.async_mode out"
+        hint = f"write `async def {name}(inputs)`, or remove options.async_mode"
         yield HandlerFinding(
-            line=line, what=f"{name} is not asynchronous, and the server awaits what it returns", hint=hint
+            line=line, what=f"{name} is not asynchronous, but the server awaits its result", hint=hint
         )
     elif yields:
         hint = "return Output().add_stream_content(...)"
         if requirements.async_mode:
-            hint = "let it return an asynchronous generator that another function makes"
+            hint = "return an asynchronous generator that another function creates"
         yield HandlerFinding(
-            line=line, what=f"{name} is a generator, which the server does not take as an answer", hint=hint
+            line=line,
+            what=f"{name} is a generator, which the server does not accept as a response",
+            hint=hint,
         )
 
 
@@ -170,7 +170,7 @@ def _returns(function: _Function) -> Iterator[HandlerFinding]:
     given = [node for node in _own(function) if isinstance(node, ast.Return) and _gives_something(node.value)]
     wrong = [(node.lineno, kind) for node in given if (kind := _plain_value(node.value))]
     for line, kind in wrong:
-        what = f"returns {kind}, and the server takes an Output only: such a request is answered with 424"
+        what = f"returns {kind}, but the server accepts only an Output: such a request gets status 424"
         hint = "return Output().add_as_json(...), or None for nothing"
         yield HandlerFinding(line=line, what=what, hint=hint, fatal=len(wrong) == len(given))
 

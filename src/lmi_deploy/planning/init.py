@@ -33,9 +33,9 @@ _ON_VLLM: Final[tuple[ModelKind, ...]] = (
 _ONLY_VLLM: Final[tuple[ModelKind, ...]] = ("vision-language", "audio-language")
 """lmi's templates and DJL's handler take texts alone."""
 _TEMPLATES: Mapping[str, str] = {
-    "text-generation": "Ours: chat and completions as OpenAI's clients send them, streamed.",
-    "text2text-generation": "Ours: a text in, a text out, streamed where asked.",
-    "text-embedding": "Ours: texts in, their vectors out, pooled as the model was trained.",
+    "text-generation": "Template of lmi: chat and completions in OpenAI's format, streamed.",
+    "text2text-generation": "Template of lmi: text in, text out, streamed on request.",
+    "text-embedding": "Template of lmi: texts in, vectors out, pooled as the model was trained.",
     "text-classification": "Ours: texts or pairs of texts in, labels with scores out, best first.",
 }
 
@@ -140,11 +140,11 @@ def decisions_left(model: ModelSummary) -> Iterator[str]:
 
 
 def _head(model: ModelSummary, schema: str) -> str:
-    architecture = architecture_of(model.config) or "an architecture that config.json does not name"
+    architecture = architecture_of(model.config) or "unknown architecture (not in config.json)"
     size = (
-        f"{gib_text(model.weights, 2)} to bring"
+        f"{gib_text(model.weights, 2)} to download"
         if model.weights is not None
-        else "weights not settled, see files"
+        else "weights not selected yet, see files"
     )
     return "\n".join(
         [
@@ -164,7 +164,7 @@ def _model(model: ModelSummary, revision: str) -> Iterator[str]:
     if model.weights is None:
         yield _note("files", f"{model.why}. If you trust its authors:", "files: {allow_pickle: true}")
     if model.config.get("auto_map"):
-        why = "The model brings code of its own, which would run on your server. Read it, then:"
+        why = "The model contains its own code, which would run on your server. Read it, then:"
         yield _note("trust_remote_code", why, "trust_remote_code: true")
 
 
@@ -198,7 +198,7 @@ def _handler(model: Recognition) -> str:
     return _key(
         "handler",
         "{builtin: djl_python.huggingface}",
-        "DJL's own, as no template of ours does this task yet.",
+        "DJL's handler, because lmi has no template for this task yet.",
     )
 
 
@@ -209,7 +209,7 @@ def _place(choice: Choice) -> Iterator[str]:
             yield _key("tensor_parallel_degree", str(choice.degree), "")
         yield _key("endpoint", f"{{target: sagemaker, region: {choice.region}}}", "")
     else:
-        why = f"This machine: 127.0.0.1, and a port that is free. {choice.why}"
+        why = f"This machine: 127.0.0.1, a free port. {choice.why}"
         yield _key("endpoint", "{target: local}", why)
     yield _key(
         "timeouts", f"{{container_startup: {choice.startup}, predict: 60}}", f"Start-up: {choice.startup_why}"

@@ -144,9 +144,9 @@ def require_model(listing: ModelListing) -> None:
     if not any(entry.path.endswith(WEIGHTS) for entry in listing.files):
         content = "none of its files" if listing.files else "it is empty: no file"
         raise Unresolvable(
-            f"{listing.model_id}: {content} holds weights (*{', *'.join(WEIGHTS)})",
-            hint="a model is config.json, *.safetensors and the tokenizer's files, as `hf download NAME --local-dir "
-            "DIR` brings them",
+            f"{listing.model_id}: {content} is a weights file (*{', *'.join(WEIGHTS)})",
+            hint="give a folder with config.json, *.safetensors and the tokenizer's files, as from `hf download "
+            "NAME --local-dir DIR`",
         )
 
 
@@ -155,17 +155,17 @@ def _unusual_files(paths: Collection[str]) -> Recognition | None:
     if "adapter_config.json" in paths and "config.json" not in paths:
         return Recognition(
             kind="adapter",
-            evidence="adapter_config.json, and no config.json",
-            advice="its weights belong on top of a base model: merge them (peft: merge_and_unload, save_pretrained) "
-            "and deploy the merged folder",
+            evidence="adapter_config.json, but no config.json",
+            advice="merge its weights into the base model (peft: merge_and_unload, save_pretrained), then deploy "
+            "the merged folder",
             servable=False,
         )
     if any(path.endswith(".gguf") for path in paths) and not any(path.endswith(WEIGHTS) for path in paths):
         return Recognition(
             kind="gguf",
             evidence="*.gguf files only",
-            advice="GGUF is the format of llama.cpp: take the repository that it was converted from, with "
-            "*.safetensors; its model card names it",
+            advice="GGUF is the format of llama.cpp: use the original repository with *.safetensors, which the "
+            "model card names",
             servable=False,
         )
     return None
@@ -205,8 +205,8 @@ def _by_files(paths: Collection[str], config: Mapping[str, Any]) -> Recognition:
         return _other("model_index.json, of Diffusers")
     return Recognition(
         kind="unknown",
-        evidence="neither the Hub nor config.json tells",
-        advice="write task: into the recipe, if you know it",
+        evidence="neither the Hub nor config.json names the task",
+        advice="set task: in the recipe, if you know it",
     )
 
 
@@ -256,8 +256,8 @@ def _generative_reranker(evidence: str) -> Recognition:
     return Recognition(
         kind="reranking",
         evidence=evidence,
-        advice="it scores by writing yes or no: deploy it as task: text-generation with the prompt of its model card, "
-        "or take its variant for sequence classification",
+        advice="it scores by generating yes or no: deploy it with task: text-generation and the prompt of its "
+        "model card, or use its variant for sequence classification",
         servable=False,
     )
 

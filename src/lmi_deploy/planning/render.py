@@ -32,7 +32,7 @@ def _properties(spec: Spec) -> bytes:
 def escape_free(value: str) -> str:
     """The value, which must not contain the slot's own mark: only lmi may set the location of the weights."""
     if SLOT in value:
-        raise ValueError(f"a value holds {SLOT}")
+        raise ValueError(f"a value contains {SLOT}")
     return value
 
 

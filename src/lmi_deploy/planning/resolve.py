@@ -126,8 +126,8 @@ def _probe(recipe: Recipe, module: EngineModule, handler: HandlerSpec, task: Tas
         )
     if inference_request is None:
         raise Unresolvable(
-            f"probe: engine {recipe.engine} with task {task or 'unknown'} has no question of its own",
-            hint='say one, for example probe: {body: \'{"inputs": "OK"}\'}; `up` ends with a real answer to it',
+            f"probe: missing; engine {recipe.engine} with task {task or 'unknown'} has no default probe",
+            hint='write for example probe: {body: \'{"inputs": "OK"}\'}; `up` sends it at the end',
         )
     request = module.encode(inference_request, handler, task)
     content_type = dict(request.headers).get("Content-Type", "application/json")
@@ -140,8 +140,8 @@ def _refuse_remote_code(recipe: Recipe, facts: Facts) -> None:
     named = facts.config.get("auto_map")
     if named and not recipe.trust_remote_code:
         raise Unresolvable(
-            f"{facts.listing.model_id} brings its own code ({_some(named)}), which would run on your server",
-            hint="read it at the commit that `revision` pins, then say trust_remote_code: true",
+            f"{facts.listing.model_id} contains its own code ({_some(named)}), which would run on your server",
+            hint="read the code at the commit that `revision` pins, then set trust_remote_code: true",
         )
 
 

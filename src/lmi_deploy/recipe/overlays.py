@@ -54,8 +54,10 @@ class Overlays:
             return
         error = name_error(f"{name}-{self._chosen}")
         if error:
-            what = f"{name}-{self._chosen}, as the overlay makes it, cannot be a deployment's name: {error}"
-            yield _problem(partial.place("name"), "name", what, "shorten one of the two")
+            what = (
+                f"{name}-{self._chosen}, the name with the overlay, is not a valid deployment name: {error}"
+            )
+            yield _problem(partial.place("name"), "name", what, "shorten the name or the overlay's name")
 
     def named(self, recipe: Recipe, origin: str) -> Recipe:
         """The recipe under its overlay's name."""
@@ -68,14 +70,19 @@ class Overlays:
             return {}
         if isinstance(value, MappingNode) and len(value.entries) > MOST:
             what = f"{len(value.entries)} overlays"
-            problems.append(_problem(value.place, "overlays", what, f"at most {MOST} are allowed"))
+            problems.append(_problem(value.place, "overlays", what, f"use at most {MOST}"))
             return {}
         if isinstance(value, MappingNode):
             return value.entries
         if not (isinstance(value, ScalarNode) and value.blank):
-            what = f"a mapping is wanted, not {describe(value)}"
+            what = f"expected a mapping, not {describe(value)}"
             problems.append(
-                _problem(value.place, "overlays", what, "from an overlay's name to the keys it changes")
+                _problem(
+                    value.place,
+                    "overlays",
+                    what,
+                    "write the overlay's name, and under it the keys that it changes",
+                )
             )
         return {}
 
@@ -84,7 +91,10 @@ class Overlays:
         if not NAME.fullmatch(name):
             return [
                 _problem(
-                    entry.place, path, "cannot end a deployment's name", "lower case letters, digits, dashes"
+                    entry.place,
+                    path,
+                    "not a valid end of a deployment name",
+                    "use lower case letters, digits and dashes",
                 )
             ]
         if isinstance(entry.value, MappingNode):
@@ -93,7 +103,7 @@ class Overlays:
             isinstance(entry.value, ScalarNode) and entry.value.blank
         ):
             return []
-        return [_problem(entry.value.place, path, f"a mapping is wanted, not {describe(entry.value)}", "")]
+        return [_problem(entry.value.place, path, f"expected a mapping, not {describe(entry.value)}", "")]
 
     def _shape(self, table: MappingNode, path: str) -> list[Problem]:
         reader = RecipeReader(RECIPE, table.place, prefix=f"{path}.", is_complete=False)
@@ -104,9 +114,9 @@ class Overlays:
         chosen = self._chosen or ""
         place = self._entry.place if self._entry else SourcePosition(self._base.place.origin, 1, 1)
         local = suggestion_text(chosen, known)
-        hint = "; ".join(part for part in (local, f"there are {', '.join(known)}") if part)
+        hint = "; ".join(part for part in (local, f"use one of {', '.join(known)}") if part)
         return _problem(
-            place, "overlays", f"no overlay {quoted(chosen)}", hint if known else "the recipe has none"
+            place, "overlays", f"no such overlay: {quoted(chosen)}", hint if known else "the recipe has none"
         )
 
 

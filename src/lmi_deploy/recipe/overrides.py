@@ -30,10 +30,10 @@ def _path(text: str, origin: str, declaration: Group) -> tuple[list[str], Proble
     left, equals, _ = text.partition("=")
     parts = left.strip().split(".")
     if not equals or not all(parts) or not left.isprintable():
-        return [], _problem(origin, "not of the form key=value", "such as endpoint.port=8080")
+        return [], _problem(origin, "not KEY=VALUE", "write for example endpoint.port=8080")
     if parts[0] == "overlays":
         return [], _problem(
-            origin, "an overlay is chosen with --overlay", "set the key itself: it comes after the overlay"
+            origin, "choose an overlay with --overlay", "set the key itself: --set overrides the overlay"
         )
     return _keys(parts, declaration), None
 

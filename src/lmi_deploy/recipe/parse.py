@@ -70,7 +70,7 @@ def _written(text: bytes | str, origin: str) -> tuple[MappingNode | None, list[P
         return root, composer.problems
     if not composer.problems:
         place = root.place if root else SourcePosition(origin, 1, 1)
-        what = "the recipe is empty" if root is None else f"a recipe is a mapping, not {describe(root)}"
+        what = "the recipe is empty" if root is None else f"expected a mapping, not {describe(root)}"
         hint = "start with name, model_id and engine; `lmi init MODEL` writes one"
         composer.problems.append(
             Problem(origin=place.origin, line=place.line, column=place.column, key="", what=what, hint=hint)

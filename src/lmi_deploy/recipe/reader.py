@@ -163,7 +163,7 @@ class RecipeReader:
                 self.report(
                     entry.value.place,
                     path,
-                    f"a mapping is wanted, not {describe(entry.value)}",
+                    f"expected a mapping, not {describe(entry.value)}",
                     f"with {keys}",
                 )
 
@@ -186,7 +186,7 @@ class RecipeReader:
         suggestion = self._suggestion(group, name, path) if len(self.problems) < MOST_PROBLEMS else ""
         hint = f"did you mean {suggestion.removeprefix(path)}?" if suggestion else ""
         if not hint and len(group.keys) <= 8:
-            hint = f"known here: {', '.join(key.name for key in group.keys)}"
+            hint = f"use one of {', '.join(key.name for key in group.keys)}"
         # The suggested key is not reported as missing as well: one mistake, one message.
         self.partial.is_invalid.add(suggestion)
         self.report(entry.place, f"{path}{name[:80]}", "unknown key", hint)

@@ -15,13 +15,13 @@ _HEAD = """\
 This page is generated from the declaration that reads recipes (`lmi_deploy/recipe/model/declaration.py`).
 
 A recipe is one YAML file of at most 1 MiB. Every plain value stays the text that was written (`1.10`, `012`, `no`);
-each key reads that text as its type says, and `options`, `properties` and `environment` carry it as it is. Aliases,
+each key reads that text as its type says, and `options`, `properties` and `environment` pass it unchanged. Aliases,
 anchors, merge keys, tags, duplicate keys, several documents and tabs as indentation are refused, each with its
 line. Keys that start with `x-` are ignored at every level. `lmi` checks a key marked *not yet* like any other, then
 refuses it.
 
-`lmi validate` reports every mistake at once, as `file:line:column: key: what, what next`. `lmi schema` prints the
-JSON Schema; this first line gives it to an editor:
+`lmi validate` reports every mistake at once, as `file:line:column: key: what failed, what to do`. `lmi schema` prints
+the JSON Schema; this first line points an editor at it:
 
 ```yaml
 # yaml-language-server: $schema=../docs/reference/recipe.schema.json
@@ -41,8 +41,8 @@ overlays:
     endpoint: {port: 9000}
 ```
 
-`--set key=value` overrides one key after that, and may be given several times: `--set endpoint.port=8080`, `--set
-options.dtype=fp32`, `--set files.allow=[*.json,*.safetensors]`. The value is YAML; it replaces what stood there.
+`--set key=value` overrides one key after that, and can be repeated: `--set endpoint.port=8080`, `--set
+options.dtype=fp32`, `--set files.allow=[*.json,*.safetensors]`. The value is YAML; it replaces the previous value.
 """
 
 

@@ -23,7 +23,7 @@ TITLE = "Recipe of lmi"
 def json_schema() -> dict[str, Any]:
     """The whole schema, ready for `json.dumps`; a copy is docs/reference/recipe.schema.json (`make reference`)."""
     kind: Any = dict[str, _model(RECIPE, part=True)]  # type: ignore[misc]
-    doc = "Keys that are laid over the recipe with --overlay NAME."
+    doc = "Keys that `--overlay NAME` merges into the recipe."
     overlays: tuple[Any, Any] = (kind, Field(default={}, description=doc, json_schema_extra=_closed))
     recipe = _model(RECIPE, part=False, overlays=overlays)
     return {"$schema": DIALECT, **recipe.model_json_schema(), "title": TITLE}

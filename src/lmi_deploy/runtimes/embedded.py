@@ -63,10 +63,10 @@ class Embedded:
         request = {"do": "take_over", "from": str(run_folder(previous) / "control.sock")}
         response = _send_request(home, request, timeout=30.0) or {}
         if response.get("port") != port:
-            why = response.get("error") or "the server did not answer"
+            why = response.get("error") or "the server did not respond"
             raise DeployFailed(
-                f"{home.name} could not take {host}:{port} from {previous.name}: {why}",
-                hint="the previous server still holds the address; run `lmi up` again",
+                f"{home.name} could not take over {host}:{port} from {previous.name}: {why}",
+                hint="the previous server still has the address. Run `lmi up` again",
             )
         # At its very end it no longer responds, and would look like one that has only just started.
         write_note(previous / _REPLACED, {"by": home.name})

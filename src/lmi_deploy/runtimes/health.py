@@ -31,9 +31,7 @@ def health(host: str, port: int) -> Health:
     if status == 500:
         return Health(phase="failed", message=f"/ping answers 500: {_short(fields)}")
     if not isinstance(fields, dict) or not fields:
-        return Health(
-            phase="failed", message=f"/ping answers {status} and names no model: nothing was loaded"
-        )
+        return Health(phase="failed", message=f"/ping answers {status} without a model: no model was loaded")
     words = {str(model.get("status")) if isinstance(model, dict) else str(model) for model in fields.values()}
     if status == 200 and words != {"Healthy"}:
         return Health(phase="loading", message=_short(fields))

@@ -48,10 +48,12 @@ def fresh_run_folder(home: Path) -> Path:
     except FileExistsError:
         found = run.parent.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"
+            what = (
+                "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is not a folder"
+            )
             raise DeployFailed(
-                f"{run.parent}: {what}, so the sockets of a server would not be safe in it",
-                hint="set TMPDIR to a folder of your own",
+                f"{run.parent}: {what}, so it is not safe for a server's sockets",
+                hint="set TMPDIR to your own folder",
             ) from None
         if stat.S_IMODE(found.st_mode) != 0o700:
             run.parent.chmod(0o700)

@@ -50,7 +50,7 @@ class Program:
         # server.
         if not self._options.run_dir.is_dir():
             self._log.error(
-                f"{self._options.run_dir}: the folder for our sockets is gone, so nobody could end us"
+                f"{self._options.run_dir}: the folder of the sockets was deleted, so this server could not be stopped"
             )
             return 1
         (self._options.run_dir / FAILURE_FILE).unlink(missing_ok=True)

@@ -87,7 +87,7 @@ class Architecture:
 def read_architecture(table: Mapping[str, Any]) -> Architecture:
     """CannotTell names the missing field of config.json, or the unknown model_type."""
     if not table:
-        raise CannotTell("there is no config.json")
+        raise CannotTell("config.json is missing")
     text = _language_part(table)
     model_type = text.get("model_type") or table.get("model_type")
     if not isinstance(model_type, str):

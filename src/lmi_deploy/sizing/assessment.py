@@ -79,9 +79,7 @@ def assess(checkpoint: Checkpoint, request: Request, devices: Devices | None, *,
     """
     try:
         if devices is None:
-            raise CannotTell(
-                "no instance type and no GPU is named; add --instance TYPE, or --gpu NAME --gpus N"
-            )
+            raise CannotTell("no instance type and no GPU given; add --instance TYPE, or --gpu NAME --gpus N")
         return _fit_of(_subject(checkpoint, request, devices), checkpoint, limits=limits)
     except NotDivisible as refused:
         return Fit(verdict="does-not-fit", reason=str(refused), devices=devices)
@@ -93,7 +91,7 @@ def _subject(checkpoint: Checkpoint, request: Request, devices: Devices) -> Subj
     if checkpoint.trouble:
         raise CannotTell(checkpoint.trouble)
     if checkpoint.gguf:
-        raise CannotTell("the model is a GGUF file, which the engines of LMI do not load")
+        raise CannotTell("the model is a GGUF file, which the engines of LMI cannot load")
     shape = read_architecture(checkpoint.table)
     quantization = stored_quantization(checkpoint.table)
     if request.engine == "neuronx" and devices.kind != "neuron":
@@ -137,7 +135,7 @@ def _context(request: Request, shape: Architecture) -> int:
     if request.engine != "vllm":
         return min(shape.positions or USUAL_CONTEXT, USUAL_CONTEXT)
     if shape.positions is None:
-        raise CannotTell("config.json does not say how long a sequence may be; add --context L")
+        raise CannotTell("config.json has no maximum sequence length; add --context L")
     return shape.positions
 
 
@@ -211,7 +209,7 @@ def _verdict(subject: Subject, demand: Demand, needed: int) -> tuple[Verdict, st
         return "does-not-fit", f"the weights take {size} while they are loaded, before they are quantised"
     if memory <= 0:
         taken, budget = gib_text(sum(demand.parts.values())), gib_text(demand.budget)
-        what = f"weights and buffers take {taken} of one device, the engine may use {budget}"
+        what = f"weights and buffers take {taken} of one device, but the engine may use only {budget}"
         return "does-not-fit", what
     if needed > memory:
         what = f"the sequences take {gib_text(needed)} of KV cache on one device, {gib_text(memory)} are left"
@@ -219,8 +217,8 @@ def _verdict(subject: Subject, demand: Demand, needed: int) -> tuple[Verdict, st
     if demand.outside < demand.reserve and subject.devices.kind == "gpu" and demand.outside:
         return "tight", "gpu_memory_utilization leaves little for the CUDA context and graphs"
     if needed + margin > memory:
-        return "tight", f"less than {share:.0%} of the device is to spare"
-    return "fits", "weights, buffers and the wished sequences fit"
+        return "tight", f"less than {share:.0%} of the device is left"
+    return "fits", "weights, buffers and the requested sequences fit"
 
 
 def _too_large(checkpoint: Checkpoint, devices: Devices | None) -> Fit | None:

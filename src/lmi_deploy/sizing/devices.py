@@ -45,7 +45,7 @@ def instance_devices(name: str) -> Devices:
     if found is None:
         raise CannotTell(f"SageMaker has no instance type {name} for endpoints")
     if not found.known or found.memory is None:
-        raise CannotTell(f"the memory of {name} is not in lmi's table")
+        raise CannotTell(f"lmi does not know the memory of {name}")
     existing = found.accelerators
     if existing is None:
         return Devices(

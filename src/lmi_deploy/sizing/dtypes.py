@@ -30,7 +30,7 @@ def float_bytes(request: Request, shape: Architecture, *, keeps_float32: bool = 
         return stored if keeps_float32 else 2
     found = _BYTES.get(requested)
     if found is None:
-        raise CannotTell(f"option dtype: {requested!r} is no dtype that lmi knows")
+        raise CannotTell(f"option dtype: {requested!r} is not a dtype that lmi knows")
     return found
 
 
@@ -40,5 +40,5 @@ def cache_item_bytes(request: Request, shape: Architecture) -> float:
         return float(float_bytes(request, shape))
     found = _CACHE.get(requested)
     if found is None:
-        raise CannotTell(f"option kv_cache_dtype: {requested!r} is no dtype that lmi knows")
+        raise CannotTell(f"option kv_cache_dtype: {requested!r} is not a dtype that lmi knows")
     return found

@@ -21,7 +21,7 @@ def notes(checkpoint: Checkpoint, fit: Fit, devices: Devices | None) -> tuple[st
 
 def _notes(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
     if fit.from_config:
-        yield "the weights are derived from config.json, as there are no safetensors headers"
+        yield "the weights are estimated from config.json, because there are no safetensors headers"
     if devices.estimated:
         yield f"what a framework sees of {devices.name} is estimated: {gib_text(devices.memory)}"
     if fit.degree > 1 and devices.links == "PCIe":

@@ -72,9 +72,9 @@ def _options(request: Request, devices: Devices) -> Iterator[tuple[str, str, str
     yield "enforce_eager", "true", "no CUDA graphs (slower): enforce_eager true"
     modern = (devices.compute_capability or 0) >= _FP8_CAPABILITY
     if modern:
-        yield "kv_cache_dtype", "fp8", "half the cache a token: kv_cache_dtype fp8"
-        yield "quantize", "fp8", "weights in 8 bits, made while loading: quantize fp8"
-    yield "quantize", "bitsandbytes", "weights in 4 bits, made while loading: quantize bitsandbytes"
+        yield "kv_cache_dtype", "fp8", "half the cache per token: kv_cache_dtype fp8"
+        yield "quantize", "fp8", "weights in 8 bits, quantized while loading: quantize fp8"
+    yield "quantize", "bitsandbytes", "weights in 4 bits, quantized while loading: quantize bitsandbytes"
 
 
 def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Iterator[Remedy]:
@@ -98,5 +98,5 @@ def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Itera
             found.append((price.hourly, name, fit.degree))
     if found:
         usd, name, degree = min(found)
-        what = f"a larger machine: {name} with degree {degree}, {usd:.2f} USD an hour in {USUAL_REGION}"
+        what = f"a larger machine: {name} with degree {degree}, {usd:.2f} USD per hour in {USUAL_REGION}"
         yield Remedy(key="instance_type", value=name, what=what, usd_per_hour=usd)

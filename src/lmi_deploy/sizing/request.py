@@ -108,7 +108,8 @@ def engine_version(text: str | None) -> tuple[tuple[int, int], bool]:
     version = LMI_VLLM.get(min(lmi, _NEWEST_LMI))
     if version is None:
         raise CannotTell(
-            f"version {text}: lmi does not know which vLLM it carries; such as {SERVER_VERSION}-lmi27 or vllm-0.11.0"
+            f"version {text}: lmi does not know its vLLM version; write for example {SERVER_VERSION}-lmi27 or "
+            "vllm-0.11.0"
         )
     return version, True
 

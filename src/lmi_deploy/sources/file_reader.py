@@ -23,10 +23,12 @@ def fill_from(path: Path, buffer: memoryview, *, start: int) -> Iterator[BytesRe
                 count = file.readinto(buffer[done : done + _BLOCK])
                 if not count:
                     raise TransferFailed(
-                        f"{path}: it ends at byte {start + done}, {start + len(buffer)} were there before",
-                        hint="somebody writes to it: try again when it is still",
+                        f"{path}: it ends at byte {start + done}, but had {start + len(buffer)} bytes before",
+                        hint="another program writes to it: try again when that has finished",
                     )
                 done += count
                 yield BytesRead(done)
     except OSError as exc:
-        raise TransferFailed(f"{path}: {exc.strerror or exc}", hint="check the file and its rights") from exc
+        raise TransferFailed(
+            f"{path}: {exc.strerror or exc}", hint="check the file and its permissions"
+        ) from exc

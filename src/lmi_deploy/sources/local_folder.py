@@ -84,7 +84,7 @@ def _files(model_id: str) -> tuple[Path, list[Path]]:
     if not root.is_dir():
         raise NotFound(
             f"{model_id}: no such folder",
-            hint="a model on the Hub is named organisation/name, without ./ before it",
+            hint="check the path; for a model on the Hub write owner/name, without ./",
         )
     return root, sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
 

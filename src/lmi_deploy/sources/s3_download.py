@@ -85,7 +85,9 @@ class S3Downloader:
         yield from runs.run([entry for entry in files if self._is_complete(entry)], check)
         runs.raise_failures(len(files))
         for entry in wrong:
-            yield Notice(text=f"{self.folder / entry.path}: it was damaged; removed, and fetched again")
+            yield Notice(
+                text=f"{self.folder / entry.path}: the file was damaged; removed and downloaded again"
+            )
         return bool(wrong)
 
     @property
@@ -109,8 +111,8 @@ class S3Downloader:
                         lambda: self._receive(pending, entry, report),
                         subject=f"{self.listing.model_id}{entry.path}",
                         source="its listing",
-                        hint="the object is damaged, or was changed after its manifest was written: "
-                        "`lmi weights verify --deep`",
+                        hint="the object is damaged, or was changed after its manifest was written: run `lmi "
+                        "weights verify --deep`",
                     )
                 pending.path.replace(path)
             self.verified.add(path, entry)
@@ -123,6 +125,6 @@ class S3Downloader:
             report(pending.position)
         if pending.position < entry.size:
             raise TransferFailed(
-                f"{entry.path}: the object ends after {pending.position} bytes, {entry.size} are listed",
-                hint="somebody writes to the prefix: run the same command again when it is still",
+                f"{entry.path}: the object ends after {pending.position} bytes, but the listing says {entry.size}",
+                hint="another program writes to the prefix: run the same command again when that has finished",
             )

@@ -105,8 +105,9 @@ class S3Models:
             yield BytesRead(done)
         if done < len(buffer):
             raise TransferFailed(
-                f"s3://{prefix.bucket}/{key}: it ends at byte {start + done}, {start + len(buffer)} were there before",
-                hint="somebody writes to the prefix: run the same command again when it is still",
+                f"s3://{prefix.bucket}/{key}: it ends at byte {start + done}, but had {start + len(buffer)} bytes "
+                "before",
+                hint="another program writes to the prefix: run the same command again when that has finished",
             )
 
     def locate(self, listing: ModelListing, path: str) -> ObjectLocation | None:
@@ -215,8 +216,8 @@ def _pushed_by_lmi(manifest: Manifest | None, prefix: Prefix, found: Sequence[St
     """The oids of the model's first source, so that these files are the same weights in every bucket."""
     if manifest is None:
         raise NotFound(
-            f"{prefix.address}: there is no manifest, so these weights are not complete",
-            hint="run the `lmi weights push` again that brings them; `lmi weights ls` names those that are complete",
+            f"{prefix.address}: no manifest, so these weights are incomplete",
+            hint="run their `lmi weights push` again; `lmi weights ls` lists the complete ones",
         )
     files = tuple(
         FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind) for file in manifest.files
@@ -224,8 +225,8 @@ def _pushed_by_lmi(manifest: Manifest | None, prefix: Prefix, found: Sequence[St
     required = {prefix.path + file.path: file.size for file in files}
     if required != {one.key: one.size for one in found}:
         raise IntegrityError(
-            f"{prefix.address}: its files are not those of its manifest",
-            hint=f"see which: lmi weights verify {prefix.weights} --bucket {prefix.bucket}",
+            f"{prefix.address}: its files differ from its manifest",
+            hint=f"list the differences: lmi weights verify {prefix.weights} --bucket {prefix.bucket}",
         )
     _reject_unsafe_paths(prefix, [file.path for file in files])
     return ModelListing(model_id=prefix.address, commit=manifest.commit, files=files, source="s3")
@@ -235,13 +236,13 @@ def _reject_unsafe_paths(prefix: Prefix, names: Sequence[str]) -> None:
     for name in names:
         if error := check_relative_path(name):
             raise IntegrityError(
-                f"{prefix.address}: the key {prefix.path + name!r} {error}, so it is no file of a model",
-                hint="rename or remove the object, or name a prefix without it",
+                f"{prefix.address}: the key {prefix.path + name!r} {error}, so it cannot be a file of a model",
+                hint="rename or delete the object, or use a prefix without it",
             )
     for group in case_collisions(names):
         raise IntegrityError(
-            f"{prefix.address}: {' and '.join(group)} cannot lie in one folder",
-            hint="rename or remove one of the objects, or name a prefix without them",
+            f"{prefix.address}: {' and '.join(group)} cannot be in one folder",
+            hint="rename or delete one of the objects, or use a prefix without them",
         )
 
 
@@ -249,10 +250,10 @@ def _nothing(store: ObjectStore, prefix: Prefix) -> NotFound:
     name = prefix.path.rstrip("/")
     if name and store.head(name) is not None:
         return NotFound(
-            f"s3://{prefix.bucket}/{name}: is an object", hint="name the prefix that it lies under"
+            f"s3://{prefix.bucket}/{name}: an object, not a prefix", hint="use the prefix that contains it"
         )
     above = name.rpartition("/")[0]
     return NotFound(
-        f"{prefix.address}: there is nothing under this prefix",
-        hint=f"aws s3 ls {Prefix(prefix.bucket, f'{above}/' if above else '').address} shows what there is",
+        f"{prefix.address}: no objects under this prefix",
+        hint=f"aws s3 ls {Prefix(prefix.bucket, f'{above}/' if above else '').address} lists the objects",
     )

@@ -92,7 +92,7 @@ class PartialFile:
 
     def take(self, chunk: bytes | memoryview) -> None:
         if self.position + len(chunk) > self._entry.size:
-            raise HashMismatch(f"more than the {self._entry.size} bytes that were listed came")
+            raise HashMismatch(f"the response has more than the {self._entry.size} bytes that were listed")
         left = chunk
         while left:
             left = left[self._opened_file().write(left) :]
@@ -113,7 +113,7 @@ class PartialFile:
                 self.path.unlink(missing_ok=True)
                 entry = self._entry
                 hashes = f"{entry.kind} {exc.got} came, {source} says {entry.oid}" if exc.got else exc.why
-                raise IntegrityError(f"{subject}: {hashes}; fetched twice, not kept", hint=hint) from exc
+                raise IntegrityError(f"{subject}: {hashes}; downloaded twice, not kept", hint=hint) from exc
 
     def _receive(self, receive: Callable[[], None]) -> None:
         receive()
@@ -163,7 +163,7 @@ class FileRuns:
 def require_space(listing: ModelListing, needed: int, free: int, *, folder: Path, variable: str) -> None:
     if needed > free:
         raise TransferFailed(
-            f"{listing.model_id}: {size_text(needed)} are to come, and there are {size_text(free)} free at {folder};"
-            " nothing was fetched",
-            hint=f"make room for {size_text(needed - free)} more, or let {variable} name another folder",
+            f"{listing.model_id}: {size_text(needed)} to download, but only {size_text(free)} are free at {folder}; "
+            "nothing was downloaded",
+            hint=f"free {size_text(needed - free)} more, or set {variable} to another folder",
         )

@@ -60,7 +60,7 @@ class DeploymentIndexFolder:
         valid = _REGION.fullmatch(ref.region) and _ACCOUNT.fullmatch(ref.account)
         if name_error(ref.name) or not valid:
             raise UsageRefused(
-                f"{ref.name} in {ref.region!r}: not a deployment", hint="`lmi ls` lists what is here"
+                f"{ref.name} in {ref.region!r}: not a deployment", hint="`lmi ls` lists the deployments"
             )
         return self.root / ".".join(filter(None, (ref.name, ref.region, ref.account, "json")))
 

@@ -36,7 +36,7 @@ class StateDir:
 
     def home(self, name: str) -> Path:
         if error := name_error(name):
-            raise UsageRefused(f"{name}: not a deployment's name", hint=error)
+            raise UsageRefused(f"{name}: not a valid deployment name", hint=error)
         return self._deployments / name
 
     def artifact(self, name: str, digest: str) -> Path:
@@ -88,7 +88,7 @@ class StateDir:
         try:
             _parse(path)
         except ValueError as exc:
-            return f"{path}: not a record: {exc}; the history is lost, the deployment is not"
+            return f"{path}: not a record: {exc}; only the history is lost, not the deployment"
         return ""
 
     def write(self, record: Record) -> None:
@@ -186,8 +186,8 @@ class FileLock:
 
     def unlock(self, name: str, lock_id: str, *, force: bool = False) -> str:
         raise UsageRefused(
-            f"{name}: a lock on this machine ends with its process, and needs no unlocking",
-            hint=f"it is held by {self.holder(name) or 'nobody'}",
+            f"{name}: a local lock ends with its process; there is nothing to unlock",
+            hint=f"its holder is {self.holder(name) or 'unknown'}",
         )
 
     def sweep(self, name: str) -> None:
@@ -197,7 +197,7 @@ class FileLock:
 
     def _path(self, name: str) -> Path:
         if error := name_error(name):
-            raise UsageRefused(f"{name}: not a deployment's name", hint=error)
+            raise UsageRefused(f"{name}: not a valid deployment name", hint=error)
         return self._root / f"{name}.lock"
 
     def _holder(self) -> dict[str, Any]:

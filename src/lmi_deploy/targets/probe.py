@@ -26,8 +26,8 @@ def probe(probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock
     text, why, output = _read(probe, codec, head, body)
     if why:
         raise DeployFailed(
-            f"the model is loaded, but does not answer: {why}",
-            hint=f"see `lmi logs {name}`; the recipe's `probe` says what is asked",
+            f"the model is loaded, but the probe failed: {why}",
+            hint=f"check `lmi logs {name}`, and `probe` in the recipe",
             details=output.strip()[:2000].splitlines(),
         )
     seconds = round(clock.monotonic() - started, 3)
@@ -38,13 +38,13 @@ def _read(probe: ProbeSpec, codec: Codec, head: ResponseHead, body: bytes) -> tu
     """The response; if it is not valid, the reason and what was received."""
     received = body.decode("utf-8", "replace")
     if head.status >= 300:
-        return "", f"the server answered {head.status} {head.reason}", received
+        return "", f"the server responded {head.status} {head.reason}", received
     decoder = codec.decoder(head, InferenceRequest(prompt=probe.prompt, body=probe.body.encode()))
     chunks = [*decoder.feed(body), *decoder.close()]
     invalid = next((chunk.error for chunk in chunks if chunk.error), "")
     if invalid:
-        return "", f"the answer is an error: {invalid}", ""
+        return "", f"the response is an error: {invalid}", ""
     text = "".join(chunk.text for chunk in chunks)
     if probe.expect and probe.expect not in text:
-        return text, f"the answer does not hold {probe.expect!r}", text
-    return text, "" if text.strip() else "the answer is empty", received
+        return text, f"the response does not contain {probe.expect!r}", text
+    return text, "" if text.strip() else "the response is empty", received

@@ -21,7 +21,7 @@ def fit_lines(fields: Mapping[str, Any]) -> Iterator[str]:
         yield from _limits(fields)
     if fields["remedies"]:
         tight = fields["verdict"] == "tight"
-        yield f"what would {'leave more room' if tight else 'make it fit'}, cheapest first:"
+        yield f"changes that would {'leave more memory free' if tight else 'make it fit'}, cheapest first:"
         yield from (f"  - {remedy['what']}" for remedy in fields["remedies"])
     yield from (f"note: {note}" for note in fields["notes"])
 
@@ -37,7 +37,7 @@ def _title(fields: Mapping[str, Any]) -> Iterator[str]:
 def _sum(fields: Mapping[str, Any]) -> Iterator[str]:
     yield _line("usable memory of one device", fields["usable"])
     if fields["budget"] != fields["usable"]:
-        yield _line("what the engine may use", fields["budget"])
+        yield _line("available to the engine", fields["budget"])
     for name, size in fields["parts"].items():
         if name != "kv_cache":
             yield _line(f"- {name}", size)

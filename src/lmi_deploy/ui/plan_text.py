@@ -16,7 +16,7 @@ _WIDE = 110
 def plan_lines(plan: Plan, estimate: Estimate) -> Iterator[str]:
     """Its actions, the changes, and the costs to know before the user agrees."""
     if plan.empty:
-        yield f"{plan.deployment}: nothing to do, it is as the recipe says"
+        yield f"{plan.deployment}: nothing to do, it matches the recipe"
         if cost := estimate.figure("cost"):
             yield f"  cost: {cost}"
         return

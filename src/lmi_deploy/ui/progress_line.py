@@ -25,7 +25,7 @@ class LiveLine:
             TimeElapsedColumn(table_column=Column(min_width=len("0:00:00"))),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[told]}", markup=False),
+            TextColumn("{task.fields[note]}", markup=False),
             console=self._console,
             transient=True,
         )
@@ -35,7 +35,7 @@ class LiveLine:
     def begin(self, title: str) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(title, total=None, told="")
+        self._task = self._bar.add_task(title, total=None, note="")
 
     def progress(self, event: events.Progress) -> None:
         if self._task is None:
@@ -46,13 +46,13 @@ class LiveLine:
             self._task,
             completed=0 if seconds else event.done,
             total=None if seconds else event.total,
-            told=self._progress_text(event),
+            note=self._progress_text(event),
         )
 
     def print_above(self, text: str) -> None:
         """A line of another program, shown for a moment beside the bar."""
         if self._task is not None:
-            self._bar.update(self._task, told=plain(text)[: max(20, self._console.width - 60)])
+            self._bar.update(self._task, note=plain(text)[: max(20, self._console.width - 60)])
 
     def above(self, text: str) -> None:
         self._console.print(Text(text))

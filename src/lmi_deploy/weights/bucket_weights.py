@@ -76,7 +76,7 @@ class BucketWeights:
         uploader = self.carriers.get(engine)
         if uploader is None:
             raise UsageRefused(
-                f"weights.engine: there is no {engine} here", hint="leave the engine out, or: auto"
+                f"weights.engine: {engine} is not installed", hint="remove it, or set it to auto"
             )
         yield Notice(text=f"engine: {uploader.name}")
         context = replace(self._context(NoSource()), external_upload=ExternalUpload(uploader, folder))
@@ -191,10 +191,10 @@ class BucketWeights:
 
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):
-            raise UsageRefused("weights are copied from bucket to bucket", hint="lmi weights copy --help")
+            raise UsageRefused("give a source and a target bucket", hint="lmi weights copy --help")
         if origin.store.bucket == self.store.bucket:
             raise UsageRefused(
-                f"s3://{self.store.bucket}: these weights lie in it already",
+                f"s3://{self.store.bucket}: source and target are the same bucket",
                 hint="name another one with --to-bucket",
             )
         route = CopyRoute(
@@ -225,7 +225,7 @@ class BucketWeights:
         try:
             return parse_record(b"".join(self.store.read(key)), key).weights
         except ValueError:
-            raise UsageRefused(f"{key}: not a record", hint="look at it before anything is removed") from None
+            raise UsageRefused(f"{key}: not a record", hint="check it before you remove anything") from None
 
 
 def _orphans(

@@ -13,7 +13,7 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.weights.buffer_pool import PoolStopped
 from lmi_deploy.weights.progress import TransferProgress
 
-GO_ON = "run the same command again: it goes on from what the bucket has"
+GO_ON = "run the same command again: it continues with what is missing in the bucket"
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class TransferContext:
                 recorded = bool(bytes_read.note)
         if received != len(view):
             raise TransferFailed(
-                f"{entry.path}: {received} of {len(view)} bytes came from byte {start} on",
+                f"{entry.path}: received {received} of {len(view)} bytes from byte {start} on",
                 hint=GO_ON,
             )
         return crc32_text(crc)

@@ -85,7 +85,7 @@ class NoSource:
     def read_into(
         self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
     ) -> Iterator[BytesRead]:
-        raise NotImplementedError("the bytes do not pass here")
+        raise NotImplementedError("copied inside S3")
 
 
 class _Copy:
@@ -114,8 +114,8 @@ class _Copy:
         if self.done is None:
             store.delete([known.key])
             raise IntegrityError(
-                f"{self.entry.path}: the copy has {found.size} bytes, {found.algorithm} {found.checksum}; the manifest"
-                f" says {known.file.size} and {known.file.algorithm} {known.file.checksum}",
-                hint=f"look at the original: lmi weights verify, in {known.bucket}",
+                f"{self.entry.path}: the copy has {found.size} bytes, {found.algorithm} {found.checksum}; but the "
+                f"manifest says {known.file.size} and {known.file.algorithm} {known.file.checksum}",
+                hint=f"check the original with `lmi weights verify` in {known.bucket}",
             )
         self._ends.board.add(safe=self.entry.size)

@@ -34,8 +34,8 @@ def choose_engine(
         return _fastest(files, present) if is_local else EngineChoice(OWN)
     if engine != OWN and not is_local:
         raise Unresolvable(
-            f"weights.engine: {engine} sends files of this machine, and these are streamed past it",
-            hint="add weights.via: snapshot, which fetches them here first; or leave the engine out",
+            f"weights.engine: {engine} sends files from the disk, but these weights are streamed",
+            hint="add weights.via: snapshot, which downloads them first, or remove weights.engine",
         )
     return EngineChoice(str(engine))
 

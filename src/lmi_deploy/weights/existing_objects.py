@@ -53,7 +53,7 @@ class ExistingFile(WithoutSending):
 
     def find(self) -> StoredFile | None:
         path, progress = self.entry.path, self._ends.board
-        progress.note_file(path, "reading the object that the bucket has, to hash it", retry=False)
+        progress.note_file(path, "hashing the object in the bucket", retry=False)
         try:
             file = self._read(self._found)
         except (NotFound, Conflict, IntegrityError):

@@ -111,7 +111,7 @@ def _sent(
 
 def _matches_report(entry: FileEntry, sent: UploadedFile | None) -> StoredFile:
     if sent is None:
-        raise TransferFailed(f"{entry.path}: the engine does not say that it sent it", hint=GO_ON)
+        raise TransferFailed(f"{entry.path}: the uploader did not confirm it", hint=GO_ON)
     return replace(stored_file(entry, sent.sha256, sent.crc32), etag=sent.etag)
 
 
@@ -125,7 +125,7 @@ def _hashed(
         for entry, file in hashed:
             found[entry.path] = file
             done += file.size
-            yield Progress(key=key, done=done, total=total, unit="bytes", note="hashing what is here")
+            yield Progress(key=key, done=done, total=total, unit="bytes", note="hashing local files")
     return found
 
 
@@ -143,11 +143,12 @@ def _hash_file(folder: Path, entry: FileEntry) -> StoredFile:
                 parts.append(hashlib.md5(chunk, usedforsecurity=False).digest())
     except OSError as exc:
         raise TransferFailed(
-            f"{folder / entry.path}: {exc.strerror or exc}", hint="check the file and its rights"
+            f"{folder / entry.path}: {exc.strerror or exc}", hint="check the file and its permissions"
         ) from exc
     if size != entry.size:
         raise IntegrityError(
-            f"{entry.path}: {size} bytes are here, its source says {entry.size}", hint="fetch it again"
+            f"{entry.path}: the local file has {size} bytes, but its source says {entry.size}",
+            hint="download it again",
         )
     hasher.check()
     return replace(stored_file(entry, hasher.sha256, crc32_text(crc)), etag=_etag(parts))
@@ -177,7 +178,7 @@ def _verified(
     for at, file in uploaded.items():
         found = listed.get(at)
         if found is None:
-            raise TransferFailed(f"{file.path}: it was sent, and S3 does not have it", hint=GO_ON)
+            raise TransferFailed(f"{file.path}: it was sent, but S3 does not have it", hint=GO_ON)
         if not (_is(found, file) or _confirmed_hash(file, context.store.head(at))):
             yield Progress(key=key, done=total, total=total, unit="bytes", note=f"reading {file.path} back")
             _reread(context.store, file, found)
@@ -196,9 +197,10 @@ def _reread(store: ObjectStore, file: StoredFile, found: StoredObject) -> None:
     if got != file.sha256:
         store.delete([found.key])
         raise IntegrityError(
-            f"{file.path}: {found.size} bytes with sha256 {got} arrived, {file.size} with {file.sha256}"
-            " were sent; removed again",
-            hint="run the same command again; or leave weights.engine out: our own engine has S3 verify each part",
+            f"{file.path}: {found.size} bytes with sha256 {got} arrived, but {file.size} with {file.sha256} were "
+            "sent; deleted from S3",
+            hint="run the same command again, or remove weights.engine: with lmi's own uploader S3 verifies each "
+            "part",
         )
 
 

@@ -83,9 +83,9 @@ def refuse_foreign_objects(
     foreign = sorted(existing.keys() - {context.key(entry) for entry in files})
     if foreign:
         raise Refused(
-            f"s3://{context.store.bucket}/{foreign[0]}: not of this model, and the container would download it"
-            f" ({len(foreign)} such objects)",
-            hint="remove it, or move it elsewhere: a prefix of weights holds model files and nothing else",
+            f"s3://{context.store.bucket}/{foreign[0]}: not part of this model, but the container would download it "
+            f"({len(foreign)} such objects)",
+            hint="delete or move it: a prefix of weights must contain only model files",
             details=foreign[1:],
         )
 

@@ -18,6 +18,6 @@ class FileHasher(ContentHasher):
         """IntegrityError if the bytes differ from the source's hash."""
         if self.oid != self._entry.oid:
             raise IntegrityError(
-                f"{self._entry.path}: {self._entry.kind} {self.oid} came, its source says {self._entry.oid}; not kept",
-                hint="something between here and the source changes bytes (a proxy?), or the source's copy is bad",
+                f"{self._entry.path}: {self._entry.kind} {self.oid}, but its source says {self._entry.oid}; not kept",
+                hint="a proxy changes the data, or the source's copy is damaged",
             )

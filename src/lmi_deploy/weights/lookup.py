@@ -18,12 +18,14 @@ def find_weights(manifests: Sequence[Manifest], requested: str, bucket: str) -> 
         return local[0]
     if local:
         names = ", ".join(manifest.name for manifest in local[:5])
-        raise UsageRefused(f"{requested}: {len(local)} weights begin so: {names}", hint="name one of them")
+        raise UsageRefused(
+            f"{requested} is ambiguous: {len(local)} weights match: {names}", hint="name one of them"
+        )
     raise no_such(requested, bucket, suggestion=_suggestion(manifests, name))
 
 
 def no_such(requested: str, bucket: str, *, suggestion: str = "") -> NotFound:
-    ls = f"`lmi weights ls --bucket {bucket}` names those there are"
+    ls = f"list them with `lmi weights ls --bucket {bucket}`"
     hint = f"did you mean {suggestion}? {ls}" if suggestion else ls
     return NotFound(f"{requested}: no such weights in {bucket}", hint=hint)
 

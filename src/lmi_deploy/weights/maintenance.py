@@ -59,9 +59,9 @@ def _compared(store: ObjectStore, file: StoredFile, listed: StoredObject | None)
     if equal and found.algorithm != file.algorithm:
         return ""
     if not found.checksum:
-        return "S3 keeps no checksum of all of it: compare with deep"
+        return "S3 has no full-object checksum: use --deep"
     if (found.algorithm, found.checksum) != (file.algorithm, file.checksum):
-        return f"S3 says {found.algorithm} {found.checksum}, the manifest {file.algorithm} {file.checksum}"
+        return f"S3 says {found.algorithm} {found.checksum}, but the manifest says {file.algorithm} {file.checksum}"
     return ""
 
 
@@ -72,7 +72,7 @@ def _rehashed(store: ObjectStore, file: StoredFile, listed: StoredObject | None)
         got = sha256_of(store.read(listed.key, etag=listed.etag))
     except IntegrityError as damaged:
         return damaged.message.removeprefix(f"s3://{store.bucket}/{listed.key}: ")
-    return "" if got == file.sha256 else f"sha256 {got}, the manifest says {file.sha256}"
+    return "" if got == file.sha256 else f"sha256 {got}, but the manifest says {file.sha256}"
 
 
 def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
@@ -84,7 +84,7 @@ def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
     if name in used:
         raise Refused(
             f"{name}: the deployment {used[name]} uses these weights",
-            hint=f"`lmi down {used[name]}` first",
+            hint=f"run `lmi down {used[name]}` first",
         )
     prefix = weights_prefix(name)
     existing = list(store.list(prefix))

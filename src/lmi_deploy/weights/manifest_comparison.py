@@ -47,18 +47,18 @@ def compare_listing(
 def size_flaw(file: StoredFile, listed: StoredObject | None) -> str:
     """Empty if an object of the manifest's size exists."""
     if listed is None:
-        return "is not there"
-    return "" if listed.size == file.size else f"{listed.size} bytes, the manifest says {file.size}"
+        return "is missing"
+    return "" if listed.size == file.size else f"{listed.size} bytes, but the manifest says {file.size}"
 
 
 def _replaced(store: ObjectStore, key: str, file: StoredFile) -> IntegrityIssue | None:
     found = store.head(key)
     if found is None:
-        return IntegrityIssue(path=file.path, why="is not there")
+        return IntegrityIssue(path=file.path, why="is missing")
     if found.checksum and (found.size, found.algorithm, found.checksum) == (
         file.size,
         file.algorithm,
         file.checksum,
     ):
         return None
-    return IntegrityIssue(path=file.path, why="was replaced since it was checked")
+    return IntegrityIssue(path=file.path, why="was replaced after it was verified")

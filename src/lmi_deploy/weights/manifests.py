@@ -41,10 +41,11 @@ def parse_manifest(content: bytes, key: str) -> Manifest:
     except (ValueError, KeyError, TypeError) as exc:
         raise IntegrityError(
             f"{key}: not a manifest: {type(exc).__name__}: {exc}",
-            hint=f"delete {key} from the bucket and push the weights again: what is there is kept",
+            hint=f"delete {key} from the bucket and push the weights again: existing files are kept",
         ) from exc
     raise Refused(
-        f"{key}: of schema {schema}, this lmi knows {MANIFEST_SCHEMA}", hint="use the newer lmi that wrote it"
+        f"{key}: schema {schema}, but this lmi supports up to {MANIFEST_SCHEMA}",
+        hint="use the newer lmi that wrote it",
     )
 
 
@@ -84,8 +85,8 @@ def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
         found = None if read is None else parse_manifest(read[0], key)
         if read is None or found is None or _content(found) != _content(manifest):
             raise IntegrityError(
-                f"{key}: somebody wrote another manifest meanwhile",
-                hint="push again; if it says the same, look at both with `lmi weights ls`",
+                f"{key}: another process wrote a different manifest",
+                hint="push again; if it fails again, compare both with `lmi weights ls`",
             ) from None
         if found.files != manifest.files:
             # The same bytes in other versions of the objects: it must name the existing ones.

@@ -117,7 +117,7 @@ class LargeFile:
         self._lost += 1
         if self._lost >= LOST:
             raise TransferFailed(
-                f"{self.entry.path}: its upload was taken away {self._lost} times: {missing.message}",
+                f"{self.entry.path}: its upload was aborted {self._lost} times by another process: {missing.message}",
                 hint=GO_ON,
             ) from missing
         self._reading, self._uploads = MultipartState(self.entry), ()
@@ -125,5 +125,5 @@ class LargeFile:
     def _again(self, reading: MultipartState) -> None:
         reading.abandon()
         self._ends.board.add(safe=-reading.safe)
-        self._ends.board.note_file(self.entry.path, "the bytes were not its source's: reading it once more")
+        self._ends.board.note_file(self.entry.path, "the data differs from its source: reading it again")
         self._reading, self._uploads = MultipartState(self.entry), ()

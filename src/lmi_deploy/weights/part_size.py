@@ -29,7 +29,9 @@ class Span:
 def part_size(size: int) -> int:
     """Only the file's size decides: two runs with other settings have the same parts."""
     if size > LARGEST:
-        raise Unresolvable(f"a file of {size} bytes: S3 takes at most {LARGEST}", hint="split it into shards")
+        raise Unresolvable(
+            f"a file of {size} bytes: S3 accepts at most {LARGEST}", hint="split it into shards"
+        )
     least = -(-size // COUNT)
     return max(USUAL, -(-least // MIB) * MIB)
 

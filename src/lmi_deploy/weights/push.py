@@ -78,7 +78,9 @@ def complete_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, di
 
 
 def nothing_to_do(found: Manifest, key: str) -> Progress:
-    return Progress(key=key, done=found.size, total=found.size, unit="bytes", note="all there already")
+    return Progress(
+        key=key, done=found.size, total=found.size, unit="bytes", note="all already in the bucket"
+    )
 
 
 def _sent(

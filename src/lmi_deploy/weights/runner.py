@@ -85,7 +85,6 @@ class TransferRun:
         progress = self.ends.board
         return Interrupted(
             f"interrupted: {size_text(progress.safe)} of {size_text(progress.total)} are in "
-            f"{self.ends.store.bucket}, parts of"
-            " files among them; nothing of it can be seen as weights yet",
-            hint=f"{GO_ON}; or `lmi gc --bucket {self.ends.store.bucket} --older-than 0` gives up what is unfinished",
+            f"{self.ends.store.bucket}, including parts of files; the weights stay incomplete until a push finishes",
+            hint=f"{GO_ON}; or `lmi gc --bucket {self.ends.store.bucket} --older-than 0` deletes unfinished uploads",
         )

@@ -27,8 +27,8 @@ class TransferSettings:
         count = (self.memory - self.resident) // buffer
         if count < MIN_BUFFERS:
             raise UsageRefused(
-                f"memory: {self.memory // 1_000_000} MB do not hold {MIN_BUFFERS} parts of {buffer // MIB} MiB"
-                f" beside the {self.resident // 1_000_000} MB of the program",
+                f"memory: {self.memory // 1000000} MB are too small for {MIN_BUFFERS} parts of {buffer // MIB} MiB "
+                f"and the {self.resident // 1000000} MB of the program",
                 hint=f"allow at least {-(-(self.resident + MIN_BUFFERS * buffer) // 1_000_000)} MB",
             )
         return min(count, self.streams)

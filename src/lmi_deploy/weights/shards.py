@@ -27,7 +27,9 @@ def push_shard(
     files = order.listing.files
     name = weights_name(order.listing.model_id, order.listing.commit, files)
     if (found := complete_weights(context.store, name)[0]) is not None:
-        yield Progress(key=key, done=found.size, total=found.size, unit="bytes", note="all there already")
+        yield Progress(
+            key=key, done=found.size, total=found.size, unit="bytes", note="all already in the bucket"
+        )
         return found
     own = shard_of(files, number, count)
     yield Notice(text=f"instance {number + 1} of {count}: {len(own)} of {len(files)} files")

@@ -50,7 +50,7 @@ def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry])
     table = _read_table(hub, listing, files, "config.json")
     if not table and "adapter_config.json" in files:
         base = _read_table(hub, listing, files, "adapter_config.json").get("base_model_name_or_path")
-        raise Unreadable(f"this is an adapter; ask about its base model{f' {base}' if base else ''}")
+        raise Unreadable(f"this is an adapter; run `lmi fit` for its base model{f' {base}' if base else ''}")
     if "quantization_config" not in table and "hf_quant_config.json" in files:
         found = _read_table(hub, listing, files, "hf_quant_config.json").get("quantization")
         if isinstance(found, Mapping):
@@ -99,7 +99,7 @@ def _weight_files(files: Mapping[str, FileEntry], index: Mapping[str, Any]) -> S
         lacking = [name for name in shards if name not in files]
         if lacking:
             raise Unreadable(
-                f"{_INDEX} names {len(shards)} files, {len(lacking)} are not there: {lacking[0]}"
+                f"{_INDEX} lists {len(shards)} files, {len(lacking)} are missing: {lacking[0]}"
                 + (" and others" if len(lacking) > 1 else "")
             )
         return [files[name] for name in shards]
@@ -125,7 +125,7 @@ def _read_table(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry],
     if entry is None:
         return {}
     if entry.size > _JSON_LIMIT:
-        raise Unreadable(f"{path} has {entry.size} bytes, at most {_JSON_LIMIT} are read")
+        raise Unreadable(f"{path} has {entry.size} bytes; lmi reads at most {_JSON_LIMIT}")
     try:
         value = json.loads(hub.read(listing, path))
     except (ValueError, RecursionError):

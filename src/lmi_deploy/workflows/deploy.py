@@ -112,7 +112,7 @@ class _Attempt:
             if action.phase not in _REPEATED:
                 journal.begin(action)
         name = self.case.spec.name
-        yield Notice(text=f"{name} is on its way; `lmi wait {name}` waits for it and asks for a real answer")
+        yield Notice(text=f"{name} is starting; `lmi wait {name}` waits until it answers the probe")
 
     @property
     def _probe_failed(self) -> bool:
@@ -143,7 +143,7 @@ class _Attempt:
         except LmiError:
             return  # it cannot be read either
         if observed.serving is not None and observed.serving == self.case.observed.serving:
-            yield f"{self.case.spec.name} still serves as it did before, at {target.address(self.case.ref)}"
+            yield f"the previous version of {self.case.spec.name} still serves, at {target.address(self.case.ref)}"
         if "costing" not in error.message:
             yield target.remaining_cost(observed)
 

@@ -52,12 +52,12 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
     observed = target.observe_all(ref)
     if scope.unattended and not target.unattended(observed):
         # In use after all: it was extended, or deployed again.
-        stays = f"until {expires}" if (expires := target.details(observed).expires) else "on"
+        stays = f"until {expires}" if (expires := target.details(observed).expires) else "without an expiry"
         return TeardownPlan(
             ref=observed.ref,
             plan=Plan(deployment=observed.ref.name, actions=()),
             extent=scope,
-            notices=(f"{observed.ref.name} stays: it may live {stays}",),
+            notices=(f"{observed.ref.name} stays: it now runs {stays}",),
         )
     target.require_removable(observed)
     purge, notices = _weights(observed, deps) if scope.purge else ((), ())
@@ -88,7 +88,7 @@ def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
             _require_same(teardown_plan, found)
             yield from _remove(found, deps)
     except KeyboardInterrupt:
-        hint = "what was begun is recorded: `lmi status` shows it, `lmi down` goes on"
+        hint = "the steps so far are recorded: `lmi status` shows them, `lmi down` continues"
         raise interrupted(ref, deps, hint=hint) from None
 
 
@@ -97,8 +97,8 @@ def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
     require_agreed(shown.plan, found.plan)
     if found.created not in ("", shown.created):
         raise Refused(
-            f"{found.ref.name}: the plan is stale: the endpoint is another one, created at {found.created}",
-            hint="nothing was changed. Run the command again and look at the new plan",
+            f"{found.ref.name}: the plan is stale: the endpoint was replaced by one created at {found.created}",
+            hint="nothing was changed. Run the command again and check the new plan",
         )
 
 
@@ -123,8 +123,8 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     if failed or not left.empty:
         names = [action.title for action in left.actions]
         raise DeployFailed(
-            f"{ref.name}: still to do after down: {'; '.join(names) or 'see above'}",
-            hint="run `lmi down` again: it goes on with what is left",
+            f"{ref.name}: not deleted: {'; '.join(names) or 'see above'}",
+            hint="run `lmi down` again: it continues with the rest",
             details=[error.message for error in failed],
         )
 

@@ -120,7 +120,7 @@ def matching_instances(fit_request: FitRequest, deps: Dependencies, region: str)
     try:
         return placements(checkpoint, instance_request(fit_request, checkpoint), region)
     except CannotTell as reason:
-        raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` says more") from None
+        raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` shows the sum") from None
 
 
 def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> Request:
@@ -158,7 +158,7 @@ def require_fit(recipe: Recipe, facts: Facts, *, force: bool) -> str:
             f"{recipe.model_id} does not fit on {where}: {fit.reason}",
             hint="change one of these, or add --force-fit; `lmi fit` shows the sum"
             if outcome.remedies
-            else "see `lmi fit RECIPE` for the sum; --force-fit goes on all the same",
+            else "`lmi fit RECIPE` shows the sum; add --force-fit to continue anyway",
             details=[remedy.what for remedy in outcome.remedies],
         )
     match fit.verdict:

@@ -67,7 +67,7 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
     except ValueError as reason:
         raise IntegrityError(
             f"{entry.path}: {reason}",
-            hint=f"the file is broken in {listing.model_id} itself; choose another revision",
+            hint=f"the file is broken in {listing.model_id}. Choose another revision",
         ) from None
 
 
@@ -88,7 +88,8 @@ def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
         return {}
     if entry.size > _CONFIG_LIMIT:
         raise Unresolvable(
-            f"{path}: {entry.size} bytes, at most {_CONFIG_LIMIT}", hint="this is no model's config"
+            f"{path}: {entry.size} bytes, at most {_CONFIG_LIMIT}",
+            hint="this is not the configuration of a model",
         )
     try:
         value = json.loads(hub.read(listing, path))
@@ -113,5 +114,5 @@ def _own_file(folder: Path, name: str | None, key: str) -> bytes | None:
         return path.read_bytes()
     except OSError as reason:
         raise NotFound(
-            f"{key}: {path}: {reason.strerror}", hint="paths in a recipe start at the recipe's own folder"
+            f"{key}: {path}: {reason.strerror}", hint="write paths relative to the recipe's folder"
         ) from None

@@ -44,7 +44,10 @@ def skipped_reason(deployment: DeploymentPlan, deps: Dependencies, *, requested:
     why = _lacking(deployment.spec, deps) if _is_promised(deployment) and not requested else ""
     if not why:
         return ""
-    return f"the handler's warm-up call is not made on this machine first ({why}); --check-handler makes it"
+    return (
+        f"lmi does not make the handler's warm-up call on this machine first ({why}); add --check-handler to "
+        "make it"
+    )
 
 
 def _is_promised(deployment: DeploymentPlan) -> bool:
@@ -59,22 +62,24 @@ def _lacking(spec: Spec, deps: Dependencies) -> str:
 def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Event, None, None]:
     """DeployFailed, with the worker's own message, if the handler does not start; everything is removed."""
     local = deps.trial.trial_spec(spec, artifact, deps.machine())
-    yield Notice(text="trying the handler in a worker on this machine first; nothing of that stays")
+    yield Notice(text="first trying the handler in a worker on this machine, which is removed afterwards")
     with deps.lock(local.ref).hold(local.name):
         # Left-overs of a dry run that was killed.
         yield from _removed(local, deps)
         try:
             yield from _started_server(local, artifact, deps)
         except LmiError as error:
-            error.message = f"tried on this machine before anything is created: {error.message}"
+            error.message = (
+                f"the handler failed on this machine, before anything was created: {error.message}"
+            )
             # Its log is deleted with it: the important lines are in the error.
-            error.hint = "the worker's last lines are above; nothing was created or paid for"
+            error.hint = "read the worker's last lines above. Nothing was created or paid for"
             explain(error, local.engine.name)
             raise
         finally:
             for _ in _removed(local, deps):
                 pass
-    yield Notice(text="the handler's warm-up call was made in a worker on this machine, and it came up")
+    yield Notice(text="the handler's warm-up call succeeded in a worker on this machine")
 
 
 def _started_server(local: Spec, artifact: Artifact, deps: Dependencies) -> Iterator[Event]:

@@ -15,8 +15,8 @@ from lmi_deploy.planning.worker_packages import worker_packages
 
 _TRIED = "`up` makes its warm-up call in the worker as well"
 _TRIED_HERE = (
-    "`up` makes its warm-up call in a worker on this machine first where all it needs is here, "
-    "and in any case with --check-handler"
+    "`up` first makes its warm-up call in a worker on this machine, if everything it needs is installed; "
+    "--check-handler always does"
 )
 RAN = "checked by its syntax tree (signature, sync or async, what it returns, imports)"
 

@@ -83,7 +83,7 @@ def _valid_id(model_id: str) -> str:
     try:
         return str(id_of_a_model().read(model_id))
     except InvalidValue as wrong:
-        hint = "owner/name on the Hub, s3://bucket/prefix, or a folder with ./ or / before it"
+        hint = "write owner/name for the Hub, s3://bucket/prefix, or a folder that begins with ./ or /"
         raise UsageRefused(f"MODEL: {wrong.what}", hint=hint) from None
 
 

@@ -19,4 +19,4 @@ def remaining(ref: DeploymentRef, deps: Dependencies) -> str:
     try:
         return target.remaining_cost(target.observe(ref))
     except LmiError:
-        return "what is there could not be looked at"
+        return "the deployment could not be read"

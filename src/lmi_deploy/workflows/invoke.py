@@ -77,7 +77,7 @@ def invoke_raw(
     yield from (chunk for chunk in response if isinstance(chunk, bytes))
     if head.status >= 300:
         raise DeployFailed(
-            f"the server answered {head.status} {head.reason}", hint="its body is above, as it came"
+            f"the server responded {head.status} {head.reason}", hint="the response body is printed above"
         )
 
 
@@ -93,16 +93,16 @@ def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: fl
         measured.characters += len(chunk.text)
         measured.finish = chunk.finish or measured.finish
         if chunk.error:
-            raise DeployFailed(f"the answer broke off: {chunk.error}", hint=f"see `lmi logs {name}`")
+            raise DeployFailed(f"the response ended early: {chunk.error}", hint=f"see `lmi logs {name}`")
         yield chunk
 
 
 def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
     text = body.decode("utf-8", "replace").strip()[:_ERROR_BODY]
     own = f"see `lmi logs {name}`"
-    hint = "the request is at fault, not the deployment" if 400 <= head.status < 424 else own
+    hint = "correct the request; the deployment works" if 400 <= head.status < 424 else own
     return DeployFailed(
-        f"the server answered {head.status} {head.reason}", hint=hint, details=text.splitlines()
+        f"the server responded {head.status} {head.reason}", hint=hint, details=text.splitlines()
     )
 
 
@@ -110,11 +110,9 @@ def _serving(ref: DeploymentRef, deps: Dependencies) -> ServingRecord:
     record = deps.targets[ref.target].read_record(ref)
     if record is not None and record.current is None:
         raise NotFound(
-            f"{ref.name}: it has not come to answer yet",
-            hint=f"`lmi status {ref.name}` says why, and how to go on",
+            f"{ref.name}: it does not answer yet",
+            hint=f"run `lmi status {ref.name}` for the reason and the next step",
         )
     if record is None or record.current is None:
-        raise NotFound(
-            f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"
-        )
+        raise NotFound(f"{ref.name}: no such deployment is running", hint="`lmi ls` lists the deployments")
     return record.current.serving

@@ -78,7 +78,7 @@ def with_instance(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[
     for one in holding:
         candidate = replace(recipe, instance_type=(one.instance,))
         if not is_refused(candidate) and not mistakes_of(candidate, checkpoint.table, None):
-            price = f"{one.usd_per_hour:.2f} USD an hour in {region}"
+            price = f"{one.usd_per_hour:.2f} USD per hour in {region}"
             why = f"instance_type auto: {one.instance}, {price}, the cheapest that holds the model ({one.fit.verdict})"
             return candidate, why
     raise Unresolvable(

@@ -14,7 +14,7 @@ from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.interruption import interrupted
 from lmi_deploy.workflows.wait import apply_generation
 
-_BACK = "what was begun is recorded: `lmi status` shows it, `lmi rollback` goes on"
+_BACK = "the steps so far are recorded: `lmi status` shows them, `lmi rollback` continues"
 
 
 def prepare_rollback(

@@ -63,7 +63,9 @@ def read_plan(text: bytes, origin: str) -> SavedPlan:
     if type(schema) is not int:
         raise _no_plan(origin, "it has no schema number")
     if schema > SCHEMA:
-        raise Refused(f"{origin}: written by a newer lmi", hint="use that lmi, or plan again with this one")
+        raise Refused(
+            f"{origin}: written by a newer lmi", hint="use that version, or plan again with this one"
+        )
     try:
         return load(SavedPlan, found)
     except ValueError as why:
@@ -72,8 +74,8 @@ def read_plan(text: bytes, origin: str) -> SavedPlan:
 
 def _no_plan(origin: str, wrong: str) -> UsageRefused:
     return UsageRefused(
-        f"{origin}: not a plan as `lmi plan --out FILE` writes it: {wrong}",
-        hint=f"write it again: lmi plan RECIPE --out {origin}",
+        f"{origin}: not a plan written by `lmi plan --out FILE`: {wrong}",
+        hint=f"write it again with `lmi plan RECIPE --out {origin}`",
     )
 
 
@@ -82,8 +84,8 @@ def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPl
     deployment = make_plan(saved.spec, saved.artifact, deps, probe=True)
     if fingerprint(deployment) != saved.seen:
         raise Refused(
-            f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
-            hint="plan again, look at it, and carry out the new one",
+            f"{saved.spec.name}: the plan is stale: the deployment has changed since the plan was made",
+            hint="run `lmi plan` again, check the new plan and carry it out",
         )
     require_price(saved.spec.name, saved.prices, deployment.target.prices(deployment.inventory))
     notices = (

@@ -19,8 +19,8 @@ from lmi_deploy.ports.processes import Report
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _NO_MODEL = (
-    "{folder}: neither serving.properties nor model.py is in it or in a folder of it: as in the cloud, the server is "
-    "healthy and serves nothing"
+    "{folder}: no serving.properties and no model.py in it or in its folders; the server reports itself as "
+    "healthy, as DJLServing does, but serves no model"
 )
 
 
@@ -42,7 +42,8 @@ def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None,
     """Check that the folder can be served, and create what is missing; returns the workers' interpreter."""
     if not options.folder.is_dir():
         raise NotFound(
-            f"{options.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"
+            f"{options.folder}: no such folder",
+            hint="create one from a recipe with `lmi render RECIPE -o DIR`",
         )
     if not any(_is_model(folder) for folder in (options.folder, *options.folder.iterdir())):
         yield Notice(text=_NO_MODEL.format(folder=options.folder))
@@ -95,9 +96,11 @@ def _needs(options: ServeOptions, deps: Dependencies) -> frozenset[str]:
     available = deps.runtimes(options.image or None)
     if options.runtime not in available.names:
         why = available.lacking.get(options.runtime, "it is not on this machine")
-        image = "name an image that is here with --image; " if options.runtime == "container" else ""
+        image = (
+            "name an image that is on this machine with --image; " if options.runtime == "container" else ""
+        )
         raise UsageRefused(
-            f"--runtime {options.runtime}: {why}", hint=f"{image}at hand: {', '.join(available.names)}"
+            f"--runtime {options.runtime}: {why}", hint=f"{image}available: {', '.join(available.names)}"
         )
     return NEEDS[options.runtime]
 

@@ -41,7 +41,7 @@ def watch(options: ServeOptions, deps: Dependencies) -> Iterator[Event]:
                 why = yield from _until_changed(watched, stamps, run, deps)
             finally:
                 server.stop(Path(home), grace=GRACE)
-        yield Notice(text=f"{why}: starting again")
+        yield Notice(text=f"{why}: restarting")
 
 
 def _start(
@@ -52,7 +52,7 @@ def _start(
     for finding in found:
         yield Notice(text=f"model.py:{finding.line}: {finding.what}; {finding.hint}")
     if any(finding.fatal for finding in found):
-        yield Notice(text="not started: it waits for model.py to be corrected")
+        yield Notice(text="not started: correct model.py, and lmi tries again")
         return None
     try:
         python = yield from prepare(options, deps)
@@ -111,7 +111,7 @@ class _ServerRun:
 
     def _became(self, observed: ObservedServer, launch: Launch) -> Iterator[Event]:
         if observed.phase == "ready":
-            yield Notice(text=f"serving at http://{launch.host}:{observed.port}/invocations; Ctrl-C ends it")
+            yield Notice(text=f"serving at http://{launch.host}:{observed.port}/invocations; Ctrl-C stops it")
         elif observed.phase in ("failed", "gone"):
             lines = self._output()
             yield Notice(
@@ -119,7 +119,7 @@ class _ServerRun:
             )
             if found := of_log(lines, ""):
                 yield Notice(text=f"{found.cause} {advice(found)}")
-            yield Notice(text="it is started again when a file of the folder changes")
+            yield Notice(text="change a file of the folder to start it again")
 
     def _output(self) -> list[str]:
         """Its own error message, else all its output."""

@@ -48,8 +48,8 @@ def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
     """The same choice as in a deployment of the recipe: reads only, with all its checks."""
     if recipe.weights.via == "job":
         raise Unresolvable(
-            "weights.via: a job runs with the role and in the account of a deployment, as a part of `lmi up`",
-            hint="use `lmi up`; or push from here with --set weights.via=stream",
+            "weights.via: a transfer job needs the role and account of a deployment, so only `lmi up` starts one",
+            hint="use `lmi up`, or push from this machine with --set weights.via=stream",
         )
     hub = deps.hub(recipe.model_id)
     listing = hub.listing(model_location(recipe), recipe.revision)
@@ -90,7 +90,7 @@ def push(
         key=KEY,
     )
     seconds = round(deps.clock.monotonic() - started, 3)
-    note = "" if manifest.name in weights.completed else ", all there already"
+    note = "" if manifest.name in weights.completed else ", all already in the bucket"
     yield Finished(
         key=KEY, title=title, phase=Phase.STORE, seconds=seconds, outcome=f"{len(manifest.files)} files{note}"
     )

@@ -118,8 +118,8 @@ def test_a_bucket_of_another_region_is_reported_before_a_byte_moves(
     ("response", "why"),
     [
         (s3_error("ExpiredToken", 403), "they have expired"),
-        (s3_error("InvalidClientTokenId", 403), "not known there"),
-        (do.Answer(418, {}, "<x/>"), "STS does not say who we are"),
+        (s3_error("InvalidClientTokenId", 403), "AWS does not know"),
+        (do.Answer(418, {}, "<x/>"), "STS returned no identity"),
     ],
 )
 def test_sts_that_refuses_is_reported_with_the_remedy(moto: S3Server, response: do.Answer, why: str) -> None:
@@ -141,11 +141,11 @@ def test_without_credentials_the_ways_to_get_some_are_reported(monkeypatch: pyte
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
         AwsAccount(aws_session(region=REGION), clock=SystemClock()).get_caller()
     assert "aws sso login" in caught.value.hint
-    with pytest.raises(NoCredentials, match="there are none, and no region is set"):
+    with pytest.raises(NoCredentials, match="none found, and no region is set"):
         AwsAccount(aws_session(), clock=SystemClock()).get_caller()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
-    with pytest.raises(UsageRefused, match="none is set"):
+    with pytest.raises(UsageRefused, match="not set"):
         AwsAccount(aws_session(), clock=SystemClock()).get_caller()
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(UsageRefused, match="nobody"):

@@ -150,7 +150,7 @@ def test_a_second_writer_is_refused_and_changes_nothing(strict: ObjectStore) -> 
     record, observed = records.open("tiny")
     assert record is not None
     BucketJournal(strict, REF).complete(STOP, "theirs")
-    with pytest.raises(Refused, match="somebody else wrote it") as caught:
+    with pytest.raises(Refused, match="another process changed it") as caught:
         records.write(record, observed)
     assert caught.value.exit_code == 5
     assert caught.value.hint

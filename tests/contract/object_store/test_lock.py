@@ -204,7 +204,7 @@ def test_nothing_is_changed_under_a_lock_that_was_taken_while_we_slept(
             case _:
                 clock.passed += 97
         for _ in range(2):
-            with pytest.raises(LockLost, match=r"lmi up .* holds it now; nothing more was changed"):
+            with pytest.raises(LockLost, match=r"lmi up .* holds it now; nothing was changed after that"):
                 guard.check()
     guard.check()
     assert stored_lock(strict)["id"] == "abc"
@@ -293,7 +293,7 @@ def test_unlock_refuses_a_lock_that_is_being_renewed_unless_forced() -> None:
         assert "expires after 90 s" in caught.value.hint
         assert "lmi up" in lock(store, clock).unlock("tiny", own, force=True)
         clock.sleep(40)
-        with pytest.raises(LockLost, match="it was taken away"):
+        with pytest.raises(LockLost, match="it was removed"):
             guard.check()
     store.put(KEY, _lock_of(id="abc"))
     clock.sleep(46)
@@ -395,5 +395,5 @@ def test_the_lock_of_a_killed_process_of_this_host_is_taken_over_at_once(
         other.wait()
         assert own.holder("tiny") == ""
         with own.hold("tiny"):
-            assert messages[0].endswith("its process is gone")
+            assert messages[0].endswith("its process has ended")
     assert list(store.list("")) == []

@@ -122,7 +122,7 @@ def test_weights_of_ours_keep_their_commit_hashes_and_name(store: ObjectStore, t
     assert contents(folder) == FILES
     again, events = pushed(listing, push_context(models(store, tmp_path), store))
     assert again == manifest, "pushed where it is already"
-    assert getattr(events[-1], "note", "") == "all there already"
+    assert getattr(events[-1], "note", "") == "all already in the bucket"
 
 
 def test_weights_without_their_manifest_are_none(store: ObjectStore, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_weights_without_their_manifest_are_none(store: ObjectStore, tmp_path: P
     manifest, _ = pushed(source.listing(), push_context(source, store))
     address = f"s3://{store.bucket}/{weights_prefix(manifest.name)}"
     store.put(f"{weights_prefix(manifest.name)}extra", b"x")
-    with pytest.raises(IntegrityError, match="not those of its manifest"):
+    with pytest.raises(IntegrityError, match="differ from its manifest"):
         models(store, tmp_path).listing(address, "main")
     store.delete([f"manifests/{manifest.name}.json"])
     with pytest.raises(NotFound, match="not complete"):
@@ -184,7 +184,7 @@ def test_a_file_that_rots_unseen_is_found_by_a_recheck(store: ObjectStore, tmp_p
     os.utime(corrupt, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert contents(download(hub, listing)[0])["config.json"] == b"??", "nothing tells that it changed"
     messages = [getattr(event, "text", "") for event in hub.recheck(listing, listing.files, key="weights")]
-    assert f"{corrupt}: it was damaged; removed, and fetched again" in messages
+    assert f"{corrupt}: the file was damaged; removed and downloaded again" in messages
     assert contents(download(hub, listing)[0]) == FILES
 
 
@@ -249,14 +249,14 @@ def test_an_object_that_is_replaced_concurrently_is_reported(store: ObjectStore,
 def test_a_unsafe_key_is_no_file_of_a_model(key: str, tmp_path: Path) -> None:
     store = FakeStore()
     store.objects |= {"m/good": b"x", f"m/{key}": b"x"}
-    with pytest.raises(IntegrityError, match="no file of a model"):
+    with pytest.raises(IntegrityError, match="cannot be a file of a model"):
         models(store, tmp_path).listing("s3://fake/m/", "main")
     assert not list(tmp_path.rglob("*"))
 
 
 def test_keys_that_one_folder_cannot_hold(tmp_path: Path) -> None:
     store = FakeStore(objects={"m/a": b"x", "m/a/b": b"y"})
-    with pytest.raises(IntegrityError, match="cannot lie in one folder"):
+    with pytest.raises(IntegrityError, match="cannot be in one folder"):
         models(store, tmp_path).listing("s3://fake/m", "main")
 
 
@@ -269,9 +269,9 @@ def test_a_unsafe_label_is_none_of_ours(tmp_path: Path) -> None:
 
 def test_nothing_there_reports_what_to_look_at(store: ObjectStore, tmp_path: Path) -> None:
     put_model(store)
-    with pytest.raises(NotFound, match="nothing under this prefix") as error:
+    with pytest.raises(NotFound, match="no objects under this prefix") as error:
         models(store, tmp_path).listing(f"s3://{store.bucket}/some/modle", "main")
-    assert error.value.hint == f"aws s3 ls s3://{store.bucket}/some/ shows what there is"
+    assert error.value.hint == f"aws s3 ls s3://{store.bucket}/some/ lists the objects"
     with pytest.raises(NotFound, match="is an object"):
         models(store, tmp_path).listing(f"s3://{store.bucket}/some/model/config.json", "main")
 

@@ -121,7 +121,7 @@ def test_an_endpoint_lives_and_is_updated(aws: Emulated, cloud: Cloud, serving: 
 
 
 def test_what_exists_already_is_a_conflict(aws: Emulated, cloud: Cloud, serving: str) -> None:
-    with pytest.raises(Conflict, match="model chat: it exists already"):
+    with pytest.raises(Conflict, match="model chat: it already exists"):
         cloud.hosting.create_model(serving, model_settings(aws), TAGS)
     with pytest.raises(Conflict, match="endpoint config chat"):
         cloud.hosting.create_endpoint_config(serving, config_settings(serving), TAGS)

@@ -62,7 +62,7 @@ def test_a_job_runs_once_and_reports_what_came_of_it(aws: Emulated, cloud: Cloud
     assert list(cloud.jobs.lines("move")) == []
     requests = settings(aws, PRINTING_HANDLER)
     cloud.jobs.start("move", requests, TAGS)
-    with pytest.raises(Conflict, match="processing job move: it exists already"):
+    with pytest.raises(Conflict, match="processing job move: it already exists"):
         cloud.jobs.start("move", requests, TAGS)
     observed = ended(cloud, "move")
     assert (observed.status, observed.message, observed.reason) == ("Completed", "moved value", "")

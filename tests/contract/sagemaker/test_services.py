@@ -182,7 +182,7 @@ def test_a_secret_is_checked_for_and_its_value_is_for_the_job_alone(aws: Emulate
     assert "canary" not in f"{token} {token!r}"
     with pytest.raises(NotFound):
         read_secret(session, "nobody")
-    with pytest.raises(UsageRefused, match="holds no text"):
+    with pytest.raises(UsageRefused, match="contains no text"):
         read_secret(session, "binary")
     secrets.delete_secret(SecretId="hub-token")
     assert not cloud.secrets.exists("hub-token")
@@ -191,7 +191,7 @@ def test_a_secret_is_checked_for_and_its_value_is_for_the_job_alone(aws: Emulate
 def test_the_root_of_an_account_lacks_nothing(recorder: Recorder) -> None:
     root = f"arn:aws:iam::{ACCOUNT}:root"
     assert IamRoles(recorder.access()).lacking(root, [Permission(action="s3:*", resource="*")]) == ()
-    with pytest.raises(AccessError, match="cannot be simulated"):
+    with pytest.raises(AccessError, match="cannot simulate"):
         IamRoles(recorder.access()).lacking(f"arn:aws:sts::{ACCOUNT}:federated-user/x", [])
 
 

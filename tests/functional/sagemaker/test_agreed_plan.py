@@ -90,8 +90,8 @@ def test_an_update_that_was_agreed_to_does_not_become_a_creation(shared: SharedA
     shared.meanwhile(DOWN)
     result = shared.lmi(*UP)
     assert result.code == 5, result.err
-    assert "tiny: the plan is stale: by now it would create the endpoint tiny" in result.err
-    assert "nothing was changed. Run the command again and look at the new plan" in result.err
+    assert "tiny: the plan is stale: it would now also create the endpoint tiny" in result.err
+    assert "nothing was changed. Run the command again and check the new plan" in result.err
     assert shared.endpoints == {}
     assert shared.observe().record is None
     shared.up()
@@ -105,7 +105,7 @@ def test_a_change_of_what_another_user_changed_concurrently_is_refused(shared: S
     assert result.code == 5
     error = result.result["error"]
     assert (error["kind"], error["exit_code"]) == ("Refused", 5)
-    assert "what serves was changed meanwhile" in error["message"]
+    assert "the deployment has changed" in error["message"]
     assert "from bf16 to fp32" in error["message"]
     write_recipe(OTHER)
     assert shared.lmi("status", "tiny").code == 0
@@ -129,14 +129,14 @@ def test_down_removes_the_endpoint_that_was_shown_and_no_other(shared: SharedApp
     shared.meanwhile(DOWN, UP)
     result = shared.lmi(*DOWN)
     assert result.code == 5, result.err
-    assert "the plan is stale: the endpoint is another one, created at " in result.err
+    assert "the plan is stale: the endpoint was replaced by one created at " in result.err
     assert [*shared.endpoints] == ["tiny"]
     assert shared.lmi("plan", "--exit-code").code == 0
     shared.cloud.account_state.endpoints.clear()
     shared.cloud.account_state.drop("endpoint", "tiny")
     shared.meanwhile(UP)
     result = shared.lmi(*DOWN)
-    assert (result.code, "by now it would delete the endpoint tiny" in result.err) == (5, True), result.err
+    assert (result.code, "it would now also delete the endpoint tiny" in result.err) == (5, True), result.err
     assert [*shared.endpoints] == ["tiny"]
 
 
@@ -160,11 +160,13 @@ def test_a_saved_plan_is_held_against_the_world_under_the_lock_and_against_the_p
     shared.cloud.prices.hourly_of["ml.g5.xlarge"] = 1.60
     result = shared.lmi("up", "plan.json", "--yes")
     assert result.code == 5, result.err
-    assert "the plan is stale: ml.g5.xlarge costs $1.60 an hour, and $1.41 when it was made" in result.err
+    assert (
+        "the plan is stale: ml.g5.xlarge now costs $1.60 an hour, $1.41 when the plan was made" in result.err
+    )
     del shared.cloud.prices.hourly_of["ml.g5.xlarge"]
     shared.meanwhile(DOWN)
     result = shared.lmi("up", "plan.json", "--yes")
-    assert (result.code, "by now it would create the endpoint tiny" in result.err) == (5, True), result.err
+    assert (result.code, "it would now also create the endpoint tiny" in result.err) == (5, True), result.err
     assert shared.endpoints == {}
 
 

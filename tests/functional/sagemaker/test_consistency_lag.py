@@ -17,10 +17,10 @@ def test_what_was_just_created_is_waited_for(app: CloudApp, lag: str, recipe: st
     write_recipe(recipe)
     setattr(app.cloud.account_state, lag, 30.0)
     lines = app.up("--json").lines
-    notices = [line["text"] for line in lines if "everywhere yet" in line.get("text", "")]
-    assert all(text.endswith("it is asked again, for 60 s at most") for text in notices)
+    notices = [line["text"] for line in lines if "yet (eventual consistency)" in line.get("text", "")]
+    assert all(text.endswith("lmi retries for at most 60 s") for text in notices)
     assert 1 <= len(notices) <= 2
-    messages = [line for line in lines if "everywhere yet" in line.get("note", "")]
+    messages = [line for line in lines if "yet (eventual consistency)" in line.get("note", "")]
     first = messages[0]
     assert (first["unit"], first["total"]) == ("seconds", 60.0)
     assert 2 <= first["done"] <= 10
@@ -41,7 +41,7 @@ def test_after_a_minute_it_is_an_error_that_reports_it(app: CloudApp, lag: str, 
     assert 60 <= app.clock.passed - started <= 65
     error = result.result["error"]
     assert what in error["message"]
-    assert "was waited for for 60 s" in error["message"]
+    assert "lmi waited 60 s)" in error["message"]
     assert "run the same command again" in error["hint"]
 
 

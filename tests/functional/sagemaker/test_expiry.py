@@ -56,7 +56,7 @@ def test_gc_spares_what_was_extended_while_its_question_waited(app: CloudApp) ->
     result = app.lmi("gc", "--yes", "--json")
     assert result.code == 0, result.out
     assert (result.result["ended"], result.result["kept"]) == (0, ["tiny"])
-    assert "stays: it may live until 2999-01-01T00:00:00" in result.out
+    assert "stays: it now runs until 2999-01-01T00:00:00" in result.out
     assert "tiny" in account.endpoints
     assert app.lmi("status", "tiny").code == 0
 
@@ -88,15 +88,14 @@ def test_gc_continues_past_what_is_locked_or_fails_and_sums_up(app: CloudApp) ->
         result = app.lmi("gc", "--yes")
         assert result.code == 5, result.err
     assert (
-        "1 deployment could not be taken away: other; 2 deployments taken away, 0 leftovers freed"
-        in result.err
+        "1 deployment could not be deleted: other; 2 deployments deleted, 0 leftovers removed" in result.err
     )
     assert "locked by lmi test" in result.err
     assert [*app.cloud.account_state.endpoints] == ["other"]
     app.cloud.account_state.failures.before["delete_endpoint"] = [CloudError("not now", hint="later")]
     failed = app.lmi("gc", "--yes", "--json")
     assert failed.code == 1
-    assert "could not be taken away: other; 0 deployments" in failed.result["error"]["message"]
+    assert "could not be deleted: other; 0 deployments" in failed.result["error"]["message"]
     assert app.lmi("gc", "--yes").code == 0
     assert app.cloud.account_state.endpoints == {}
 
@@ -117,7 +116,7 @@ def test_a_ttl_added_changed_or_removed_is_a_change_of_the_plan(app: CloudApp) -
     app.up()
     write_recipe(HOUR)
     plan = app.lmi("plan", "--exit-code")
-    assert (plan.code, "let tiny live for 1h from now" in plan.out) == (4, True)
+    assert (plan.code, "set the expiry of tiny to 1h from now" in plan.out) == (4, True)
     assert steps(app.lmi("up", "--yes", "--json").lines) == ["SetExpiry"]
     first = tags(app)
     assert first[TAG_TTL] == "3600"
@@ -148,7 +147,7 @@ def test_an_up_of_an_expired_deployment_reports_it_and_moves_the_stamp(app: Clou
     before = tags(app)[TAG_EXPIRES]
     plan = app.lmi("plan")
     assert f"tiny expired at {before}" in plan.err
-    assert "let tiny live for 1h from now" in plan.out
+    assert "set the expiry of tiny to 1h from now" in plan.out
     result = app.up()
     assert f"tiny expired at {before}" in result.err
     assert tags(app)[TAG_EXPIRES] > before
@@ -160,7 +159,7 @@ def test_an_up_of_what_was_extended_without_a_ttl_and_expired_removes_the_stamp(
     app.up()
     assert app.lmi("extend", "tiny", "60").code == 0
     app.clock.sleep(100)
-    assert "has no expiry any more: the recipe has no ttl" in app.up().err
+    assert "no longer expires: the recipe has no ttl" in app.up().err
     assert TAG_EXPIRES not in tags(app)
 
 

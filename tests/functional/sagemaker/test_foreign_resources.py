@@ -222,9 +222,7 @@ def test_what_uploads_our_tag_on_another_name_is_left_alone_and_named(app: Cloud
     account.tagged("model", "theirs", ((TAG, "tiny"),))
     ended = app.lmi("down", "tiny", "--yes")
     assert ended.code == 0
-    assert (
-        "model theirs: it carries the tag lmi:deployment of tiny, but not a name that lmi gives" in ended.err
-    )
+    assert "model theirs: it has the tag lmi:deployment of tiny, but not a name that lmi gives" in ended.err
     assert app.lmi("gc", "--yes").code == 0
     assert list(account.models) == ["theirs"]
     assert "tiny" not in app.lmi("ls", "--all").out

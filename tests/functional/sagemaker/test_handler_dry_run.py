@@ -11,7 +11,7 @@ from tests.support.fake_servers import Behaviour
 
 OWN = RECIPE + 'handler: {file: model.py}\nprobe: {body: "hello", content_type: text/plain}\n'
 FINE = "from djl_python import Output\n\ndef handle(inputs):\n    return Output().add('OK')\n"
-NOTICE = "the handler's warm-up call was made in a worker on this machine"
+NOTICE = "the handler's warm-up call succeeded in a worker on this machine"
 BROKEN = Behaviour(end="failed", why="ModuleNotFoundError: No module named 'nothere'")
 
 
@@ -32,9 +32,10 @@ def test_own_code_is_tried_unasked_once_that_builds_nothing(own: CloudApp) -> No
     first = own.up()
     assert NOTICE not in first.err
     assert (
-        "the handler's warm-up call is not made on this machine first (not on this machine yet: " in first.err
+        "lmi does not make the handler's warm-up call on this machine first (not on this machine yet: "
+        in first.err
     )
-    assert "in any case with --check-handler" in first.err
+    assert "--check-handler always does" in first.err
     own.up("--check-handler", "--set", "options.dtype=fp32")
     Path("model.py").write_text(FINE.replace("OK", "GOOD"))
     assert NOTICE in own.up().err
@@ -43,18 +44,22 @@ def test_own_code_is_tried_unasked_once_that_builds_nothing(own: CloudApp) -> No
 
 def test_a_warm_up_call_that_is_not_made_explains_why(own: CloudApp) -> None:
     messages = own.up("--json").lines
-    [output] = [line["text"] for line in messages if "is not made" in line.get("text", "")]
+    [output] = [
+        line["text"]
+        for line in messages
+        if "does not make the handler's warm-up call" in line.get("text", "")
+    ]
     assert "not on this machine yet: DJL's Python engine, the serving environment, the weights" in output
-    assert "--check-handler makes it" in output
-    assert "is not made" not in own.up().err  # no new code
+    assert "add --check-handler to make it" in output
+    assert "does not make the handler's warm-up call" not in own.up().err  # no new code
 
 
 def test_what_does_not_come_up_here_creates_nothing_there(own: CloudApp) -> None:
     own.servers.next.append(BROKEN)
     result = own.lmi("up", "--yes", "--check-handler")
     assert result.code == 1
-    assert "tried on this machine before anything is created" in result.err
-    assert "nothing was created or paid for" in result.err
+    assert "the handler failed on this machine, before anything was created" in result.err
+    assert "Nothing was created or paid for" in result.err
     assert "No module named 'nothere'" in result.err
     assert own.cloud_resources() == []
 

@@ -39,7 +39,7 @@ def test_from_nothing_to_a_response_and_back(app: CloudApp) -> None:
     assert app.lmi("ls").out == ""
     assert app.depot().weights.all()
     again = app.lmi("down", "tiny", "--yes")
-    assert (again.code, again.err) == (0, "tiny: nothing of it is in account 111122223333, us-east-1\n")
+    assert (again.code, again.err) == (0, "tiny: not found in account 111122223333, us-east-1\n")
 
 
 def test_a_second_up_requests_a_response_and_nothing_else(app: CloudApp) -> None:
@@ -73,7 +73,7 @@ def test_a_plan_that_changes_nothing_reports_the_known_cost(app: CloudApp) -> No
         False,
         "$1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)",
     )
-    assert "nothing to do, it is as the recipe says\n  cost: $1.41 an hour" in app.lmi("plan").out
+    assert "nothing to do, it matches the recipe\n  cost: $1.41 an hour" in app.lmi("plan").out
     (shown,) = (line for line in app.lmi("up", "--yes", "--json").lines if line["event"] == "plan")
     assert "cost" not in shown["figures"]  # it was not asked for
 
@@ -176,7 +176,7 @@ def test_a_generation_that_is_not_kept_or_lost_a_part_is_not_gone_back_to(app: C
     lost = app.lmi("rollback", "tiny", "--to", "1", "--yes")
     assert (lost.code, "its model tiny-" in lost.err) == (1, True)
     assert app.observe().serving == serving
-    assert app.lmi("status", "tiny", "--json").result["earlier"][0]["gone"].endswith("is gone")
+    assert app.lmi("status", "tiny", "--json").result["earlier"][0]["gone"].endswith("was deleted")
     assert app.lmi("rollback", "tiny", "--yes").code == 0
     assert app.observe().serving == first.server
 
@@ -202,7 +202,7 @@ def test_detached_and_waited_for(app: CloudApp) -> None:
     assert "`lmi wait tiny`" in result.err
     status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "starting")
-    assert "it has not come to answer yet" in app.lmi("invoke", "tiny", "OK").err
+    assert "it does not answer yet" in app.lmi("invoke", "tiny", "OK").err
     waited = app.lmi("wait", "tiny", "--json")
     assert waited.code == 0, waited.out
     assert steps(waited.lines) == ["AwaitService", "ProbeEndpoint"]
@@ -216,7 +216,7 @@ def test_waiting_gives_up_and_reports_what_it_costs(app: CloudApp) -> None:
     result = app.lmi("wait", "tiny", "--timeout", "30")
     assert result.code == 1
     assert "still Creating" in result.err
-    assert "goes on costing $1.41 an hour (1 x ml.g5.xlarge)" in result.err
+    assert "still costs $1.41 an hour (1 x ml.g5.xlarge)" in result.err
     assert app.lmi("wait", "tiny").code == 0
 
 
@@ -243,7 +243,7 @@ def test_an_update_that_was_never_sent_is_not_in_step(app: CloudApp) -> None:
     assert app.lmi("up", "--yes", *CHANGED).code == 1
     status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "drifted")
-    assert "did not get as far as the endpoint" in status.result["why"]
+    assert "ended before it updated the endpoint" in status.result["why"]
 
 
 def test_scaling_follows_the_recipe(app: CloudApp) -> None:
@@ -271,7 +271,7 @@ def test_a_tag_out_of_the_recipe_goes_and_no_one_elses(app: CloudApp) -> None:
     account.tags[arn] = (*account.tags[arn], ("owner", "platform"))
     write_recipe(RECIPE + "endpoint: {tags: {team: red}}\n")
     plan = app.lmi("plan").out
-    assert "take the tag cost-centre off tiny" in plan
+    assert "remove the tag cost-centre from tiny" in plan
     assert "tag.cost-centre: 7 -> (none)" in plan
     assert "tag.team: blue -> red" in plan
     assert steps(app.lmi("up", "--yes", "--json").lines) == ["TagEndpoint", "UntagEndpoint"]
@@ -336,7 +336,7 @@ def test_a_broken_plan_file_is_reported_in_our_words(
     Path("plan.json").write_text(spoil(Path("plan.json").read_text()))
     result = app.lmi("up", "plan.json", "--yes")
     assert (result.code, output in result.err) == (2, True), result.err
-    assert "not a plan as `lmi plan --out FILE` writes it" in result.err
+    assert "not a plan written by `lmi plan --out FILE`" in result.err
     assert "lmi plan RECIPE --out plan.json" in result.err
     for word in ("Expecting", "Traceback", "__init__", "NoneType", "expected"):
         assert word not in result.err
@@ -366,7 +366,7 @@ def test_what_is_billed_is_not_agreed_to_by_enter_alone(app: CloudApp, priced: b
     result = app.lmi("up", stdin=b"\n", terminal=True)
     assert (result.code, result.out) == (130, "")
     assert "Go ahead? [y/N] " in result.err
-    assert "error: you did not agree: nothing was changed\n" in result.err
+    assert "error: not agreed: nothing was changed\n" in result.err
     assert app.cloud_resources() == []
     assert app.lmi("up", stdin=b"y\n", terminal=True).code == 0
 
@@ -445,7 +445,7 @@ def test_what_expired_is_found_and_removed(app: CloudApp) -> None:
     assert "expired" not in app.lmi("gc", "--yes").out
     app.clock.sleep(4000)
     requests = app.lmi("gc", stdin=b"\n", terminal=True)
-    assert (requests.code, "Take away 1 deployment? [y/N] " in requests.err) == (130, True)
+    assert (requests.code, "Delete 1 deployment? [y/N] " in requests.err) == (130, True)
     assert app.lmi("status", "tiny").code == 0
     found = app.lmi("gc", "--yes")
     assert "expired at" in found.out
@@ -457,8 +457,8 @@ def test_a_response_that_is_none_fails_the_up(app: CloudApp) -> None:
     account.answer = lambda name, request: [ok_response(name, request)[0], b""]
     result = app.lmi("up", "--yes")
     assert result.code == 1
-    assert "does not answer" in result.err
-    assert "goes on costing $1.41 an hour" in result.err
+    assert "the probe failed" in result.err
+    assert "still costs $1.41 an hour" in result.err
     account.answer = ok_response
     assert app.lmi("up", "--yes").code == 0
 
@@ -501,7 +501,7 @@ def test_a_deployment_does_not_leave_its_bucket(app: CloudApp) -> None:
     app.up()
     app.cloud.account.buckets["my-own-bucket"] = "111122223333/us-east-1"
     result = app.lmi("up", "--yes", "--set", "endpoint.bucket=my-own-bucket")
-    assert (result.code, "its record and artifacts lie in s3://lmi-" in result.err) == (5, True)
+    assert (result.code, "its record and artifacts are in s3://lmi-" in result.err) == (5, True)
     assert "nothing to do" in app.up().err
 
 

@@ -37,11 +37,11 @@ def test_who_lost_the_lock_changes_nothing_more_and_reports_what_stands(
     assert result.code == 1, result.err
     assert "tiny: the lock was lost, lmi down (pid " in result.err
     assert "on elsewhere" in result.err
-    assert "nothing more was changed" in result.err
-    assert "next: `lmi status tiny` shows what is there" in result.err
+    assert "nothing was changed after that" in result.err
+    assert "next: check `lmi status tiny`" in result.err
     status = app.cloud.account_state.endpoints.get("tiny")
     if status is not None and status.observed.status not in ("Failed", "Deleting"):
-        assert f"the endpoint tiny is {status.observed.status} and goes on costing" in result.err
+        assert f"the endpoint tiny is {status.observed.status} and still costs" in result.err
     assert app.story.writes[app.written :] == []
     assert json.loads(app.cloud.stores[app.bucket].objects[LOCK])["host"] == "elsewhere"
 
@@ -55,4 +55,4 @@ def test_the_loss_is_a_result_for_programs(tmp_path: Path, monkeypatch: pytest.M
     assert result is not None
     assert (result.code, result.err) == (1, "")
     assert (result.result["error"]["kind"], result.result["error"]["exit_code"]) == ("LockLost", 1)
-    assert "goes on costing $1.41 an hour" in result.result["error"]["message"]
+    assert "still costs $1.41 an hour" in result.result["error"]["message"]

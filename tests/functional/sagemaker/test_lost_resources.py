@@ -50,7 +50,7 @@ def test_down_refuses_while_the_endpoint_lives_on_without_its_tag(
     for command in (("down", "tiny", "--yes", "--purge"), ("up", "--yes"), ("up", "--yes", *CHANGED)):
         result = app.lmi(*command)
         assert result.code == 5, (command, result.err)
-        assert "an endpoint of that name is there, and is not ours" in result.err
+        assert "an endpoint of that name exists, but lmi did not create it" in result.err
         assert "aws sagemaker add-tags --region us-east-1 --resource-arn" in result.err
         assert everything(app) == before, command
     assert PRICE in app.lmi("down", "tiny", "--yes").err
@@ -103,7 +103,7 @@ def test_a_model_that_a_foreign_endpoint_runs_is_not_deleted(app: CloudApp) -> N
     account.tags[observed.arn] = ()
     before = everything(app)
     result = app.lmi("down", "tiny", "--yes")
-    assert (result.code, f"its model {model} carries the tag" in result.err) == (5, True), result.err
+    assert (result.code, f"its model {model} has the tag" in result.err) == (5, True), result.err
     assert everything(app) == before
 
 
@@ -143,7 +143,7 @@ def test_a_foreign_endpoint_stands_beside_what_an_up_left(app: CloudApp) -> None
     account.tags[expected.arn] = (("team", "blue"),)
     result = app.lmi("down", "tiny", "--yes")
     assert result.code == 0, result.err
-    assert "an endpoint of that name is there, and is not ours" in result.err
+    assert "an endpoint of that name exists, but lmi did not create it" in result.err
     assert account.endpoints["tiny"].observed == expected
     assert not account.models
     write_recipe()

@@ -37,7 +37,7 @@ def test_deleted_weights_are_drift_and_are_transferred_back_before_an_instance_s
             store.put(key, content[:-1])
         case "replaced":
             store.put(key, content[:-1] + bytes([content[-1] ^ 1]))
-    output = {"deleted": "is not there", "cut off": "bytes, the manifest says", "replaced": "was replaced"}[
+    output = {"deleted": "is missing", "cut off": "bytes, but the manifest says", "replaced": "was replaced"}[
         damage
     ]
     status = app.lmi("status", "tiny", "--json")
@@ -82,7 +82,7 @@ def test_a_file_too_many_is_refused_before_an_instance_starts(app: CloudApp) -> 
     app.cloud.account_state.calls.clear()
     result = app.lmi("up", "--yes", "--set", "options.dtype=fp32")
     assert result.code == 5
-    assert "not of this model" in result.err
+    assert "not part of this model" in result.err
     assert not {"create_model", "update_endpoint"} & {*app.cloud.account_state.calls}
 
 

@@ -15,7 +15,7 @@ def test_everything_in_the_way_is_reported_at_once(app: CloudApp) -> None:
     app.cloud.account_state.quotas["ml.g5.xlarge"] = 0.0
     result = app.lmi("up", "--yes")
     assert result.code == 1
-    assert "3 things stand in the way; nothing was made" in result.err
+    assert "3 problems; nothing was created" in result.err
     assert "does not let SageMaker assume it" in result.err
     assert "may not sagemaker:CreateModel on arn:" in result.err
     assert 'the quota "ml.g5.xlarge for endpoint usage" in us-east-1 is 0' in result.err
@@ -28,7 +28,7 @@ def test_a_role_that_is_not_there(app: CloudApp) -> None:
     app.cloud.roles.absent.add(ROLE)
     result = app.lmi("plan")
     assert result.code == 1
-    assert "there is no such role" in result.err
+    assert "not found in the account" in result.err
     assert "`lmi iam tiny.yaml`" in result.err
 
 
@@ -51,7 +51,7 @@ def test_the_role_of_a_transfer_job_is_checked_where_a_job_is_about_to_run(app: 
     app.cloud.roles.absent.add(ROLE.replace("endpoint", "transfer-job"))
     result = app.lmi("plan")
     assert result.code == 1
-    assert "role/lmi-transfer-job: there is no such role" in result.err
+    assert "role/lmi-transfer-job: not found in the account" in result.err
     assert "prints what the role arn:aws:iam::111122223333:role/lmi-transfer-job needs" in result.err
     write_recipe(PLAIN)
     assert app.lmi("plan").code == 0
@@ -69,13 +69,13 @@ def test_what_may_not_be_asked_is_reported_and_stops_nothing(app: CloudApp) -> N
     app.cloud.roles.silent = True
     result = app.up()
     assert "not checked: the role: IAM may not be asked" in result.err
-    assert "not checked: your own rights: IAM may not be asked" in result.err
+    assert "not checked: your own permissions: IAM may not be asked" in result.err
 
 
 def test_what_comforts_or_comes_later_stops_nothing(app: CloudApp) -> None:
     app.cloud.roles.denied |= {"logs:CreateLogStream", "sagemaker:DeleteEndpoint"}
     output = app.up().err
-    assert "may not do what is needed later: sagemaker:DeleteEndpoint" in output
+    assert "lacks permissions for later steps: sagemaker:DeleteEndpoint" in output
     assert "may not logs:CreateLogStream" in output
 
 

@@ -34,11 +34,11 @@ def remote_hub(app: CloudApp) -> RemoteHub:
         ("", "", ""),
         ("https://mirror.example/hf", "", ""),
         ("http://10.0.0.7:8080", VPC, ""),
-        ("http://10.0.0.7:8080", "", "is of a private network"),
-        ("http://127.0.0.1:8080", VPC, "is this machine's own"),
-        ("http://localhost:8080", "", "is this machine's own"),
-        ("http://[::1]:8080", "", "is this machine's own"),
-        ("https://me:s3cr3t@mirror.example", "", "holds a password"),
+        ("http://10.0.0.7:8080", "", "is in a private network"),
+        ("http://127.0.0.1:8080", VPC, "exists only on this machine"),
+        ("http://localhost:8080", "", "exists only on this machine"),
+        ("http://[::1]:8080", "", "exists only on this machine"),
+        ("https://me:s3cr3t@mirror.example", "", "contains a password"),
     ],
 )
 def test_the_job_is_reported_the_hub_or_you_are_reported_why_not(

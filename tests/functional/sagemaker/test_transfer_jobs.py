@@ -55,16 +55,16 @@ def running(app: CloudApp) -> list[str]:
 def test_an_interrupted_up_names_the_job_that_runs_on_and_its_price(by_job: CloudApp) -> None:
     output = end_early(by_job, KeyboardInterrupt)
     (job,) = running(by_job)
-    assert f"the transfer job {job} is InProgress and goes on costing {COST}" in output
-    assert "`lmi up` goes on watching it, `lmi down tiny` stops it" in output
+    assert f"the transfer job {job} is InProgress and still costs {COST}" in output
+    assert "`lmi up` waits for it, `lmi down tiny` stops it" in output
 
 
 def test_a_failed_up_names_it_too(by_job: CloudApp) -> None:
     result = by_job.lmi("up", "--yes", "--json")
     (job,) = running(by_job)
     error = result.result["error"]
-    assert (result.code, "still at work" in error["message"]) == (1, True)
-    assert f"the transfer job {job} is InProgress and goes on costing {COST}" in error["hint"]
+    assert (result.code, "still running" in error["message"]) == (1, True)
+    assert f"the transfer job {job} is InProgress and still costs {COST}" in error["hint"]
 
 
 def test_status_and_ls_show_it(by_job: CloudApp) -> None:
@@ -97,7 +97,7 @@ def test_down_does_not_end_before_it_has(by_job: CloudApp) -> None:
     by_job.cloud.jobs.grace = 1e9
     result = by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes")
     (job,) = running(by_job)
-    assert (result.code, f"{job}: not ended after" in result.err) == (1, True), result.err
+    assert (result.code, f"{job}: still not ended after" in result.err) == (1, True), result.err
     assert by_job.record().intents
     by_job.cloud.jobs.stopping.clear()
     by_job.cloud.jobs.grace = 30.0
@@ -176,7 +176,7 @@ def test_the_plan_reports_its_price_and_the_bound_counts_it(by_job: CloudApp) ->
     assert not by_job.cloud.jobs.started
     assert by_job.lmi("plan", "--max-hourly", "1.9").code == 0
     unknown = by_job.lmi("plan", "--set", "weights.job.instance_type=ml.c5.xlarge", "--max-hourly", "100")
-    assert (unknown.code, "nobody could tell what the transfer job on ml.c5.xlarge costs" in unknown.err) == (
+    assert (unknown.code, "the price of the transfer job on ml.c5.xlarge is unknown" in unknown.err) == (
         5,
         True,
     )
@@ -187,9 +187,10 @@ def test_the_bound_counts_what_serves_concurrently(app: CloudApp) -> None:
     app.hub.models["org/tiny"]["config.json"] += b"\n"
     write_recipe(BIG)
     result = app.lmi("plan", "--max-hourly", "3")
-    assert (result.code, f"costs {PLANNED} beside the $1.41 of what serves" in result.err) == (5, True), (
-        result.err
-    )
+    assert (result.code, f"costs {PLANNED} in addition to $1.41 of the running endpoint" in result.err) == (
+        5,
+        True,
+    ), result.err
     assert app.lmi("plan", "--max-hourly", "3.3").code == 0
 
 

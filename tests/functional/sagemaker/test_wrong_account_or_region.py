@@ -36,11 +36,14 @@ def test_down_in_the_wrong_account_forgets_nothing(app: CloudApp, next_placement
     move(app, account=THEIRS)
     by_name = app.lmi("down", "tiny", "--yes")
     assert by_name.code == 1
-    assert f"tiny is in account {OURS}, us-east-1; these credentials are of account {THEIRS}" in by_name.err
+    assert (
+        f"tiny is in account {OURS}, us-east-1, but these credentials belong to account {THEIRS}"
+        in by_name.err
+    )
     by_recipe = app.lmi("down", "tiny.yaml", "--yes")
     assert by_recipe.code == 5
-    assert f"nothing of it is in account {THEIRS}, us-east-1" in by_recipe.err
-    assert f"this machine brought one up in account {OURS}, us-east-1" in by_recipe.err
+    assert f"not found in account {THEIRS}, us-east-1" in by_recipe.err
+    assert f"this machine has deployed one in account {OURS}, us-east-1" in by_recipe.err
     status = app.lmi("status", "tiny.yaml", "--json")
     assert (status.code, OURS in status.result["why"], THEIRS in status.result["why"]) == (4, True, True)
     assert f"unknown: tiny is in account {OURS}" in app.lmi("ls").out
@@ -56,10 +59,10 @@ def test_down_in_the_wrong_region_forgets_nothing(app: CloudApp, next_placement:
     move(app, region="eu-west-1")
     result = app.lmi("down", "tiny.yaml", "--yes")
     assert result.code == 5
-    assert f"nothing of it is in account {OURS}, eu-west-1" in result.err
+    assert f"not found in account {OURS}, eu-west-1" in result.err
     assert "lmi down tiny --region us-east-1" in result.err
     named = app.lmi("down", "tiny", "--region", "eu-west-1", "--yes")
-    assert (named.code, f"brought one up in account {OURS}, us-east-1" in named.err) == (0, True)
+    assert (named.code, f"has deployed one in account {OURS}, us-east-1" in named.err) == (0, True)
     assert known(app) == before
 
 

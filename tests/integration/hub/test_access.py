@@ -34,7 +34,7 @@ REFUSALS = {
     "gated, not let in": (
         ("org/gated", "main", "other"),
         AccessError,
-        "org/gated: gated, and the account of the token in HF_TOKEN has not been let in",
+        "org/gated: gated, and the account of the token in HF_TOKEN has no access",
         "at {hub}/org/gated",
     ),
     "missing or private, no token": (
@@ -52,25 +52,25 @@ REFUSALS = {
     "private, other token": (
         ("org/private", "main", "other"),
         NotFound,
-        "org/private: no such model, or one that the token in HF_TOKEN may not see",
+        "org/private: no such model, or the token in HF_TOKEN has no access",
         "{hub}/org/private",
     ),
     "bad token": (
         ("org/m", "main", "hf_b4d"),
         AccessError,
-        "{hub}: refuses the token in HF_TOKEN: Invalid credentials in Authorization header",
-        "make a new one at {hub}/settings/tokens",
+        "{hub} refuses the token in HF_TOKEN: Invalid credentials in Authorization header",
+        "create a new token at {hub}/settings/tokens",
     ),
     "bad token, gated": (
         ("org/gated", "main", "hf_b4d"),
         AccessError,
-        "{hub}: refuses the token in HF_TOKEN",
+        "{hub} refuses the token in HF_TOKEN",
         "{hub}/settings/tokens",
     ),
     "no such revision": (
         ("org/m", "v1.0", "good"),
         NotFound,
-        "org/m: it has no revision 'v1.0'",
+        "org/m: no such revision: 'v1.0'",
         "{hub}/org/m/tree/main",
     ),
 }
@@ -138,7 +138,7 @@ def test_a_file_that_went_away_is_not_found(client: HubClient, hub: LocalHub) ->
 def test_unsafe_names_are_refused_before_anything_is_written(path: str, tmp_path: Path) -> None:
     with serve_hub({"org/m": {"config.json": b"{}", path: b"evil"}}) as hub:
         client = HubClient(hub, tmp_path)
-        with pytest.raises(IntegrityError, match="org/m: 1 of its file names cannot be trusted: "):
+        with pytest.raises(IntegrityError, match="org/m: 1 of its file names are unsafe: "):
             client.listed()
         assert hub.log.bodies() == []
     assert list(tmp_path.iterdir()) == []

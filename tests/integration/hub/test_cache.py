@@ -87,7 +87,7 @@ def test_a_corrupt_file_in_the_cache_is_observed_and_fetched_again(client: HubCl
     blob.write_bytes(b"x" + WEIGHTS[1:])
     folder, events = client.fetch(listing)
     assert contents(folder) == FILES
-    assert events[0].note == "checking what is in the cache"
+    assert events[0].note == "checking the files in the cache"
 
 
 def test_the_ledger_spares_the_second_check_but_not_a_changed_file(client: HubClient, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_what_another_program_completed_concurrently_is_hashed_before_it_is_know
     assert contents(folder) == FILES
     assert entry.oid in ledger.read_text()
     assert (cache.blob(entry).with_suffix(".damaged")).read_bytes() == b"x" + WEIGHTS[1:]
-    assert any("put aside" in output for output in client.notices)
+    assert any("renamed to" in output for output in client.notices)
 
 
 def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClient) -> None:

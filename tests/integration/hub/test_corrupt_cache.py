@@ -49,8 +49,8 @@ def test_what_is_quarantined_is_reported_and_kept(client: HubClient) -> None:
     assert contents(folder) == FILES
     assert quarantined.read_bytes() == CORRUPT
     assert client.notices == [
-        "model.safetensors: what lay in the cache is not what the Hub has"
-        f" (sha256 {oid_of(WEIGHTS, 'sha256')}): put aside as {quarantined}, and fetched again"
+        f"model.safetensors: the file in the cache differs from the Hub's (sha256 {oid_of(WEIGHTS, 'sha256')}): "
+        f"renamed to {quarantined}, and downloaded again"
     ]
 
 
@@ -117,7 +117,7 @@ def test_a_recheck_trusts_no_ledger(client: HubClient, tmp_path: Path) -> None:
     folder, _ = client.fetch(listing)
     assert contents(folder)["model.safetensors"] == CORRUPT, "nothing tells that it changed"
     assert rechecked(client, listing) is True
-    assert "put aside" in client.notices[0]
+    assert "renamed to" in client.notices[0]
     client.fetch(listing)
     assert contents(folder) == FILES
     assert rechecked(client, listing) is False
@@ -148,7 +148,7 @@ def test_a_cache_that_must_not_be_written_is_an_integrity_error(client: HubClien
         path.rmdir() if path.is_dir() else path.unlink()
     locks.rmdir()
     locks.write_text("as good as read-only, for root too")
-    with pytest.raises(IntegrityError, match=r"model\.safetensors: .*cannot be put aside") as caught:
+    with pytest.raises(IntegrityError, match=r"model\.safetensors: .*cannot be renamed") as caught:
         client.fetch(listing)
     assert "HF_HUB_CACHE" in caught.value.hint
     assert blob(client).read_bytes() == CORRUPT

@@ -75,7 +75,7 @@ def test_any_row_of_faults_ends_in_the_right_bytes(
 ONCE_MORE = {
     "the signed address has expired": Rule(do=Answer(403, {}, "<Code>AccessDenied</Code>"), path=LARGE),
     "the store does not know it yet": Rule(do=Answer(404), path=LARGE),
-    "the Hub names another content": Rule(
+    "the Hub offers other content": Rule(
         do=Change(headers={"X-Linked-Etag": f'"{"0" * 64}"'}), path="/resolve/.*safetensors"
     ),
 }
@@ -124,7 +124,7 @@ LOST = {
     "asks for two hours": (
         "/resolve/.*safetensors",
         '{"answer": {"status": 429, "headers": {"Retry-After": "7200"}}}',
-        "the Hub limits the rate (a token raises the limit: set HF_TOKEN), 1 times in a row",
+        "rate limit of the Hub (a token raises the limit: set HF_TOKEN), 1 times in a row",
     ),
 }
 
@@ -139,10 +139,10 @@ def test_a_file_that_does_not_come_is_named_and_the_others_are_kept(
     with pytest.raises(TransferFailed) as caught:
         client.fetch(listing)
     assert caught.value.exit_code == 1
-    assert caught.value.message.startswith("org/m: 1 of 4 files did not arrive, model.safetensors: ")
+    assert caught.value.message.startswith("org/m: 1 of 4 files failed, model.safetensors: ")
     assert why in caught.value.message
     assert "run the same command again" in caught.value.hint
-    assert caught.value.hint.endswith("; 3 files are whole and kept")
+    assert caught.value.hint.endswith("; 3 files are complete and kept")
     assert oid_of(WEIGHTS, "sha256") not in client.final_names()
     hub.state.faults.clear()
     hub.log.clear()
@@ -171,7 +171,7 @@ def test_bytes_that_stay_wrong_are_fetched_twice_and_never_kept(
     bad = content[:5] + bytes([content[5] ^ 1]) + content[6:]
     good_oid, bad_oid = (oid_of(each, kind) for each in (content, bad))  # type: ignore[arg-type]
     assert caught.value.exit_code == 6
-    assert f"org/m: {name}: {kind} {bad_oid} came, the Hub says {good_oid}" in caught.value.message
+    assert f"org/m: {name}: {kind} {bad_oid}, but the Hub says {good_oid}" in caught.value.message
     assert f"{hub.url}/org/m/blob/{listing.commit}/{name}" in caught.value.hint
     assert not {good_oid, bad_oid} & client.final_names()
     assert not list(client.home.rglob("*.incomplete"))

@@ -77,6 +77,6 @@ def test_without_a_config_the_recipe_reports_what_is_missing(
     found = written(app, name)
     assert found["verdict"] == "unknown"
     assert any("the task is unknown" in note for note in found["notes"])
-    assert any("lmi cannot tell whether it fits (there is no config.json)" in note for note in found["notes"])
+    assert any("lmi cannot tell whether it fits (config.json is missing)" in note for note in found["notes"])
     assert app.lmi("validate", "model.yaml").code == 0
     assert app.lmi("plan", "model.yaml").code == 0

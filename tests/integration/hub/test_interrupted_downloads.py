@@ -24,7 +24,7 @@ def test_too_little_space_is_reported_before_a_byte_moves(hub: LocalHub, client:
     total = sum(map(len, FILES.values()))
     assert total == 1_024_322
     assert "1.02 MB are to come, and there are 1.00 MB free" in caught.value.message
-    assert "make room for 24.3 kB more" in caught.value.hint
+    assert "free 24.3 kB more" in caught.value.hint
     assert hub.log.all() == []
     with pytest.raises(TransferFailed, match=r"1\.02 MB are to come"):
         client.adapter.require_space(listing, listing.files)

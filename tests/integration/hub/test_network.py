@@ -57,7 +57,7 @@ def test_a_proxy_that_refuses_is_named_by_its_variable(hub: LocalHub, tmp_path: 
         tmp_path, {"HTTPS_PROXY": hub.url.replace("//", "//me:pa55@"), "HF_ENDPOINT": "https://hub.example"}
     )
     assert output.startswith("https://hub.example: cannot be reached: ")
-    assert "a proxy refused: see HTTPS_PROXY" in output
+    assert "a proxy refused the request: check HTTPS_PROXY" in output
     assert "pa55" not in output
 
 

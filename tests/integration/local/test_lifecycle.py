@@ -225,7 +225,7 @@ def test_a_server_that_is_stopped_is_ended_with_its_worker_and_reported(home: Ho
     (server,) = home.processes("lmi_deploy.server")
     server.suspend()
     output = home.done("down", "tiny", "--yes")
-    assert f"(pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s" in output
+    assert f"(pid {server.pid}) does not respond: lmi sends SIGTERM, and SIGKILL after 3 s" in output
     assert home.processes() == []
     assert chosen_port("127.0.0.1", home.port) == home.port
 

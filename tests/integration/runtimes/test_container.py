@@ -165,7 +165,7 @@ def test_foreign_container_is_never_touched(setup: ContainerSetup) -> None:
     name = container_name(launch)
     setup.podman("create", "--name", name, "--runtime", "runc", image(), "serve")
     try:
-        with pytest.raises(DeployFailed, match=f"there is a container {name} already"):
+        with pytest.raises(DeployFailed, match=f"a container {name} exists"):
             setup.servers.start(launch)
         setup.servers.stop(launch.home, grace=1)
         assert setup.podman("ps", "-a", "--format", "{{.Names}}", "--filter", f"name={name}") == name
@@ -178,7 +178,7 @@ def test_an_image_that_is_not_here_is_not_fetched(setup: ContainerSetup) -> None
     setup.servers.start(launch)
     assert setup.until(lambda observed: observed.phase != "starting").phase == "failed"
     why = setup.servers.failure(launch.home)
-    assert why.startswith("the container was not made")
+    assert why.startswith("the container was not created")
     assert "lmi-nobody" in why
 
 

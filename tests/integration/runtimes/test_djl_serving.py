@@ -175,14 +175,14 @@ def test_in_the_foreground_it_takes_the_users_own_settings(setup: DjlServingSetu
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"DJL_SERVING_HOME": ""}, "DJL_SERVING_HOME is not set and there is no djl-serving on PATH"),
-        ({"DJL_SERVING_HOME": "/nowhere"}, "there is no program /nowhere/bin/serving"),
-        ({"JAVA_HOME": "/nowhere"}, "it needs a Java"),
+        ({"DJL_SERVING_HOME": ""}, "DJL_SERVING_HOME is not set and djl-serving is not on PATH"),
+        ({"DJL_SERVING_HOME": "/nowhere"}, "/nowhere/bin/serving does not exist"),
+        ({"JAVA_HOME": "/nowhere"}, "it needs Java"),
     ],
 )
 def test_where_none_is_installed_it_reports_what_is_missing(
     setup: DjlServingSetup, changed: dict[str, str], why: str
 ) -> None:
     servers = setup.opened({**setup.environ, **changed})
-    with pytest.raises(DeployFailed, match=f"there is no DJLServing here: .*{why}"):
+    with pytest.raises(DeployFailed, match=f"no DJLServing on this machine: .*{why}"):
         servers.start(setup.launch("a"))

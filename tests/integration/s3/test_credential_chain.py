@@ -95,14 +95,14 @@ def test_an_sso_log_in_that_is_over_is_reported_with_the_remedy(
 
 
 def test_no_credentials_and_no_region_are_reported(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NoCredentials, match="there are none, and no region is set"):
+    with pytest.raises(NoCredentials, match="none found, and no region is set"):
         _store(aws_session(), moto, "b").head("k")
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
         _store(aws_session(region="us-east-1"), moto, "b").head("k")
     assert "AWS_PROFILE" in caught.value.hint
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    with pytest.raises(UsageRefused, match="region: none is set"):
+    with pytest.raises(UsageRefused, match="region: not set"):
         _store(aws_session(), moto, "b").head("k")
 
 

@@ -113,7 +113,7 @@ def test_what_does_not_pass_ends_after_bounded_tries(
     with pytest.raises(TransferFailed, match="SlowDown: Please reduce") as caught:
         store.put("k", b"x")
     assert caught.value.exit_code == 1
-    assert "what is done is kept" in caught.value.hint
+    assert "completed work is kept" in caught.value.hint
     assert len(proxy.log) == 5
     assert 3 < clock.slept < 60
 
@@ -167,7 +167,7 @@ def test_bytes_that_always_flip_end_with_exit_6_and_no_object(store: S3Store, pr
     with pytest.raises(IntegrityError) as caught:
         store.put("k", b"some bytes")
     assert caught.value.exit_code == 6
-    assert "what is done is kept" in caught.value.hint
+    assert "completed work is kept" in caught.value.hint
     proxy.tamper = None
     assert store.head("k") is None
 
@@ -295,10 +295,10 @@ EXPLAINED: list[tuple[do.Answer, type[LmiError], str, str]] = [
         s3_error("ExpiredToken"),
         AccessError,
         "they have expired",
-        "run the same command again: what is done is kept",
+        "run the same command again: completed work is kept",
     ),
-    (s3_error("InvalidAccessKeyId", 403), AccessError, "access key is not known", "AWS_PROFILE"),
-    (s3_error("SignatureDoesNotMatch", 403), AccessError, "secret key is not the one", "AWS_PROFILE"),
+    (s3_error("InvalidAccessKeyId", 403), AccessError, "AWS does not know the access key", "AWS_PROFILE"),
+    (s3_error("SignatureDoesNotMatch", 403), AccessError, "secret key does not belong", "AWS_PROFILE"),
     (
         s3_error("PermanentRedirect", 301, **{"x-amz-bucket-region": "eu-west-1"}),
         AccessError,
@@ -316,7 +316,7 @@ EXPLAINED: list[tuple[do.Answer, type[LmiError], str, str]] = [
         "the bucket is in eu-central-1",
         "eu-central-1",
     ),
-    (s3_error("NoSuchBucket", 404), NotFound, "no such bucket", "leave the bucket out"),
+    (s3_error("NoSuchBucket", 404), NotFound, "no such bucket", "omit the bucket"),
     (
         s3_error(
             "AccessDenied",
@@ -458,7 +458,7 @@ def test_a_clock_that_is_wrong_is_reported_and_worked_around(
         # The server's clock is right in truth, so what is signed by the wrong one is refused by it.
         store.put("k", b"x")
     assert notices == [
-        "this machine's clock is 180 minutes behind of S3's: requests are signed by S3's clock"
+        "this machine's clock is 180 minutes behind of S3's: lmi signs requests with S3's time"
     ]
     shifted = proxy.log[1].headers["X-Amz-Date"]
     assert shifted != proxy.log[0].headers["X-Amz-Date"]
@@ -472,7 +472,7 @@ def test_a_clock_that_is_wrong_is_reported_and_worked_around(
 def test_an_expired_token_is_read_again_once(store: S3Store, proxy: Proxy, notices: list[str]) -> None:
     proxy.fail(Rule(do=s3_error("ExpiredToken")))
     store.put("k", b"x")
-    assert notices == ["the AWS credentials have expired: reading them again"]
+    assert notices == ["the AWS credentials have expired: refreshing them"]
 
 
 def test_no_one_there_is_reported_with_the_address(versity: S3Server) -> None:
@@ -496,7 +496,7 @@ def test_an_address_that_never_answered_is_not_requested_long_but_a_lost_one_is(
     with pytest.raises(AccessError, match="cannot be reached") as caught:
         store.put("k", b"x")
     assert clock.slept > 3
-    assert "what is done is kept" in caught.value.hint
+    assert "completed work is kept" in caught.value.hint
 
 
 def test_no_secret_is_in_any_message(

@@ -100,8 +100,8 @@ def test_a_success_without_what_is_read_is_reported_to_be_none_of_s3(
     error = _failure(lambda: USES[use](store))
     if altered in ("a login page", "nothing"):
         assert error is not None, "somebody else's answer was taken for S3's"
-        assert isinstance(error, IntegrityError) or "and not as AWS does" in error.message
-        assert isinstance(error, IntegrityError) or "captive portal" in error.hint
+        assert isinstance(error, IntegrityError) or "which is not a response of AWS" in error.message
+        assert isinstance(error, IntegrityError) or "login page" in error.hint
     if error is not None:
         assert error.exit_code in (1, 6), error.message
         assert error.hint

@@ -33,7 +33,7 @@ def test_the_region_is_the_one_that_is_requested_then_aws_region(
     monkeypatch.delenv("AWS_REGION")
     assert open_cloud("", FrozenClock(), os.environ).caller.region == "eu-central-1"
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    with pytest.raises(UsageRefused, match="region: none is set"):
+    with pytest.raises(UsageRefused, match="region: not set"):
         open_cloud("", FrozenClock(), os.environ)
 
 
@@ -78,7 +78,7 @@ def test_a_garbled_answer_to_who_we_are_is_requested_again_and_reported(
             with pytest.raises(NotFound):
                 models.listing("s3://garbled/m/", "main")
     why = "an answer with a body that cannot be read (a web page?)"
-    assert lines == [f"STS does not say who we are: trying again: {why}"] * 2
+    assert lines == [f"STS returned no identity: trying again: {why}"] * 2
 
 
 def test_a_bucket_of_another_region_is_explained(aws: Emulated, chain: None) -> None:

@@ -54,7 +54,7 @@ def test_what_passes_is_waited_out(
 def test_throttling_without_end_ends(aws: Emulated, hosting: SageMakerHosting, recorder: Recorder) -> None:
     aws.fault(on("DescribeEndpoint", error_for("ThrottlingException", "Rate exceeded"), times=None))
     with pytest.raises(
-        CloudError, match=r"endpoint nobody: SageMaker at .* was asked again: Throttling"
+        CloudError, match=r"endpoint nobody: SageMaker at .* still failed after several attempts: Throttling"
     ) as caught:
         hosting.endpoint("nobody")
     assert "run the same command again" in caught.value.hint
@@ -74,7 +74,7 @@ def test_expired_credentials_are_read_again_once(
     aws.fault(on("DescribeEndpoint", error_for("ExpiredTokenException", "The security token is expired")))
     assert hosting.endpoint("nobody") is None
     assert recorder.sessions == 2
-    assert recorder.notes == ["the AWS credentials have expired: reading them again"]
+    assert recorder.notes == ["the AWS credentials have expired: refreshing them"]
     aws.no_faults()
     aws.fault(on("DescribeEndpoint", error_for("ExpiredTokenException"), times=None))
     with pytest.raises(AccessError, match="AWS credentials: they have expired") as caught:
@@ -86,8 +86,8 @@ def test_expired_credentials_are_read_again_once(
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("UnrecognizedClientException", "not known there"),
-        ("InvalidSignatureException", "the secret key is not the one"),
+        ("UnrecognizedClientException", "AWS does not know"),
+        ("InvalidSignatureException", "the secret key does not belong"),
         ("OptInRequired", "has not enabled the region"),
     ],
 )
@@ -115,8 +115,8 @@ def test_a_clock_that_is_wrong_is_reported_and_worked_around(later: Recorder) ->
     assert SageMakerHosting(later.access(), account=ACCOUNT).endpoint("nobody") is None
     assert IamRoles(later.access()).assumable(f"arn:aws:iam::{ACCOUNT}:role/late") == ""
     assert later.notes == [
-        "this machine's clock is 180 minutes behind of SageMaker's: requests are signed by SageMaker's clock",
-        "this machine's clock is 180 minutes behind of IAM's: requests are signed by IAM's clock",
+        "this machine's clock is 180 minutes behind of SageMaker's: lmi signs requests with SageMaker's time",
+        "this machine's clock is 180 minutes behind of IAM's: lmi signs requests with IAM's time",
     ]
 
 
@@ -166,7 +166,7 @@ def test_a_denial_that_no_permission_overrides_is_distinguished(
     with pytest.raises(AccessError) as caught:
         hosting.create_model("m", model_settings(aws), TAGS)
     assert caught.value.hint == (
-        "no permission overrides it: whoever keeps the service control policy must lift the deny"
+        "no permission overrides an explicit deny: ask the owner of the service control policy to remove it"
     )
 
 
@@ -182,7 +182,7 @@ def test_a_denial_that_is_silent_is_reported_by_what_was_asked(
 
 def test_no_capacity_reported_at_once_is_reported_as_such(aws: Emulated, hosting: SageMakerHosting) -> None:
     aws.fault(on("CreateEndpoint", error_for("InsufficientInstanceCapacity", "none left")))
-    with pytest.raises(NoCapacity, match="no such instance to give in us-east-1") as caught:
+    with pytest.raises(NoCapacity, match="no capacity for this instance type in us-east-1") as caught:
         hosting.create_endpoint("chat", "chat", TAGS)
     assert "instance_type" in caught.value.hint
 
@@ -192,9 +192,9 @@ def test_no_capacity_reported_at_once_is_reported_as_such(aws: Emulated, hosting
     [
         (
             {"answer": {"status": 403, "body": "<html>blocked</html>"}},
-            "answered 403, and not as SageMaker does",
+            "answered 403, which is not a response of SageMaker",
         ),
-        ({"answer": {"status": 407, "body": "proxy"}}, "answered 407, and not as SageMaker does"),
+        ({"answer": {"status": 407, "body": "proxy"}}, "answered 407, which is not a response of SageMaker"),
         ({"answer": {"status": 200, "body": "<html>log in</html>"}}, "answered without EndpointStatus"),
         ({"answer": {"status": 200, "body": "{}"}}, "answered without EndpointStatus"),
     ],

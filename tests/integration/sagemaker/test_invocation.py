@@ -84,7 +84,7 @@ def test_an_error_of_the_model_is_its_own_status_and_body(
 def test_six_megabytes_are_the_most_and_more_is_not_sent(talking: Cloud) -> None:
     text = "x" * (MOST_BYTES - 40)
     assert sum(map(len, invoke(talking, {"do": "echo", "text": text})[1])) == len(text)
-    with pytest.raises(UsageRefused, match=r"6,291,457 bytes; SageMaker takes at most 6,291,456") as caught:
+    with pytest.raises(UsageRefused, match=r"6,291,457 bytes; SageMaker accepts at most 6,291,456") as caught:
         invoke(talking, b"x" * (MOST_BYTES + 1))
     assert "S3" in caught.value.hint
 
@@ -104,7 +104,7 @@ def test_a_stream_that_breaks_reports_after_how_much(aws: Emulated, talking: Clo
         NAME, request({"do": "stream", "count": 50, "delay": 0.02}, stream=True), timeout=70
     )
     received: list[ResponseHead | bytes] = []
-    with pytest.raises(CloudError, match=r"broke off after 30 bytes: .*ModelStreamError") as caught:
+    with pytest.raises(CloudError, match=r"ended early after 30 bytes: .*ModelStreamError") as caught:
         received.extend(response)
     assert sum(len(part) for part in received if isinstance(part, bytes)) == 30
     assert "lmi logs" in caught.value.hint
@@ -112,12 +112,12 @@ def test_a_stream_that_breaks_reports_after_how_much(aws: Emulated, talking: Clo
 
 def test_a_response_that_breaks_off_on_its_way(aws: Emulated, talking: Cloud) -> None:
     aws.fault({"path": f"/endpoints/{NAME}/invocations$", "do": {"cut": {"after": 10}}})
-    with pytest.raises(CloudError, match="the answer broke off"):
+    with pytest.raises(CloudError, match="the response ended early"):
         invoke(talking, {"do": "echo", "text": "x" * 1000})
 
 
 def test_an_endpoint_that_is_not_there(talking: Cloud) -> None:
-    with pytest.raises(NotFound, match="endpoint nobody: SageMaker does not know it as one that answers"):
+    with pytest.raises(NotFound, match="endpoint nobody: SageMaker cannot invoke it"):
         list(talking.hosting.invoke("nobody", request({}), timeout=10))
 
 

@@ -220,9 +220,9 @@ def test_a_suspended_process_that_lost_its_lock_makes_and_deletes_nothing(
     suspended.send_signal(signal.SIGCONT)
     output = suspended.communicate(timeout=TIMEOUT)[0]
     assert suspended.returncode == 1, output
-    assert f"{NAME}: the lock was lost, it was taken away; nothing more was changed" in output
+    assert f"{NAME}: the lock was lost, it was removed; nothing was changed after that" in output
     if meanwhile == UP:
-        assert f"the endpoint {NAME} is InService and goes on costing $" in output
+        assert f"the endpoint {NAME} is InService and still costs $" in output
     assert killed_run.remaining() == stands
     assert stands["endpoints"] == ([NAME] if meanwhile == UP else [])
 
@@ -260,7 +260,7 @@ def test_of_two_ups_at_once_one_works_and_the_other_reports_who_does(killed_run:
     first.wait()
     output = killed_run.done(*UP)
     assert "took over the lock of lmi up" in output
-    assert "its process is gone" in output
+    assert "its process has ended" in output
     assert killed_run.remaining()["endpoints"] == [NAME]
 
 
@@ -273,7 +273,7 @@ def test_a_lock_of_a_machine_that_is_gone_is_removed_by_its_name_or_ends(killed_
     code, output = killed_run.lmi("unlock", NAME, "00000000")
     assert (code, f"the lock is {killed_run.lock()['id']}, not 00000000" in output) == (5, True), output
     code, output = killed_run.lmi("unlock", NAME, killed_run.lock()["id"])
-    assert (code, " s ago, its holder is at work: lmi up" in output) == (5, True), output
+    assert (code, " s ago, its holder is running: lmi up" in output) == (5, True), output
     output = killed_run.done("unlock", NAME, killed_run.lock()["id"], "--force")
     assert f"{NAME} (account 123456789012, us-east-1): unlocked; it was held by lmi up" in output
     killed_run.crashed(UP, "SIGKILL before CreateModel")

@@ -98,13 +98,13 @@ def test_a_signal_ends_up_and_down_and_wait_with_what_stands_and_costs(
     up = started(killed_run, *UP, "--json")
     waits_for(up, "progress", "AwaitService")
     error = signalled(up, number)
-    assert error["message"].startswith(f"interrupted: the endpoint {NAME} is Creating and goes on costing $")
-    assert f"`lmi down {NAME}` ends it" in error["message"]
+    assert error["message"].startswith(f"interrupted: the endpoint {NAME} is Creating and still costs $")
+    assert f"`lmi down {NAME}` deletes it" in error["message"]
     assert not is_locked(killed_run)
 
     wait = started(killed_run, "wait", NAME, "--json")
     waits_for(wait, "progress", "AwaitService")
-    assert f"the endpoint {NAME} is Creating and goes on costing $" in signalled(wait, number)["message"]
+    assert f"the endpoint {NAME} is Creating and still costs $" in signalled(wait, number)["message"]
     assert not is_locked(killed_run)
 
     down = started(killed_run, *DOWN, "--json")
@@ -127,12 +127,12 @@ def test_a_signal_ends_what_changes_nothing(
         assert process.poll() is None
         error = signalled(process, number)
         assert error["message"] == "interrupted"
-        assert ("nothing was begun" in error["hint"]) == (argv == UP)
+        assert ("nothing was changed" in error["hint"]) == (argv == UP)
     (killed_run.root / "here.yaml").write_text(LOCAL)
     local = started(killed_run, "up", "here.yaml", "--yes", "--json")
     time.sleep(3)
     assert local.poll() is None
-    assert "nothing was begun" in signalled(local, number)["hint"]
+    assert "nothing was changed" in signalled(local, number)["hint"]
 
 
 @pytest.mark.parametrize("number", SIGNALS)

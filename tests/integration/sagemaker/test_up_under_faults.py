@@ -202,7 +202,7 @@ FAULTS: dict[str, AwsError] = {
     "credentials expire and are renewed": AwsError(
         rules(on("CreateEndpointConfig", "ExpiredTokenException", "The security token is expired", times=1)),
         0,
-        ("the AWS credentials have expired: reading them again", "answers at"),
+        ("the AWS credentials have expired: refreshing them", "answers at"),
     ),
     "this machine's clock is wrong": AwsError(
         rules(on("DescribeEndpoint", "RequestTimeTooSkewed", "skewed", answer_headers=SKEWED)),
@@ -242,13 +242,13 @@ FAULTS: dict[str, AwsError] = {
     "stuck in Creating": AwsError(
         _detached_and_stuck,
         1,
-        ("tiny is still Creating after ", "goes on costing $1.41 an hour", "`lmi down tiny`"),
+        ("tiny is still Creating after ", "still costs $1.41 an hour", "`lmi down tiny`"),
         ("wait", "tiny", "--timeout", "1"),
     ),
     "the container fails, and has no log": AwsError(
         rules(hosting("start", fails(NO_PING)), hosting("logs", "drop")),
         1,
-        ("did not pass the ping health check", "its containers printed nothing that CloudWatch has"),
+        ("did not pass the ping health check", "no output of its containers in CloudWatch"),
     ),
     "the container is slow": AwsError(
         rules(hosting("start", {"hang": {"seconds": 300}}, times=1)), 0, ("answers at",)
@@ -256,7 +256,7 @@ FAULTS: dict[str, AwsError] = {
     "the update rolls back": AwsError(
         _changed(hosting("start", fails(NO_PING))),
         1,
-        ("was rolled back; tiny-", "serves", NO_PING, "tiny still serves as it did before"),
+        ("was rolled back; tiny-", "serves", NO_PING, "the previous version of tiny still serves"),
     ),
     "the roll-back fails, too": AwsError(
         _changed(
@@ -268,7 +268,7 @@ FAULTS: dict[str, AwsError] = {
     "out of service": AwsError(
         _out_of_service,
         1,
-        ("the endpoint is out of service and answers nothing", "lmi up"),
+        ("the endpoint is out of service and does not answer", "lmi up"),
         ("status", "tiny"),
     ),
     "the reply to CreateEndpoint is lost": AwsError(
@@ -287,7 +287,7 @@ FAULTS: dict[str, AwsError] = {
     "the answer is none": AwsError(
         rules({"path": "/endpoints/tiny/invocations", "times": None, "do": {"answer": MODEL_ERROR}}),
         1,
-        ("does not answer", "CUDA out of memory", "goes on costing"),
+        ("the probe failed", "CUDA out of memory", "still costs"),
     ),
 }
 

@@ -99,7 +99,7 @@ def test_a_snapshot_is_mended_and_pushed(
     name, lines = cached.pushed(weights, Travel(via="snapshot", engine=engine))
     assert stored_objects(weights.store, name) == FILES
     assert contents(cached.folder) == FILES
-    assert [text for text in lines if path in text and "put aside as" in text]
+    assert [text for text in lines if path in text and "renamed to" in text]
     assert weights.store.uploads("") == ()
 
 
@@ -120,7 +120,7 @@ def test_a_stream_out_of_the_cache_continues_from_the_hub(path: str, cached: Cac
     memory = in_memory()
     name, lines = cached.pushed(memory, Travel())
     assert stored_objects(memory.store, name) == FILES
-    assert [text for text in lines if path in text and "put aside as" in text]
+    assert [text for text in lines if path in text and "renamed to" in text]
 
 
 @pytest.mark.parametrize("via", ["stream", "snapshot"])

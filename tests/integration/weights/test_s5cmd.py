@@ -143,7 +143,7 @@ def test_a_second_time_nothing_moves(place: Place, tmp_path: Path) -> None:
     manifest, _ = upload(place)
     again, events = upload(place, place.weights(program=wrapped(tmp_path, "exit 9")))
     assert again == manifest
-    assert getattr(events[-1], "note", "") == "all there already"
+    assert getattr(events[-1], "note", "") == "all already in the bucket"
 
 
 def test_what_arrived_before_is_not_sent_again(place: Place, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_byte_corrupted_on_the_way_is_no_object(place: Place, tmp_path: Path) 
 
 def test_wrong_credentials_are_reported_and_no_secret_is(strict: Place) -> None:
     wrong = replace(strict.server, secret="another-secret-than-the-right-one")
-    with pytest.raises(AccessError, match="secret key is not the one") as error:
+    with pytest.raises(AccessError, match="secret key does not belong") as error:
         upload(strict, strict.weights(server=wrong))
     assert "another-secret" not in f"{error.value} {error.value.hint} {error.value.details}"
     assert stored_keys(strict) == set()

@@ -14,7 +14,7 @@ def test_an_address_that_is_none_is_reported_as_the_users_setting(monkeypatch: p
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     with (
-        pytest.raises(UsageRefused, match="AWS_ENDPOINT_URL: is no address"),
+        pytest.raises(UsageRefused, match="AWS_ENDPOINT_URL: not an address"),
         credentials_explained(),
     ):
         boto3.Session(region_name="us-east-1").client("sts")

@@ -78,14 +78,14 @@ def test_a_family_for_one_device_is_taken_whatever_the_instance_has() -> None:
 @pytest.mark.parametrize(
     ("family", "version", "output"),
     [
-        ("djl-lmi", "0.37.0", "of 0.37 there is no image"),
+        ("djl-lmi", "0.37.0", "there is no image of 0.37"),
         ("djl-lmi", "0.27.0", "older servers are in djl-tensorrtllm"),
         ("djl-deepspeed", "0.28.0", "DJLServing 0.28 removed DeepSpeed"),
         ("djl-fastertransformer", "0.25.0", "DJLServing 0.25 removed FasterTransformer"),
         ("djl-neuronx", "0.35.0", "DJLServing 0.35 removed Neuron"),
-        ("djl-tensorrtllm", "0.31.0", "of 0.31 there is no image"),
+        ("djl-tensorrtllm", "0.31.0", "there is no image of 0.31"),
         ("whisperx", "2", "whisperx has no image of version 2"),
-        ("djl", "0.36.0", "no image family 'djl'"),
+        ("djl", "0.36.0", "unknown image family 'djl'"),
     ],
 )
 def test_what_there_is_not_is_explained(family: str, version: str, output: str) -> None:

@@ -26,7 +26,7 @@ def test_each_engine_is_registered_under_its_own_name() -> None:
 
 
 def test_an_engine_that_is_not_built_reports_which_are() -> None:
-    with pytest.raises(Unresolvable, match="triton is not built yet") as caught:
+    with pytest.raises(Unresolvable, match="triton is not supported yet") as caught:
         engine("triton")
     assert "accelerate" in caught.value.hint
 

@@ -114,7 +114,9 @@ def test_options_replace_ours_or_follow_as_they_were_written() -> None:
 
 @pytest.mark.parametrize("given", [("async_mode", "false"), ("rolling_batch", "vllm")])
 def test_options_that_contradict_the_handler_are_refused(given: tuple[str, str]) -> None:
-    with pytest.raises(Unresolvable, match=f"options.{given[0]}: {given[1]} does not go with") as caught:
+    with pytest.raises(
+        Unresolvable, match=f"options.{given[0]}: {given[1]} cannot be combined with"
+    ) as caught:
         lines_of(SERVICE, given)
     assert "djl_python.huggingface" in caught.value.hint
     assert dict(lines_of(OWN, given))[f"option.{given[0]}"] == given[1]

@@ -48,7 +48,7 @@ def test_safetensors_with_what_reads_them_and_the_reasons_for_the_rest() -> None
             "code (trust_remote_code is false)": 1,
             "for another framework": 4,
             "not needed to serve": 3,
-            "pickle, and safetensors are there": 1,
+            "pickle, but safetensors exist": 1,
         },
     )
 
@@ -65,7 +65,7 @@ def test_code_comes_where_it_is_trusted() -> None:
 
 
 def test_pickle_is_refused_until_the_recipe_allows_it() -> None:
-    with pytest.raises(Unresolvable, match="as pickle only, which runs code") as refused:
+    with pytest.raises(Unresolvable, match="only as pickle, which can run code") as refused:
         chosen("config.json", "pytorch_model.bin")
     assert "allow_pickle: true" in refused.value.hint
     assert chosen("config.json", "pytorch_model.bin", files=Files(allow_pickle=True))[0] == [
@@ -84,21 +84,21 @@ def test_patterns_decide_alone_but_for_pickle() -> None:
 
 @pytest.mark.parametrize("paths", [(), ("config.json", "README.md")])
 def test_a_repository_without_weights_is_refused(paths: tuple[str, ...]) -> None:
-    with pytest.raises(Unresolvable, match=f"org/m at cccccccc: none of {len(paths)} files would be weights"):
+    with pytest.raises(
+        Unresolvable, match=f"org/m at cccccccc: none of the {len(paths)} files are selected as weights"
+    ):
         chosen(*paths)
 
 
 def test_every_shard_of_the_index_must_be_chosen() -> None:
     weights = WeightsSpec(files=listing("model-1.safetensors").files, left_out=())
     require_shards(weights, ["model-1.safetensors"], Files())
-    with pytest.raises(
-        Unresolvable, match=r"names 2 files, 1 are not there: model-2\.safetensors"
-    ) as refused:
+    with pytest.raises(Unresolvable, match=r"lists 2 files, 1 are missing: model-2\.safetensors") as refused:
         require_shards(weights, ["model-1.safetensors", "model-2.safetensors"], Files())
-    assert "the repository lacks it" in refused.value.hint
+    assert "the repository does not have it" in refused.value.hint
     with pytest.raises(Unresolvable) as refused:
         require_shards(weights, ["model-2.safetensors"], Files(ignore=("*2*",)))
-    assert "a files pattern leaves it out" in refused.value.hint
+    assert "a pattern of `files` excludes it" in refused.value.hint
 
 
 def test_the_selection_is_named_by_its_files() -> None:

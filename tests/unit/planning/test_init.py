@@ -34,7 +34,7 @@ CLOUD = Choice(
     engine="vllm",
     region="eu-west-1",
     instance="ml.g5.12xlarge",
-    price="7.09 USD an hour in us-east-1",
+    price="7.09 USD per hour in us-east-1",
     why="The cheapest.",
     degree=4,
     version="0.36.0",
@@ -72,7 +72,7 @@ def test_a_recipe_for_this_machine_has_our_template_and_its_reasons() -> None:
     assert recipe.handler.template == "text-generation"
     assert recipe.timeouts.container_startup == 600
     assert COMMIT in text
-    assert "13.00 GiB to bring" in text
+    assert "13.00 GiB to download" in text
     assert "It is text-generation: class LlamaForCausalLM." in text
 
 
@@ -82,7 +82,7 @@ def test_a_recipe_for_sagemaker_has_every_choice() -> None:
     assert (recipe.instance_type, recipe.tensor_parallel_degree) == (("ml.g5.12xlarge",), 4)
     assert (recipe.container.version, recipe.options) == ("0.36.0", (("max_model_len", "8192"),))
     assert recipe.handler.template is None
-    assert "instance_type: ml.g5.12xlarge  # 7.09 USD an hour" in text_of(listing(*SAFE), LLAMA, CLOUD)
+    assert "instance_type: ml.g5.12xlarge  # 7.09 USD per hour" in text_of(listing(*SAFE), LLAMA, CLOUD)
 
 
 @pytest.mark.parametrize("choice", [HERE, CLOUD])

@@ -180,7 +180,7 @@ def test_bad_bytes_on_the_command_line_are_refused() -> None:
 
 def test_too_much_is_refused_before_it_is_read() -> None:
     assert problems(b"#" * (2 << 20)) == (
-        "r.yaml:1:1: more than 1 MiB, a recipe is a page of text: give its path, not the model's",
+        "r.yaml:1:1: more than 1 MiB, give the path of the recipe, not of the model",
     )
     assert "more than 2000 values" in problems(BASE + "x-a: [" + "1, " * 3000 + "]")[0]
     assert "40000 characters" in problems(BASE + "revision: " + "a" * 40_000)[0]

@@ -145,7 +145,7 @@ def inspected(**settings: object) -> CommandResult:
 
 def test_an_image_for_cuda_needs_a_gpu() -> None:
     cuda = inspected(Env=["PATH=/bin", "CUDA_VERSION=12.8.1"], Labels=None)
-    assert talk(cuda).lacking("i", devices=0) == "image i is made for CUDA, and this machine shows no GPU"
+    assert talk(cuda).lacking("i", devices=0) == "image i needs CUDA, but this machine has no GPU"
     assert talk(cuda).lacking("i", devices=1) == ""
     assert talk(inspected(Env=None, Labels={})).lacking("i", devices=0) == ""
 
@@ -159,7 +159,7 @@ def test_an_image_for_cuda_needs_a_gpu() -> None:
     ],
 )
 def test_an_image_that_is_not_here_is_never_pulled(result: CommandResult) -> None:
-    assert talk(result).lacking("i", devices=0).startswith("docker has no image i; `docker pull i` brings it")
+    assert talk(result).lacking("i", devices=0).startswith("docker has no image i; run `docker pull i`")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_an_image_that_is_not_here_is_never_pulled(result: CommandResult) -> Non
     [
         (
             CommandResult(code=1, out="", err="Cannot connect to the Docker daemon"),
-            "could not look at i: Cannot connect",
+            "could not inspect i: Cannot connect",
         ),
         (CommandResult(code=124, out="", err="too slow"), "does not answer: too slow"),
     ],

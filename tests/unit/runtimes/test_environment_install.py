@@ -47,7 +47,7 @@ def test_an_index_that_does_not_answer_leaves_the_registry(
 def test_the_users_own_backend_stands(tmp_path: Path) -> None:
     environ = {**NOWHERE, "UV_TORCH_BACKEND": "cu128"}
     chosen = choose(("torch",), "", environ, _uv(tmp_path, environ))
-    assert (chosen.backend, chosen.words) == ("", "torch as UV_TORCH_BACKEND says")
+    assert (chosen.backend, chosen.words) == ("", "torch as set by UV_TORCH_BACKEND")
 
 
 def test_a_missing_wheelhouse_is_reported(tmp_path: Path) -> None:

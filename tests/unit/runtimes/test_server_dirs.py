@@ -54,7 +54,7 @@ def test_a_link_in_its_place_is_refused_though_it_leads_to_a_folder_of_ours(temp
 def test_a_file_in_its_place_is_refused(temporary: Path) -> None:
     parent = run_folder(temporary / "home").parent
     parent.touch()
-    with pytest.raises(DeployFailed, match="is no folder"):
+    with pytest.raises(DeployFailed, match="is not a folder"):
         fresh_run_folder(temporary / "home")
 
 

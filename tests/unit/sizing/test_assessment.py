@@ -111,7 +111,7 @@ def test_degree_left_out_is_the_largest_that_divides() -> None:
 @pytest.mark.parametrize(
     ("table", "missing"),
     [
-        ({}, "there is no config.json"),
+        ({}, "config.json is missing"),
         ({"model_type": "llama"}, "config.json does not have num_hidden_layers, hidden_size"),
         ({**LLAMA_8B, "model_type": "tomorrow"}, "model_type tomorrow"),
         ({**LLAMA_8B, "num_hidden_layers": -3}, "num_hidden_layers is -3"),
@@ -290,7 +290,7 @@ def test_version_names_the_vllm_of_an_image(text: str | None, version: tuple[tup
 
 
 def test_version_that_names_nothing() -> None:
-    with pytest.raises(CannotTell, match="which vLLM it carries"):
+    with pytest.raises(CannotTell, match="does not know its vLLM version"):
         engine_version("banana")
 
 

@@ -92,5 +92,5 @@ def test_the_rest_of_the_environment() -> None:
 
 @pytest.mark.parametrize("endpoint", ["huggingface.co", "ftp://x", "https://", "https:// x"])
 def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
-    with pytest.raises(UsageRefused, match="HF_ENDPOINT: is no address"):
+    with pytest.raises(UsageRefused, match="HF_ENDPOINT: not an address"):
         read({"HF_ENDPOINT": endpoint})

@@ -222,13 +222,14 @@ def test_a_plan_for_people_reports_what_changes(people: People) -> None:
     plan = Plan(deployment="m", actions=actions, changes=changes)
     people.view.plan(plan, Estimate(figures=(("weights", "1500"),)))
     assert people.story.getvalue() == (
-        "m: 1 action\n  + end the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 kB\n"
+        "m: 1 action\n  + stop the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 "
+        "kB\n"
     )
 
 
 def test_an_empty_plan_reports_it(people: People) -> None:
     people.view.plan(Plan(deployment="m", actions=()), Estimate())
-    assert people.story.getvalue() == "m: nothing to do, it is as the recipe says\n"
+    assert people.story.getvalue() == "m: nothing to do, it matches the recipe\n"
 
 
 @pytest.mark.parametrize(("name", "output"), [("FetchWeights", "fetch-weights"), ("Line", "line")])

@@ -45,7 +45,7 @@ def test_the_sum_is_that_of_the_content(reached: tuple[int, ...]) -> None:
 
 
 def test_less_than_all_is_reported() -> None:
-    with pytest.raises(TransferFailed, match=r"a: 5 of 10240 bytes came"):
+    with pytest.raises(TransferFailed, match=r"a: received 5 of 10240 bytes"):
         ends(5).read_into(ENTRY, memoryview(bytearray(len(CONTENT))), 0)
 
 

@@ -39,6 +39,6 @@ def test_what_is_reported_is_done() -> None:
 
 
 def test_an_outside_engine_sends_files_of_this_machine() -> None:
-    with pytest.raises(Unresolvable, match="obstore sends files of this machine") as error:
+    with pytest.raises(Unresolvable, match="obstore sends files from the disk") as error:
         choose_engine("obstore", MANY, is_local=False, present=BOTH)
     assert "snapshot" in error.value.hint

@@ -99,7 +99,7 @@ def test_with_kms_it_is_read_back_and_can_be_verified(folder: Path) -> None:
 
 def test_what_it_forgot_is_reported(folder: Path) -> None:
     store = FakeStore()
-    with pytest.raises(TransferFailed, match=r"config\.json: it was sent, and S3 does not have it"):
+    with pytest.raises(TransferFailed, match=r"config\.json: it was sent, but S3 does not have it"):
         upload(weights(store, takes=lambda load: load.size > 2), folder)
     assert not [key for key in store.objects if key.startswith("manifests/")]
 
@@ -109,7 +109,7 @@ def test_a_foreign_user_under_the_prefix_is_refused_first(folder: Path) -> None:
     manifest, _ = upload(weights(store), folder)
     store.objects.pop(f"manifests/{manifest.name}.json")
     store.put(f"{weights_prefix(manifest.name)}stranger", b"x")
-    with pytest.raises(Refused, match="not of this model"):
+    with pytest.raises(Refused, match="not part of this model"):
         upload(weights(store, takes=lambda load: pytest.fail("nothing is to be sent")), folder)
 
 
@@ -125,5 +125,5 @@ def test_weights_that_it_transferred_can_be_copied_on(folder: Path) -> None:
 
 
 def test_without_an_engine_it_reports_it(folder: Path) -> None:
-    with pytest.raises(UsageRefused, match="no porter here"):
+    with pytest.raises(UsageRefused, match="porter is not installed"):
         upload(replace(weights(FakeStore()), carriers={}), folder)

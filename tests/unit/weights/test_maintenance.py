@@ -67,8 +67,8 @@ def test_every_integrity_issue_is_named(deep: bool, store: FakeStore, manifest: 
     issues: tuple[IntegrityIssue, ...] = ended(verify(store, manifest, key="v", deep=deep))
     response = {issue.path.removeprefix(prefix): issue.why for issue in issues}
     assert response.keys() == {"model.safetensors", "config.json", "empty", "stranger"}
-    assert response["config.json"] == "3 bytes, the manifest says 2"
-    assert response["empty"] == "is not there"
+    assert response["config.json"] == "3 bytes, but the manifest says 2"
+    assert response["empty"] == "is missing"
     assert "manifest" in response["model.safetensors"]
 
 
@@ -80,14 +80,14 @@ def test_bytes_that_s3_itself_has_wrong_are_a_integrity_issue_like_any(
             self, key: str, *, start: int = 0, length: int | None = None, etag: str = ""
         ) -> Iterator[bytes]:
             if key.endswith("model.safetensors"):
-                raise IntegrityError(f"s3://fake/{key}: what arrived has CRC32 x", hint="look")
+                raise IntegrityError(f"s3://fake/{key}: the received data has CRC32 x", hint="look")
             return super().read(key, start=start, length=length, etag=etag)
 
     corrupt = Rotten(objects=store.objects)
     corrupt._etags = store._etags
     issues: tuple[IntegrityIssue, ...] = ended(verify(corrupt, manifest, key="v", deep=True))
     assert [(issue.path, issue.why) for issue in issues] == [
-        ("model.safetensors", "what arrived has CRC32 x")
+        ("model.safetensors", "the received data has CRC32 x")
     ]
 
 
@@ -102,9 +102,9 @@ def test_a_listing_reports_what_is_absent_too_much_of_another_size_or_replaced(
     del store.objects[f"{prefix}empty"]
     response = {issue.path: issue.why for issue in compare_listing(store, manifest, listed(store, prefix))}
     assert response == {
-        "config.json": "3 bytes, the manifest says 2",
-        "empty": "is not there",
-        "model.safetensors": "was replaced since it was checked",
+        "config.json": "3 bytes, but the manifest says 2",
+        "empty": "is missing",
+        "model.safetensors": "was replaced after it was verified",
         "more": "is not in the manifest",
     }
 

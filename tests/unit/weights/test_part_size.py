@@ -49,7 +49,7 @@ def test_the_usual_memory_is_enough_for_any_file(size: int) -> None:
 
 
 def test_a_bound_that_is_too_tight_reports_what_would_do() -> None:
-    with pytest.raises(UsageRefused, match="do not hold 2 parts") as caught:
+    with pytest.raises(UsageRefused, match="are too small for 2 parts") as caught:
         TransferSettings(memory=110_000_000).buffers(USUAL)
     assert caught.value.hint == "allow at least 117 MB"
     assert TransferSettings(memory=117_000_000).buffers(USUAL) == 2

@@ -204,9 +204,9 @@ class FailingUploads(FakeStore):
 def test_what_arrived_is_kept_and_not_sent_again(source: GeneratedSource) -> None:
     store = FailingUploads()
     store.left = 1
-    with pytest.raises(TransferFailed, match="1 of 6 files did not arrive") as caught:
+    with pytest.raises(TransferFailed, match="1 of 6 files failed") as caught:
         pushed(source.listing(), push_context(source, store))
-    assert "5 files are whole" in caught.value.hint
+    assert "5 files are complete" in caught.value.hint
     (upload,) = store.uploads("")
     kept = sum(part.size for part in store.parts(upload))
     assert kept
@@ -299,7 +299,7 @@ def test_ctrl_c_reports_what_exists_and_how_to_continue(source: GeneratedSource,
     next(pushing)
     with pytest.raises(Interrupted, match=r"of [0-9.]+ MB are in fake") as caught:
         pushing.throw(KeyboardInterrupt)
-    assert "goes on" in caught.value.hint
+    assert "continues" in caught.value.hint
     assert caught.value.exit_code == 130
     manifest, _ = pushed(source.listing(), push_context(source, store))
     assert stored_objects(store, manifest.name) == FILES
@@ -329,7 +329,7 @@ def test_a_manifest_of_other_content_is_never_overwritten(source: GeneratedSourc
     manifest, _ = pushed(source.listing(), push_context(source, store))
     other = replace(manifest, files=manifest.files[1:])
     store.objects[manifest_key(manifest.name)] = as_bytes(other)
-    with pytest.raises(IntegrityError, match="another manifest"):
+    with pytest.raises(IntegrityError, match="wrote a different manifest"):
         pushed(source.listing(), push_context(source, store))
 
 

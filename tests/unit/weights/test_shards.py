@@ -97,7 +97,7 @@ def test_a_foreign_user_under_the_prefix_ends_it() -> None:
     shard(0, store)
     prefix = next(key for key in store.objects if key.startswith("weights/")).rpartition("/")[0]
     store.objects[f"{prefix}/readme.txt"] = b"?"
-    with pytest.raises(Refused, match="not of this model"):
+    with pytest.raises(Refused, match="not part of this model"):
         shard(1, store)
 
 

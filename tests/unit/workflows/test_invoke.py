@@ -115,11 +115,11 @@ def test_a_rate_needs_two_tokens_and_time_between_them(
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(400, "the request is at fault"), (424, "see `lmi logs tiny`"), (503, "see `lmi logs tiny`")],
+    [(400, "correct the request"), (424, "see `lmi logs tiny`"), (503, "see `lmi logs tiny`")],
 )
 def test_a_refusal_uploads_the_servers_words(tmp_path: Path, status: int, hint: str) -> None:
     head = ResponseHead(status=status, reason="No", headers=())
-    with pytest.raises(DeployFailed, match=f"the server answered {status} No") as refused:
+    with pytest.raises(DeployFailed, match=f"the server responded {status} No") as refused:
         list(
             invoke(
                 REF,
@@ -139,7 +139,7 @@ def test_a_response_that_breaks_off_reports_it_after_what_had_come(tmp_path: Pat
         REF, InferenceRequest(prompt="x", stream=True), deps(tmp_path, *parts), ResponseMetrics(), timeout=1
     )
     assert next(chunks).text == "a"
-    with pytest.raises(DeployFailed, match="the answer broke off: out of memory"):
+    with pytest.raises(DeployFailed, match="the response ended early: out of memory"):
         next(chunks)
 
 
@@ -154,7 +154,7 @@ def test_raw_is_every_byte_whatever_its_status(tmp_path: Path) -> None:
 
 
 def test_who_is_not_there_cannot_be_asked(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="tiny: no deployment of that name"):
+    with pytest.raises(NotFound, match="tiny: no such deployment"):
         list(
             invoke(
                 REF, InferenceRequest(prompt="x"), deps(tmp_path, record=None), ResponseMetrics(), timeout=1

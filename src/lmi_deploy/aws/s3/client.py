@@ -55,7 +55,7 @@ class S3Calls:
             following = {requested: page.get(text) for requested, text in tokens.items() if page.get(text)}
             if not following or following == more:
                 error = AwsError(
-                    kind="garbled", code=GARBLED, message="a listing that goes on and does not say where"
+                    kind="garbled", code=GARBLED, message="a truncated listing without a continuation token"
                 )
                 raise explain(error, self._subject(call, str(parameters.get("key", ""))))
             more = following

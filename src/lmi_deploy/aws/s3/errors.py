@@ -115,19 +115,18 @@ def explain(aws_error: AwsError, subject: S3CallContext) -> LmiError:
         # A response to HEAD has no body with details.
         return AccessError(
             f"{subject.what}: S3 refused {subject.action} without a reason (400), as it does with expired credentials",
-            hint=f"log in again, then {LOG_IN_AGAIN}; servers that are not AWS say so, too, where the "
-            "region is not theirs",
+            hint=f"log in again, then {LOG_IN_AGAIN}; other S3 servers also answer this if the region is wrong",
         )
     if aws_error.status == 0:
         return _unreachable(aws_error, subject)
     if aws_error.kind in ("again", "contested"):
         return TransferFailed(
-            f"{subject.what}: S3 did not do it, and was asked again: {words(aws_error)}", hint=LOG_IN_AGAIN
+            f"{subject.what}: S3 still failed after several attempts: {words(aws_error)}", hint=LOG_IN_AGAIN
         )
     return CloudError(
         f"{subject.what}: S3 refused {subject.action}: {words(aws_error)}",
-        hint=f"S3 at {subject.endpoint} answered {aws_error.status}; look {aws_error.code} up in its list "
-        "of error codes",
+        hint=f"S3 at {subject.endpoint} answered {aws_error.status}; look up {aws_error.code} in its list of error "
+        "codes",
     )
 
 
@@ -161,7 +160,8 @@ def _denied(error: AwsError, subject: S3CallContext) -> LmiError:
 def _wrong_region(error: AwsError, subject: S3CallContext) -> LmiError:
     place = f"in {error.region}" if error.region else "in another region"
     return AccessError(
-        f"s3://{subject.bucket}: the bucket is {place}, the request went to {subject.region} ({subject.endpoint})",
+        f"s3://{subject.bucket}: the bucket is {place}, but the request went to {subject.region} "
+        f"({subject.endpoint})",
         hint=f"set endpoint.region (or AWS_REGION) to {error.region or 'the region of the bucket'}, or use a bucket in "
         f"{subject.region}: an endpoint reads its model from its own region",
     )
@@ -169,8 +169,8 @@ def _wrong_region(error: AwsError, subject: S3CallContext) -> LmiError:
 
 def _no_bucket(fault: AwsError, subject: S3CallContext) -> LmiError:
     return NotFound(
-        f"s3://{subject.bucket}: no such bucket (asked at {subject.endpoint})",
-        hint="check its name and the region, or leave the bucket out: lmi then makes one of its own",
+        f"s3://{subject.bucket}: no such bucket (at {subject.endpoint})",
+        hint="check its name and the region, or omit the bucket: lmi then creates one",
     )
 
 
@@ -178,20 +178,21 @@ def _no_object(error: AwsError, subject: S3CallContext) -> LmiError:
     if not subject.key:
         return _no_bucket(error, subject)
     return NotFound(
-        f"{subject.what}: no such object", hint=f"`aws s3 ls s3://{subject.bucket}/` shows what is there"
+        f"{subject.what}: no such object", hint=f"list the objects with `aws s3 ls s3://{subject.bucket}/`"
     )
 
 
 def _no_upload(fault: AwsError, subject: S3CallContext) -> LmiError:
     return NotFound(
-        f"{subject.what}: the multipart upload is gone: completed or aborted by somebody", hint=LOG_IN_AGAIN
+        f"{subject.what}: the multipart upload does not exist: another process completed or aborted it",
+        hint=LOG_IN_AGAIN,
     )
 
 
 def _unmet(error: AwsError, subject: S3CallContext) -> LmiError:
     return PreconditionFailed(
-        f"{subject.what}: somebody else wrote it meanwhile ({error.code})",
-        hint="run the same command again: it looks first",
+        f"{subject.what}: another process changed it at the same time ({error.code})",
+        hint="run the same command again",
         resent=error.resent,
     )
 
@@ -199,7 +200,8 @@ def _unmet(error: AwsError, subject: S3CallContext) -> LmiError:
 def _damaged(error: AwsError, subject: S3CallContext) -> LmiError:
     return IntegrityError(
         f"{subject.what}: S3 refused the bytes: {words(error)}",
-        hint=f"they changed on their way more than once: check this machine's memory and network, then {LOG_IN_AGAIN}",
+        hint="the data was corrupted more than once during the transfer: check this machine's memory and network, "
+        f"then {LOG_IN_AGAIN}",
     )
 
 
@@ -219,12 +221,14 @@ def _part_refused(error: AwsError, subject: S3CallContext) -> LmiError:
 def _bucket_name_taken(error: AwsError, subject: S3CallContext) -> LmiError:
     return Refused(
         f"s3://{subject.bucket}: the name is taken ({error.code})",
-        hint="if the bucket is yours, it may be in another region; else name another one in endpoint.bucket",
+        hint="set endpoint.bucket to another name; if the bucket is yours, check its region",
     )
 
 
 def _no_rules(fault: AwsError, subject: S3CallContext) -> LmiError:
-    return NotFound(f"s3://{subject.bucket}: it has no lifecycle rules", hint="none are needed to go on")
+    return NotFound(
+        f"s3://{subject.bucket}: it has no lifecycle rules", hint="nothing to do: lmi continues without them"
+    )
 
 
 _BY_CODE: Final[Mapping[str, Callable[[AwsError, S3CallContext], LmiError]]] = {

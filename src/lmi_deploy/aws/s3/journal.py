@@ -19,7 +19,7 @@ _RECORD: Final = "record.json"
 def deployment_prefix(name: str) -> str:
     """The prefix of a deployment's history; UsageRefused for an invalid name."""
     if error := name_error(name):
-        raise UsageRefused(f"{name}: not a deployment's name", hint=error)
+        raise UsageRefused(f"{name}: not a valid deployment name", hint=error)
     return f"{DEPLOYMENTS}{name}/"
 
 
@@ -48,7 +48,7 @@ class BucketRecords:
         try:
             self.open(name)
         except ValueError as exc:
-            return f"{self._where(name)}: not a record: {exc}; the history is lost, the deployment is not"
+            return f"{self._where(name)}: not a record: {exc}; only the history is lost, not the deployment"
         return ""
 
     def remove(self, name: str) -> None:
@@ -80,8 +80,8 @@ class BucketRecords:
                 self._store.put(key, body, if_etag=observed.etag)
         except Conflict as exc:
             raise Refused(
-                f"{self._where(record.ref.name)}: somebody else wrote it meanwhile",
-                hint="another lmi works on this deployment: wait until it has ended, then run the command again",
+                f"{self._where(record.ref.name)}: another process changed it at the same time",
+                hint="another lmi is changing this deployment: wait until it has ended, then run the command again",
             ) from exc
 
     def quarantine(self, name: str) -> None:

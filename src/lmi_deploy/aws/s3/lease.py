@@ -46,7 +46,7 @@ class LeaseSettings:
         if not least <= seconds <= most:
             raise UsageRefused(
                 f"{origin}={text}: not a number of seconds from {least:g} to {most:g}",
-                hint=f"unset it: a lock lasts {LASTS:g} s from its last renewal",
+                hint=f"set a number in this range, or unset it: a lock lasts {LASTS:g} s from its last renewal",
             )
         return cls.lasting(seconds)
 
@@ -98,8 +98,9 @@ class BucketLease:
                 self._renew()
             except LmiError as why:
                 raise LockLost(
-                    f"{self.name}: the lock could not be renewed in time: {why.message}; nothing more was changed",
-                    hint=f"`lmi status {self.name}` shows what is there; then run the same command again",
+                    f"{self.name}: the lock could not be renewed in time: {why.message}; nothing was changed after "
+                    "that",
+                    hint=f"check `lmi status {self.name}`, then run the same command again",
                 ) from why
             if self.is_lost:
                 raise self.loss()
@@ -126,7 +127,9 @@ class BucketLease:
                     return
                 self.is_lost = not self._is_still_owned()
         except LmiError as why:
-            notify(f"the lock was not released, it expires in {self.settings.lasts:.0f} s: {why.message}")
+            notify(
+                f"the lock could not be released and expires in {self.settings.lasts:.0f} s: {why.message}"
+            )
 
     def loss(self) -> LockLost:
         """The error, with the current holder if it can be read."""
@@ -134,10 +137,10 @@ class BucketLease:
             found = self.store.get(self.key)
         except LmiError:
             found = None
-        used = f"{read_lock_owner(found[0]).words} holds it now" if found else "it was taken away"
+        used = f"{read_lock_owner(found[0]).words} holds it now" if found else "it was removed"
         return LockLost(
-            f"{self.name}: the lock was lost, {used}; nothing more was changed",
-            hint=f"`lmi status {self.name}` shows what is there; then run the same command again",
+            f"{self.name}: the lock was lost, {used}; nothing was changed after that",
+            hint=f"check `lmi status {self.name}`, then run the same command again",
         )
 
     def _is_certain(self) -> bool:

@@ -115,7 +115,7 @@ class BucketLock:
                 stored=observed,
                 renewed=started,
             )
-        raise Refused(f"{name}: locked by others, one after the other", hint="run the same command again")
+        raise Refused(f"{name}: locked by several other processes in turn", hint="run the same command again")
 
     def _take_over(self, name: str, key: str, own: LockOwner) -> StoredObject | None:
         """The lock of a holder that no longer exists; None if it is free now, or another process was faster."""
@@ -127,7 +127,7 @@ class BucketLock:
         if not why:
             raise Refused(
                 f"{name}: locked by {owner.words}",
-                hint=f"wait until it has ended; if it is known to be dead: lmi unlock {name} {owner.id}",
+                hint=f"wait until it has ended; if you know that it is dead, run: lmi unlock {name} {owner.id}",
             )
         try:
             used = self._store.put(key, own.text, if_etag=found[1].etag)
@@ -145,13 +145,13 @@ def _require_endable(name: str, lock_id: str, owner: LockOwner, age: float | Non
     if owner.id != lock_id:
         raise Refused(
             f"{name}: the lock is {owner.id}, not {lock_id}: held by {owner.words}",
-            hint=f"if that one is dead, too: lmi unlock {name} {owner.id}",
+            hint=f"if you know that this one is dead, run: lmi unlock {name} {owner.id}",
         )
     if age is not None and is_renewed(owner, age):
         raise Refused(
-            f"{name}: the lock {lock_id} was renewed {max(age, 0):.0f} s ago, its holder is at work: {owner.words}",
-            hint=f"end that command; or wait: without renewals the lock expires after {owner.lasts:.0f} s; "
-            f"or take it away all the same: lmi unlock {name} {lock_id} --force",
+            f"{name}: the lock {lock_id} was renewed {max(age, 0):.0f} s ago, its holder is running: {owner.words}",
+            hint=f"stop that command; or wait: without renewals the lock expires after {owner.lasts:.0f} s; or "
+            f"remove it anyway: lmi unlock {name} {lock_id} --force",
         )
 
 

@@ -45,7 +45,7 @@ class LockOwner:
     @property
     def words(self) -> str:
         if self.id == UNREADABLE:
-            return "a lock that cannot be read"
+            return "an unreadable lock"
         return f"{self.command} (pid {self.pid} on {self.host}, since {self.since}, lock {self.id})"
 
     def at(self, now: datetime) -> LockOwner:
@@ -106,7 +106,7 @@ def abandoned_reason(owner: LockOwner, age: float) -> str:
     if owner.id == UNREADABLE:
         return ""
     if _is_dead(owner):
-        return "its process is gone"
+        return "its process has ended"
     if age > owner.lasts + _RESOLUTION:
         return f"it was not renewed for {age:.0f} s"
     return ""

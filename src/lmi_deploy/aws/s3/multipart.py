@@ -75,7 +75,7 @@ def put_part(calls: S3Calls, upload: MultipartUpload, number: int, *, body: memo
     output = response.get("ChecksumCRC32") or crc32
     if output != crc32:
         raise IntegrityError(
-            f"s3://{calls.bucket}/{upload.key}: S3 took part {number} with CRC32 {output}, what was sent has {crc32}",
+            f"s3://{calls.bucket}/{upload.key}: S3 stored part {number} with CRC32 {output}, but lmi sent {crc32}",
             hint="run the same command again",
         )
     return Part(number=number, size=body.nbytes, etag=response["ETag"], crc32=crc32)

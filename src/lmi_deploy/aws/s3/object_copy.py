@@ -165,7 +165,7 @@ def _agreed(origin: CopyOrigin, chunks: Sequence[Part], of_source: str) -> str:
     if of_source and of_parts and of_source != of_parts:
         raise IntegrityError(
             f"s3://{origin.bucket}/{origin.key}: it has CRC32 {of_source}, the parts copied of it have {of_parts}",
-            hint="run the same command again; some servers that are not AWS cannot copy in parts",
+            hint="run the same command again; some S3 servers other than AWS cannot copy in parts",
         )
     if not (of_source or of_parts):
         raise IntegrityError(

@@ -62,7 +62,7 @@ class ObjectReader:
             if where is not None:
                 break
             response["Body"].close()
-            self._failed("another range was sent than the one asked for")
+            self._failed("the response has another range than requested")
         if self._stop < 0:
             self._stop, self.etag = where, response["ETag"]
             self.modified, self.as_of = response["LastModified"].isoformat(), _date_of(response)
@@ -86,8 +86,8 @@ class ObjectReader:
             yield from self._until_it_breaks()
         if self._expected and crc32_text(self._crc) != self._expected:
             raise IntegrityError(
-                f"s3://{self._calls.bucket}/{self._key}: what arrived has CRC32 {crc32_text(self._crc)}, "
-                f"S3 keeps {self._expected}",
+                f"s3://{self._calls.bucket}/{self._key}: the received data has CRC32 {crc32_text(self._crc)}, but "
+                f"S3 has {self._expected}",
                 hint="run the same command again; if it stays so, the object is damaged: `lmi weights verify`",
             )
 
@@ -115,7 +115,7 @@ class ObjectReader:
         if failures >= self._calls.clients.settings.max_retries:
             raise TransferFailed(
                 f"{what}: broke {failures} times: {why}",
-                hint="run the same command again: what is done is kept",
+                hint="run the same command again: completed work is kept",
             )
         self._calls.notify(f"{what}: trying again from byte {self._at}: {why}")
         self._calls.pause(failures)

@@ -118,7 +118,7 @@ class S3Store:
         except NotFound as exc:
             if if_etag and "no such object" in exc.message:
                 raise PreconditionFailed(
-                    f"s3://{self.bucket}/{key}: somebody removed it meanwhile", hint=exc.hint
+                    f"s3://{self.bucket}/{key}: another process deleted it", hint=exc.hint
                 ) from exc
             raise
         _same_sum(key, response.get("ChecksumCRC32"), crc32)
@@ -233,7 +233,7 @@ class S3Store:
         if failure is not None:
             raise failure
         raise IntegrityError(
-            f"s3://{self.bucket}/{key}: S3 says it is complete, but keeps {found or 'nothing'}",
+            f"s3://{self.bucket}/{key}: S3 reported it as complete, but has {found or 'nothing'}",
             hint="run the same command again",
         )
 
@@ -259,7 +259,7 @@ class S3Store:
 def _check_key(key: str) -> None:
     if error := check_relative_path(key):
         raise UsageRefused(
-            f"key {key[:80]!r} {error}", hint="rename the file, or leave it out with files.ignore"
+            f"key {key[:80]!r} {error}", hint="rename the file, or exclude it with files.ignore"
         )
 
 
@@ -280,6 +280,6 @@ def _stored(key: str, size: int, response: dict[str, Any]) -> StoredObject:
 def _same_sum(key: str, output: str | None, own: str) -> None:
     if output and output != own:
         raise IntegrityError(
-            f"{key}: S3 took it with CRC32 {output}, what was sent has {own}",
+            f"{key}: S3 stored it with CRC32 {output}, but lmi sent {own}",
             hint="run the same command again",
         )

@@ -24,9 +24,9 @@ _MEMBERS: Final = {
 """The members of a call by their header names; other headers do not reach a container."""
 _REPEATED: Final = frozenset({"ThrottlingException", "Throttling", "ModelNotReadyException"})
 _CHUNK: Final = 1 << 16
-_LIMIT: Final = "SageMaker gives a model 60 s to begin its answer"
+_LIMIT: Final = "SageMaker limits the start of a response to 60 s"
 _THROTTLED: Final = (
-    "stream the answer (`lmi invoke --stream`), or ask for less: fewer tokens, a shorter prompt"
+    "stream the response (`lmi invoke --stream`), or request fewer tokens with a shorter prompt"
 )
 
 
@@ -45,8 +45,8 @@ class SageMakerRuntime:
         """Nothing is sent before the first item is requested."""
         if len(request.body) > MOST_BYTES:
             raise UsageRefused(
-                f"{name}: the request has {len(request.body):,} bytes; SageMaker takes at most {MOST_BYTES:,}",
-                hint="send less at once, or let the model read large inputs from S3",
+                f"{name}: the request has {len(request.body):,} bytes; SageMaker accepts at most {MOST_BYTES:,}",
+                hint="send a smaller request, or let the model read large inputs from S3",
             )
         api, what = self._service(timeout), f"endpoint {name}"
         members = {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
@@ -126,11 +126,11 @@ def _connection_lost(what: str) -> Iterator[Callable[[int], None]]:
         yield count
     except (BotoCoreError, ClientError, HTTPError, ParserError) as exc:
         why = " ".join(str(exc).split())[:300]
-        hint = "`lmi logs` shows what the container said"
+        hint = "check the container's output with `lmi logs`"
         if "ModelInvocationTimeExceeded" in why:
-            hint = f"SageMaker ends a stream that takes too long: ask for fewer tokens; {hint}"
+            hint = f"SageMaker ends long streams: request fewer tokens; {hint}"
         raise CloudError(
-            f"{what}: the answer broke off after {received[0]:,} bytes: {why}", hint=hint
+            f"{what}: the response ended early after {received[0]:,} bytes: {why}", hint=hint
         ) from exc
 
 
@@ -146,12 +146,12 @@ def _of_the_model(error: Mapping[str, Any], what: str, exc: LmiError) -> Iterato
     if error["Error"]["Code"] == "ValidationError":
         if "not found" in words:
             raise NotFound(
-                f"{what}: SageMaker does not know it as one that answers: {words}",
-                hint="`lmi status` says what there is; one that is being created does not answer yet",
+                f"{what}: SageMaker cannot invoke it: {words}",
+                hint="check `lmi status`; an endpoint that is being created does not answer yet",
             ) from exc
         raise exc
     status = int(error.get("OriginalStatusCode") or 0)
     if status == 0:
-        raise Overdue(f"{what}: no answer: {words} {_LIMIT}", hint=_THROTTLED) from exc
+        raise Overdue(f"{what}: no response: {words} {_LIMIT}", hint=_THROTTLED) from exc
     yield ResponseHead(status=status, reason=_reason(status), headers=())
     yield str(error.get("OriginalMessage", "")).encode()

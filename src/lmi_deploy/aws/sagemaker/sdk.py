@@ -26,7 +26,7 @@ def uris(family: str, region: str) -> Iterator[tuple[str, str]]:
     sdk = _sdk()
     if family not in sdk.list_frameworks():
         raise Unresolvable(
-            f"the SDK knows no images of {family!r}", hint="`lmi images --source sdk` lists them"
+            f"the SDK lists no images of {family!r}", hint="`lmi images --source sdk` lists them"
         )
     found: dict[str, str] = {}
     for version in sorted(sdk.list_versions(family), key=len, reverse=True):
@@ -52,7 +52,7 @@ def _sdk() -> ModuleType:
         from sagemaker.core import image_uris  # type: ignore[import-not-found]
     except ModuleNotFoundError as reason:
         raise NotInstalled(
-            "sagemaker", instead=", or leave out --source sdk: the packaged table is made from it"
+            "sagemaker", instead=", or omit --source sdk: the packaged table was generated from it"
         ) from reason
     module: ModuleType = image_uris
     return module

@@ -13,18 +13,18 @@ from lmi_deploy.errors import NotFound, UsageRefused
 
 @click.group("cache")
 def command() -> None:
-    """Show and free what lmi keeps on this machine: serving environments, DJL's engine, models out of a bucket.
+    """List and remove cached files on this machine: serving environments, DJL's engine, models from buckets.
 
-    It lies in LMI_CACHE_HOME (else ~/.cache/lmi). Files from the Hub are in the Hub's own cache (HF_HOME); `hf cache`
-    shows and frees those. What is known of deployments lies apart, in LMI_STATE_HOME (else ~/.local/state/lmi), and
-    goes with `lmi down`.
+    The cache is in LMI_CACHE_HOME (else ~/.cache/lmi). Files from the Hub are in the Hub's own cache (HF_HOME); `hf
+    cache` lists and removes those. Records of deployments are in LMI_STATE_HOME (else ~/.local/state/lmi); `lmi down`
+    removes them.
     """
 
 
 @command.command("ls")
 @json_option
 def ls(*, as_json: bool) -> None:
-    """What is kept, and how big it is."""
+    """List the entries and their sizes."""
     context = open_context(as_json=as_json)
     entries = context.deps.environments.entries()
     context.view.rows(
@@ -37,21 +37,23 @@ def ls(*, as_json: bool) -> None:
 
 @command.command("rm")
 @click.argument("names", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Free every entry.")
+@click.option("--all", "everything", is_flag=True, help="Remove every entry.")
 @yes_option
 @json_option
 def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) -> None:
-    """Free entries by name; they are made again when they are needed."""
+    """Remove entries by name; lmi creates them again when they are needed."""
     context = open_context(as_json=as_json)
     if not names and not everything:
-        raise UsageRefused("which entries?", hint="`lmi cache ls` shows their names; --all frees every one")
+        raise UsageRefused(
+            "which entries?", hint="name the entries (`lmi cache ls` lists them), or add --all"
+        )
     sizes = {entry.name: entry.size for entry in context.deps.environments.entries()}
     chosen = tuple(sizes) if everything else names
     if unknown := [name for name in chosen if name not in sizes]:
-        hint = "`lmi cache ls` shows what there is"
-        raise NotFound(f"{', '.join(unknown)}: nothing of that name is kept here", hint=hint)
+        hint = "`lmi cache ls` lists the entries"
+        raise NotFound(f"{', '.join(unknown)}: not in the cache", hint=hint)
     confirm(
-        f"Free {counted(len(chosen), 'entry', 'entries')} ({size_text(sum(sizes[name] for name in chosen))})?",
+        f"Remove {counted(len(chosen), 'entry', 'entries')} ({size_text(sum(sizes[name] for name in chosen))})?",
         yes=yes,
     )
     freed = sum(context.deps.environments.remove(name) for name in chosen)

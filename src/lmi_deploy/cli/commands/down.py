@@ -16,23 +16,27 @@ from lmi_deploy.workflows import down
 @click.command("down")
 @name_argument
 @place_options
-@click.option("--purge", is_flag=True, help="Its weights in the bucket, too, where nobody else uses them.")
-@click.option("--logs", is_flag=True, help="What its containers printed, too: the log group.")
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Also delete its weights in the bucket, unless another deployment uses them.",
+)
+@click.option("--logs", is_flag=True, help="Also delete its log group in CloudWatch.")
 @yes_option
 @json_option
 def command(
     *, name: str | None, target: TargetName | None, region: str, yes: bool, as_json: bool, **far: bool
 ) -> None:
-    """Take a deployment away, and check that nothing is left.
+    """Delete a deployment, and check that nothing is left.
 
-    In the cloud only what carries its tag is touched. Weights stay for the next `up` (--purge takes them), and so do
-    caches here (`lmi cache` frees them). Without a deployment of that name there is nothing to do, and that is no
-    error, unless this machine brought one up in another account or in another region. --yes needs the name.
+    On AWS, lmi deletes only resources with the deployment's tag. It keeps the weights for the next `up` (--purge
+    deletes them) and the cache on this machine (`lmi cache`). If there is no such deployment, the exit code is 0,
+    unless this machine has deployed it in another account or region. With --yes the name is required.
     """
     if yes and name is None:
         raise UsageRefused(
-            "which deployment? --yes deletes only what is named",
-            hint="lmi down NAME --yes, or lmi down RECIPE --yes; `lmi ls` lists what is known here",
+            "--yes needs the name of the deployment",
+            hint="run `lmi down NAME --yes` or `lmi down RECIPE --yes`; `lmi ls` lists the deployments",
         )
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
@@ -41,7 +45,7 @@ def command(
         context.view.note(f"  {notice}")
     if teardown.plan.empty:
         place = "here" if teardown.ref.target == "local" else f"in {teardown.ref.place}"
-        context.view.note(f"{teardown.ref.name}: nothing of it is {place}")
+        context.view.note(f"{teardown.ref.name}: not found {place}")
     else:
         context.view.plan(teardown.plan, Estimate())
         confirm(f"Delete {teardown.ref.name} ({teardown.ref.place})?", yes=yes)

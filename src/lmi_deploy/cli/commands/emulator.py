@@ -13,34 +13,40 @@ from lmi_deploy.cli.options import json_option
     type=click.IntRange(0, 65535),
     default=4566,
     show_default=True,
-    help="Of 127.0.0.1; 0: any free one.",
+    help="The port on 127.0.0.1; 0 takes any free one.",
 )
-@click.option("--dir", "folder", metavar="DIR", help="Keep the state there, over restarts.")
+@click.option("--dir", "folder", metavar="DIR", help="Keep the state in this folder across restarts.")
 @click.option(
-    "--speed", type=float, metavar="N", help="Emulated seconds in a real one, while nothing is at work."
+    "--speed", type=float, metavar="N", help="Emulated seconds per real second, while nothing is running."
 )
-@click.option("--faults", metavar="FILE", help="Fault rules from the start (docs/reference/fault-rules.md).")
-@click.option("--s3", metavar="URL", help="An S3 server in place of the built-in one.")
-@click.option("--python", metavar="PATH", help="The interpreter that handlers run in.")
-@click.option("--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; else it is fetched once.")
-@click.option("--proxy", is_flag=True, help="Let clients come through a byte proxy, with faults of its own.")
 @click.option(
-    "--key", metavar="ID:SECRET", help="Requests must be signed with this key.  [default: a new one, printed]"
+    "--faults", metavar="FILE", help="Fault rules to apply from the start (docs/reference/fault-rules.md)."
 )
-@click.option("--enforce-iam", is_flag=True, help="Check every call against its caller's policies.")
+@click.option("--s3", metavar="URL", help="An S3 server to use in place of the built-in one.")
+@click.option("--python", metavar="PATH", help="The Python interpreter that runs handlers.")
 @click.option(
-    "--lag", metavar="SECONDS", help="Eventual consistency, as AWS has it; or tags=S,reads=S,roles=S."
+    "--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; downloaded once if not given."
 )
-@click.option("--no-containers", is_flag=True, help="Start no model servers; invocations are echoed.")
-@click.option("--stop-after", type=float, metavar="SECONDS", help="End by itself.")
+@click.option("--proxy", is_flag=True, help="Put a byte proxy in front, which has its own fault rules.")
 @click.option(
-    "--parent-pid", type=int, metavar="PID", help="End when this process does.  [default: with lmi]"
+    "--key",
+    metavar="ID:SECRET",
+    help="The key that requests must be signed with.  [default: a new one, printed]",
+)
+@click.option("--enforce-iam", is_flag=True, help="Check each call against the policies of its caller.")
+@click.option(
+    "--lag", metavar="SECONDS", help="Delay reads, tags and roles, as AWS may; or tags=S,reads=S,roles=S."
+)
+@click.option("--no-containers", is_flag=True, help="Start no model servers; an endpoint echoes the request.")
+@click.option("--stop-after", type=float, metavar="SECONDS", help="Stop after this time.")
+@click.option(
+    "--parent-pid", type=int, metavar="PID", help="Stop when this process ends.  [default: lmi itself]"
 )
 @json_option
 def command(*, as_json: bool, **given: object) -> int:
-    """SageMaker on this machine, for rehearsals: one address for all services, any region.
+    """Run an emulator of SageMaker on this machine: one address for all services and regions.
 
-    It prints what to export, and ends with everything it started on Ctrl-C. What it emulates:
+    It prints the variables to export. Ctrl-C stops it and everything that it started. What it emulates:
     docs/reference/emulator.md.
     """
     from lmi_deploy.composition.local import run_emulator

@@ -16,12 +16,12 @@ from lmi_deploy.workflows.extend import extend
 @place_options
 @json_option
 def command(*, name: str, duration: str, target: TargetName | None, region: str, as_json: bool) -> None:
-    """Let deployment NAME live for DURATION from now (90m, 8h, 7d), whatever `ttl` it was made with.
+    """Let deployment NAME expire DURATION from now (90m, 8h, 7d), instead of at the end of its `ttl`.
 
-    From one minute to 90 days, as `ttl`. The next `lmi up` keeps it, unless the recipe's `ttl` was changed or the
-    deployment has expired by then.
+    DURATION is from one minute to 90 days, like `ttl`. The next `lmi up` keeps the new time, unless the recipe's `ttl`
+    was changed or the deployment has expired by then.
 
-    Nothing ends by itself: `lmi gc` lists what has expired, and takes it away when told to.
+    Nothing is deleted automatically: `lmi gc` lists expired deployments and deletes them after you agree.
     """
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))

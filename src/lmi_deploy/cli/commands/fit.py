@@ -20,28 +20,51 @@ EXIT = {"fits": 0, "tight": 0, "unknown": 1, "does-not-fit": 2}
 
 @click.command("fit")
 @click.argument("what", metavar="RECIPE|MODEL_ID|FOLDER")
-@click.option("--engine", type=click.Choice([*ENGINES]), help="Default: the recipe's, else vllm.")
-@click.option("--version", metavar="V", help="Of DJLServing (0.36.0-lmi27) or of vLLM itself (vllm-0.11.0).")
-@click.option("--instance", metavar="TYPE", help="SageMaker's instance type, such as ml.g5.12xlarge.")
-@click.option("--gpu", metavar="NAME", help="An accelerator by name, such as L4, A100-80GB or RTX4090.")
-@click.option("--gpus", type=click.IntRange(1, 1024), default=1, metavar="N", help="How many of them (1).")
-@click.option("--degree", type=click.IntRange(1, 1024), metavar="N", help="Devices that share the model.")
-@click.option("--context", type=click.IntRange(1), metavar="L", help="Tokens of the longest sequence.")
-@click.option("--sequences", type=click.IntRange(1), metavar="N", help="Sequences that must fit at once (1).")
 @click.option(
-    "--option", "options", multiple=True, metavar="K=V", help="An option of the engine, as option.K."
+    "--engine",
+    type=click.Choice([*ENGINES]),
+    help="The inference engine.  [default: the recipe's, else vllm]",
+)
+@click.option("--version", metavar="V", help="Version of DJLServing (0.36.0-lmi27) or of vLLM (vllm-0.11.0).")
+@click.option("--instance", metavar="TYPE", help="SageMaker instance type, such as ml.g5.12xlarge.")
+@click.option("--gpu", metavar="NAME", help="Name of an accelerator, such as L4, A100-80GB or RTX4090.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, 1024),
+    default=1,
+    metavar="N",
+    help="Number of these accelerators.  [default: 1]",
+)
+@click.option(
+    "--degree", type=click.IntRange(1, 1024), metavar="N", help="Number of devices that share the model."
+)
+@click.option(
+    "--context", type=click.IntRange(1), metavar="L", help="Length of the longest sequence in tokens."
+)
+@click.option(
+    "--sequences",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of sequences that must fit at once.  [default: 1]",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="K=V",
+    help="An option of the engine (option.K); can be repeated.",
 )
 @click.option("--revision", default="main", help="Branch, tag or commit of a model on the Hub.")
 @recipe_options
 @json_option
 def command(*, what: str, overlay: str | None, sets: tuple[str, ...], as_json: bool, **flags: Any) -> int:
-    """Does a model fit: the sum for one device, the verdict, the limits, and what would make it fit.
+    """Compute whether a model fits: the memory on one device, the verdict, the limits, and changes that make it fit.
 
-    Reads config.json and the headers of the safetensors files, and downloads no weights. Ends with 0 where it fits or
-    is tight, with 2 where it does not fit, and with 1 where that cannot be told.
+    lmi reads config.json and the headers of the safetensors files, and downloads no weights. The exit code is 0 if the
+    model fits or is tight, 2 if it does not fit, and 1 if lmi cannot decide.
     """
     if flags["instance"] and flags["gpu"]:
-        raise UsageRefused("--instance and --gpu exclude each other", hint="name one of them")
+        raise UsageRefused("--instance and --gpu cannot be combined", hint="name one of them")
     context = open_context(as_json=as_json)
     fit_request = _with_flags(read_fit_request(what, context, overlay=overlay, sets=sets), flags)
     outcome = check_fit(fit_request, context.deps)
@@ -56,7 +79,9 @@ def _with_flags(fit_request: FitRequest, flags: dict[str, Any]) -> FitRequest:
     for option in flags["options"]:
         key, found, value = option.partition("=")
         if not found or not key.strip():
-            raise UsageRefused(f"--option {option}: no KEY=VALUE", hint="such as --option kv_cache_dtype=fp8")
+            raise UsageRefused(
+                f"--option {option}: not KEY=VALUE", hint="write for example --option kv_cache_dtype=fp8"
+            )
         options[key.strip()] = value
     changes = {
         key: flags[key]

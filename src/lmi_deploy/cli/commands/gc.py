@@ -22,9 +22,14 @@ from lmi_deploy.workflows import down
 @click.command("gc")
 @bucket_options
 @click.option(
-    "--older-than", default=24.0, show_default=True, help="Hours; a push that still runs is younger."
+    "--older-than",
+    default=24.0,
+    show_default=True,
+    help="Only uploads without a new part for this many hours; 0: all.",
 )
-@click.option("--deployments/--no-deployments", default=True, help="Look for deployments gone astray, too.")
+@click.option(
+    "--deployments/--no-deployments", default=True, help="Also look for expired deployments and orphans."
+)
 @yes_option
 @json_option
 def command(
@@ -37,16 +42,16 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Find and free what nobody looks after any more.
+    """Find and remove expired deployments and leftovers of interrupted runs.
 
-    In the account: deployments that have expired (`ttl`, `lmi extend`), and parts that carry our tag without a record
-    or an endpoint. In the bucket: parts of uploads nobody completed, objects without a manifest. Only what carries our
-    tag or lies under our own prefixes is looked at. Everything is listed before it is asked for.
+    In the account: deployments that have expired (`ttl`, `lmi extend`), and resources with the tag of lmi but without
+    a record or an endpoint. In the bucket: incomplete uploads, and objects without a manifest. lmi checks only
+    resources with its tag and objects under its prefixes. It lists all of them before it asks you.
     """
     context = open_context(as_json=as_json)
     ended = _deployments(context, region, yes=yes) if deployments else CleanupResult()
     kept = (
-        f"no leftover was freed; {counted(ended.count, 'deployment')} taken away before"
+        f"no leftover was removed; {counted(ended.count, 'deployment')} deleted before"
         if ended.count
         else "nothing was changed"
     )
@@ -70,10 +75,10 @@ class CleanupResult:
         if not self.failed:
             return
         refused = all(isinstance(error, Refused) for error in self.failed.values())
-        done = f"{counted(self.count, 'deployment')} taken away, {counted(freed, 'leftover')} freed"
+        done = f"{counted(self.count, 'deployment')} deleted, {counted(freed, 'leftover')} removed"
         raise (Refused if refused else DeployFailed)(
-            f"{counted(len(self.failed), 'deployment')} could not be taken away: {', '.join(self.failed)}; {done}",
-            hint="the reasons are above; run `lmi gc` again once they are gone",
+            f"{counted(len(self.failed), 'deployment')} could not be deleted: {', '.join(self.failed)}; {done}",
+            hint="fix the reasons above, then run `lmi gc` again",
             details=[
                 f"{name}: {error.message.removeprefix(f'{name}: ')}" for name, error in self.failed.items()
             ],
@@ -89,7 +94,7 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
         ]
     )
     if found:
-        confirm(f"Take away {counted(len(found), 'deployment')}?", yes=yes)
+        confirm(f"Delete {counted(len(found), 'deployment')}?", yes=yes)
     ended = CleanupResult()
     for one in found:
         try:
@@ -97,7 +102,7 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
         except Interrupted:
             raise
         except LmiError as error:
-            context.view.note(f"  {one.ref.name}: not taken away: {error.message}")
+            context.view.note(f"  {one.ref.name}: not deleted: {error.message}")
             ended.failed[one.ref.name] = error
     return ended
 
@@ -122,14 +127,14 @@ def _bucket(
     except NotFound as none:
         if bucket_request.bucket:
             raise
-        context.view.note(f"{none.message}: nothing is left over in it")
+        context.view.note(f"{none.message}: no leftovers")
         return 0
     before = context.deps.clock.now() - timedelta(hours=older_than)
     found = store.orphans(before=before)
     context.view.rows([dataclasses.asdict(one) for one in found])
     if not found:
-        context.view.note(f"nothing older than {older_than:g} h is left over in {store.where}")
+        context.view.note(f"no leftovers older than {older_than:g} h in {store.where}")
     else:
-        confirm(f"Free {counted(len(found), 'leftover')}?", yes=yes, kept=kept)
+        confirm(f"Remove {counted(len(found), 'leftover')}?", yes=yes, kept=kept)
         store.clear(before=before)
     return len(found)

@@ -23,9 +23,11 @@ from lmi_deploy.workflows.model_validation import settled
 @click.command("iam")
 @recipe_argument
 @recipe_options
-@click.option("--part", type=click.Choice(PARTS), help="One document alone, as IAM takes it.")
 @click.option(
-    "--shared", metavar="PREFIX", help="For all deployments like RECIPE whose names begin with PREFIX."
+    "--part", type=click.Choice(PARTS), help="Print only this document, in the form that IAM accepts."
+)
+@click.option(
+    "--shared", metavar="PREFIX", help="Cover all deployments like RECIPE whose names begin with PREFIX."
 )
 @json_option
 def command(
@@ -37,17 +39,18 @@ def command(
     shared: str | None,
     as_json: bool,
 ) -> None:
-    """Print the least that AWS must allow for RECIPE: for who deploys it, and for the roles that it runs with.
+    """Print the least-privilege IAM policies for RECIPE: for the user who deploys it, and for its roles.
 
-    Nothing is created. The documents come as one object, and how roles are made of them on stderr; with --part
-    one of them comes alone. --shared prints policies for all deployments of a team, whichever model they serve.
+    This command creates nothing. It prints the documents as one JSON object (with --part only one of them), and on
+    stderr the commands that create the roles. --shared prints policies for all deployments of a team, whichever model
+    they serve.
     """
     context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets)
     if read.endpoint.target != "sagemaker":
         raise UsageRefused(
-            f"endpoint.target: {read.endpoint.target} needs no rights of AWS's",
-            hint="policies are for target sagemaker",
+            f"endpoint.target: {read.endpoint.target} needs no AWS permissions",
+            hint="use a recipe with target sagemaker",
         )
     prefix = _prefix(shared, read.name)
     facts = gather(read, context.deps)
@@ -65,7 +68,7 @@ def _prefix(shared: str | None, name: str) -> str:
     if shared is None:
         return ""
     if error := prefix_error(shared, name):
-        raise UsageRefused(f"--shared {shared}: {error}", hint="name how the deployments' names begin")
+        raise UsageRefused(f"--shared {shared}: {error}", hint="give a prefix of the deployments' names")
     return shared
 
 
@@ -73,6 +76,6 @@ def _part(documents: Mapping[str, Any], part: str) -> Any:
     if part not in documents:
         raise UsageRefused(
             f"--part {part}: the recipe has no transfer job",
-            hint="write weights.via: job, or leave --part job out",
+            hint="set weights.via: job in the recipe, or omit --part job",
         )
     return documents[part]

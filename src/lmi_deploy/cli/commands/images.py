@@ -22,22 +22,22 @@ Row = dict[str, Any]
     "--region",
     envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
     default="us-east-1",
-    help="Default: AWS_REGION, else us-east-1.",
+    help="The AWS region.  [default: AWS_REGION, else us-east-1]",
 )
-@click.option("--version", metavar="V", help="Print the address of this one alone; `latest` is one, too.")
+@click.option("--version", metavar="V", help="Print only the address of this version; `latest` is allowed.")
 @click.option(
     "--source",
     type=click.Choice(["packaged", "sdk"]),
     default="packaged",
-    help="The table that lmi brings, or SageMaker's SDK, where it is installed.",
+    help="Read lmi's own table, or the SageMaker SDK if it is installed.",
 )
 @json_option
 def command(*, family: str | None, region: str, version: str | None, source: str, as_json: bool) -> None:
     """List the container images that AWS publishes: the families, or every version of one."""
     view = open_view(as_json=as_json)
     if not images.accounts(region):
-        local = suggestion_text(region, limits.names("regions")) or "such as us-east-1"
-        raise NotFound(f"{region}: AWS publishes no images in a region of this name", hint=local)
+        local = suggestion_text(region, limits.names("regions")) or "name another region, such as us-east-1"
+        raise NotFound(f"{region}: AWS publishes no images in this region", hint=local)
     if version is not None:
         found = _one(family, version, region, source)
         view.result(found, found["image"])
@@ -51,8 +51,10 @@ def command(*, family: str | None, region: str, version: str | None, source: str
 
 def _one(family: str | None, version: str, region: str, source: str) -> Row:
     if family is None or source == "sdk":
-        what = "--version needs a family" if family is None else "--version asks the packaged table only"
-        raise UsageRefused(what, hint="such as `lmi images djl-lmi --version 0.36.0`")
+        what = (
+            "--version needs a family" if family is None else "--version cannot be combined with --source sdk"
+        )
+        raise UsageRefused(what, hint="run for example `lmi images djl-lmi --version 0.36.0`")
     return _row(images.image(family, version, region))
 
 

@@ -26,12 +26,12 @@ from lmi_deploy.ui.selection import open_view
 def command(
     *, source: str, model: str, instance: str, local: bool, output: Path | None, force: bool, as_json: bool
 ) -> None:
-    """Make a recipe of a deployment by hand: a model folder, a model.tar.gz, a serving.properties, or variables.
+    """Write a recipe for an existing deployment: a model folder, a model.tar.gz, a serving.properties, or variables.
 
     Variables are lines of NAME=VALUE, or the JSON of `docker inspect` or `aws sagemaker describe-model`; `-` reads
-    them from standard input. Every spelling that DJLServing has had is known, and engines that are gone become
-    today's. What differs is said, and stands in the recipe as comments. An archive is read and never unpacked: only
-    its model.py and requirements.txt are written, in a folder beside the recipe.
+    them from standard input. lmi accepts the option names of all DJLServing versions, and replaces removed engines
+    with current ones. It reports each difference, and notes it in the recipe as a comment. It reads an archive without
+    unpacking it: it writes only model.py and requirements.txt, to a folder next to the recipe.
     """
     from lmi_deploy.recipe.importer import import_recipe, newest_version
     from lmi_deploy.workflows.import_source import read_source
@@ -60,7 +60,7 @@ def command(
 def _write(files: dict[Path, bytes], *, force: bool) -> None:
     existing = [str(path) for path in files if path.exists()]
     if existing and not force:
-        raise Refused(f"{existing[0]}: is there already", hint="name another file with -o, or add --force")
+        raise Refused(f"{existing[0]}: the file exists", hint="name another file with -o, or add --force")
     for path, content in files.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,21 +24,25 @@ SCHEMA = "recipe.schema.json"
 @click.option("--region", default="", help="Target sagemaker: its region; default: that of the credentials.")
 @click.option("--engine", type=click.Choice(["vllm", "accelerate"]), help="Default: by the model.")
 @click.option("--instance", metavar="TYPE", help="Default: the cheapest type that holds the model.")
-@click.option("--context", type=click.IntRange(1), metavar="N", help="Tokens of the longest sequence.")
+@click.option(
+    "--context", type=click.IntRange(1), metavar="N", help="Length of the longest sequence in tokens."
+)
 @click.option("--users", type=click.IntRange(1), metavar="N", help="Sequences of that length at once (1).")
-@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit.")
+@click.option(
+    "--revision", default="main", show_default=True, help="Branch, tag or commit of the model on the Hub."
+)
 @click.option("--plain", is_flag=True, help="Without comments.")
 @click.option("--example", metavar="NAME", help="Copy a recipe that comes with lmi, instead of MODEL.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @json_option
 def command(*, model: str | None, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
-    """Look at MODEL (a Hub id or a local folder) and write a commented recipe that validates, plans and fits.
+    """Write a commented recipe for MODEL (a Hub id or a local folder) that validates, plans and fits.
 
-    Engine, instance type, degree, length and time-outs are computed from its config.json and the headers of its
-    weights; each choice is explained beside it. With AWS credentials the recipe is for SageMaker, else for this
-    machine. It goes to FILE (default: NAME.yaml); `-o -` prints it. The first line points editors at a JSON Schema
-    beside it; `lmi schema > recipe.schema.json` writes that.
+    lmi computes engine, instance type, degree, length and time-outs from config.json and the headers of the weights; a
+    comment explains each choice. With AWS credentials the recipe is for SageMaker, else for this machine. It is
+    written to FILE (default: NAME.yaml); `-o -` prints it. Its first line names a JSON Schema for editors, which `lmi
+    schema > recipe.schema.json` writes.
     """
     context = open_context(as_json=as_json)
     example = flags.pop("example")
@@ -112,7 +116,7 @@ def _write(fields: dict[str, Any], output: Path | None, context: CommandContext,
     path = output or Path(f"{fields['name']}.yaml")
     if path.exists() and not force:
         raise Refused(
-            f"{path}: is there already", hint="name another file with -o, print it with -o -, or add --force"
+            f"{path}: the file exists", hint="name another file with -o, print it with -o -, or add --force"
         )
     with writing(path):
         path.write_text(fields["recipe"], encoding="utf-8")

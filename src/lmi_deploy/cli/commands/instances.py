@@ -19,14 +19,21 @@ _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict")
 
 
 @click.command("instances")
-@click.option("--fits", metavar="RECIPE|MODEL", help="Only those that hold this model, cheapest first.")
-@click.option("--context", type=click.IntRange(1), metavar="L", help="With --fits: tokens of a sequence.")
-@click.option("--sequences", type=click.IntRange(1), metavar="N", help="With --fits: sequences at once (1).")
+@click.option("--fits", metavar="RECIPE|MODEL", help="List only types that hold this model, cheapest first.")
+@click.option(
+    "--context", type=click.IntRange(1), metavar="L", help="With --fits: length of a sequence in tokens."
+)
+@click.option(
+    "--sequences",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --fits: number of sequences at once.  [default: 1]",
+)
 @click.option(
     "--region",
     envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
     default="us-east-1",
-    help="Whose prices; default: AWS_REGION, else us-east-1.",
+    help="Region of the prices.  [default: AWS_REGION, else us-east-1]",
 )
 @json_option
 def command(
@@ -34,7 +41,7 @@ def command(
 ) -> None:
     """List the instance types that have accelerators; with --fits those that hold a model, with the longest context.
 
-    A price that nobody has written down is not known, and its type comes last.
+    Types with an unknown price come last.
     """
     command = open_context(as_json=as_json)
     if fits is None:
@@ -52,7 +59,7 @@ def command(
         rows = [_row(placement) for placement in matching_instances(fit_request, command.deps, region)]
     command.view.rows(rows, spare=_SPARE)
     what = f" that hold {fits}" if fits else " with accelerators"
-    command.view.note(f"{len(rows)} instance types{what}; prices of an hour in {region}, `-` where unknown")
+    command.view.note(f"{len(rows)} instance types{what}; prices per hour in {region}, `-` if unknown")
     if warning := prices.age_warning(command.deps.clock.now().date()):
         command.view.note(f"warning: {warning}")
     command.view.result({"instances": len(rows), "region": region, "warning": warning})

@@ -25,18 +25,22 @@ from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
 @name_argument
 @click.argument("prompt", required=False)
 @click.option(
-    "--file", "file", type=click.Path(dir_okay=False), help="Read the prompt from a file; - is stdin."
+    "--file", "file", type=click.Path(dir_okay=False), help="Read the prompt from a file; - reads stdin."
 )
-@click.option("--body", help="A whole request body as it is; @FILE reads it.")
+@click.option("--body", help="Send this request body unchanged; @FILE reads it from a file.")
 @click.option("--content-type", default="application/json", show_default=True, help="Of --body.")
-@click.option("--system", default="", help="A system prompt.")
-@click.option("--plain", is_flag=True, help="Continue the prompt as it is; no chat template.")
-@click.option("--stream/--no-stream", default=None, help="Tokens as they come; the default on a terminal.")
+@click.option("--system", default="", help="Add a system prompt.")
+@click.option("--plain", is_flag=True, help="Let the model continue the prompt, without a chat template.")
+@click.option(
+    "--stream/--no-stream", default=None, help="Print tokens as they arrive; the default on a terminal."
+)
 @click.option(
     "-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="e.g. max_tokens=64."
 )
-@click.option("--raw", is_flag=True, help="The answer's body as it came, and nothing else.")
-@click.option("--timeout", default=120.0, show_default=True, help="Seconds of silence before giving up.")
+@click.option("--raw", is_flag=True, help="Print only the response body, unchanged.")
+@click.option(
+    "--timeout", default=120.0, show_default=True, help="Stop after this many seconds without data."
+)
 @place_options
 @json_option
 def command(
@@ -50,12 +54,15 @@ def command(
     timeout: float,
     **asked: Any,
 ) -> None:
-    """Ask the deployment NAME the PROMPT (argument, --file or stdin), and stream its answer.
+    """Send PROMPT (argument, --file or stdin) to the deployment NAME, and stream the response.
 
-    The answer goes to stdout; latency, time to the first token and tokens/s to stderr.
+    The response is printed to stdout; latency, time to the first token and tokens/s to stderr.
     """
     if raw and as_json:
-        raise UsageRefused("--raw and --json: one of them at a time", hint="--raw gives the body as it came")
+        raise UsageRefused(
+            "--raw and --json cannot be combined",
+            hint="use --raw for the unchanged body, --json for JSON Lines",
+        )
     context = open_context(as_json=as_json)
     ref, prompt = _who(name, prompt, context, TargetOptions(target=target, region=region))
     request = _read_request(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
@@ -78,7 +85,7 @@ def _who(
             return find_deployment(None, context.deps, where), name
         if name_error(name):
             raise NotFound(
-                f"{name}: no deployment of that name is known here", hint="`lmi ls` lists what is here"
+                f"{name}: no such deployment on this machine", hint="`lmi ls` lists the deployments"
             )
     return find_deployment(name, context.deps, where), prompt
 
@@ -99,7 +106,7 @@ def _read_request(
         word for word, value in (("PROMPT", prompt), ("--file", file), ("--body", body)) if value is not None
     ]
     if len(given) > 1:
-        raise UsageRefused(f"{' and '.join(given)}: one of them at a time", hint="lmi invoke --help")
+        raise UsageRefused(f"{' and '.join(given)} cannot be combined", hint="lmi invoke --help")
     if body is not None:
         raw = _bytes(body[1:]) if body.startswith("@") else body.encode()
         # The body decides, except that only `--stream` requests a stream.
@@ -115,12 +122,12 @@ def _read_request(
 def _bytes(path: str) -> bytes:
     if path == "-":
         if sys.stdin.isatty():
-            raise UsageRefused("what shall I ask?", hint='lmi invoke NAME "your question", --file, or a pipe')
+            raise UsageRefused("no prompt given", hint='lmi invoke NAME "your question", --file, or a pipe')
         return sys.stdin.buffer.read()
     try:
         return Path(path).read_bytes()
     except OSError as reason:
-        raise NotFound(f"{path}: {reason.strerror}", hint="name a readable file") from None
+        raise NotFound(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
 
 
 def _parameter(pair: str) -> tuple[str, Any]:
@@ -168,7 +175,7 @@ def _measures(measured: ResponseMetrics) -> dict[str, Any]:
 
 
 def _figures(measured: ResponseMetrics, *, streamed: bool) -> str:
-    parts = [f"{seconds_text(measured.total_seconds)} in all"]
+    parts = [f"{seconds_text(measured.total_seconds)} in total"]
     if streamed and measured.first_chunk_seconds is not None:
         parts.append(f"first token after {seconds_text(measured.first_chunk_seconds)}")
     if measured.tokens:

@@ -15,12 +15,13 @@ from lmi_deploy.workflows.status import status
 @click.command("logs")
 @name_argument
 @place_options
-@click.option("-f", "--follow", is_flag=True, help="Go on until interrupted.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until interrupted.")
 @json_option
 def command(*, name: str | None, target: TargetName | None, region: str, follow: bool, as_json: bool) -> None:
-    """Show what the model server and its workers printed, oldest first.
+    """Show the output of the model server and its workers, oldest first.
 
-    Where the deployment failed and the cause is known, it is said on stderr after the last line."""
+    If the deployment failed for a known reason, the cause is printed to stderr at the end.
+    """
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
     count = 0

@@ -19,13 +19,18 @@ _SPARE = ("account", "address", "since", "memory")
 
 
 @click.command("ls")
-@click.option("--all", "everywhere", is_flag=True, help="All of the account's region too, by their tags.")
-@click.option("--region", default="", help="With --all: which region.")
+@click.option(
+    "--all",
+    "everywhere",
+    is_flag=True,
+    help="Also list all deployments in the account's region, by their tags.",
+)
+@click.option("--region", default="", help="With --all: the region.")
 @json_option
 def command(*, everywhere: bool, region: str, as_json: bool) -> None:
-    """List the deployments of this machine: those that run here, and those that were brought up from here.
+    """List the deployments that run on this machine or were deployed from it.
 
-    With --all also those in AWS that other machines brought up, or that an interrupted run left.
+    With --all also those in AWS that other machines deployed or that an interrupted run left.
     """
     context = open_context(as_json=as_json)
     rows = {_key(ref): _row(ref, context.deps) for ref in known(context.deps)}
@@ -37,7 +42,7 @@ def command(*, everywhere: bool, region: str, as_json: bool) -> None:
         rows |= {key: row for key, row in more.items() if row["standing"] != "absent"}
     context.view.rows([*rows.values()], spare=_SPARE)
     if not rows:
-        context.view.note("no deployments here; `lmi up RECIPE` makes one")
+        context.view.note("no deployments on this machine; `lmi up RECIPE` creates one")
     context.view.result({"deployments": len(rows)})
 
 

@@ -29,8 +29,10 @@ CHANGES_PENDING = 4
 @runtime_option
 @max_hourly_option
 @force_fit_option
-@click.option("--out", type=click.Path(dir_okay=False), help="Write the plan to a file, for `lmi up FILE`.")
-@click.option("--exit-code", is_flag=True, help="End with 4 when something would change.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), help="Also write the plan to a file, for `lmi up FILE`."
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 4 if something would change.")
 @json_option
 def command(
     *,
@@ -44,9 +46,9 @@ def command(
     exit_code: bool,
     as_json: bool,
 ) -> int:
-    """Show what `lmi up` would change. Writes nothing, anywhere.
+    """Show what `lmi up` would change, without changing anything.
 
-    The plan goes to stdout; what should be known besides, and stops nothing, to stderr.
+    The plan is printed to stdout, warnings to stderr.
     """
     context = open_context(as_json=as_json)
     recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
@@ -61,7 +63,7 @@ def command(
     for notice in deployment.notices:
         context.view.note(f"  {notice}")
     if out is not None:
-        context.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")
+        context.view.note(f"  written to {out}: `lmi up {out}` carries out exactly this plan, or refuses")
     context.view.result(
         {
             **plan_fields(deployment.plan, deployment.estimate),

@@ -24,14 +24,14 @@ from lmi_deploy.workflows import up
 def command(
     *, recipe: str | None, overlay: str | None, sets: tuple[str, ...], output: Path, as_json: bool
 ) -> None:
-    """Write the files that would ship into DIR, which must be new or empty.
+    """Write the files that would be deployed to DIR, which must be new or empty.
 
-    The weights' location is a slot that the target fills; here it stays as `{{weights}}`.
+    The location of the weights is a placeholder, `{{weights}}`, which the target replaces.
     """
     context = open_context(as_json=as_json)
     artifact = up.render_only(read_recipe(recipe, overlay=overlay, sets=sets), context.deps)
     if output.exists() and any(output.iterdir()):
-        raise Refused(f"{output}: not empty", hint="name a new folder; nothing was written")
+        raise Refused(f"{output}: the folder is not empty", hint="nothing was written. Name a new folder")
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
         for file in artifact.files:

@@ -26,7 +26,7 @@ from lmi_deploy.workflows import rollback as workflows_rollback
     "--to",
     type=click.IntRange(1, KEPT_GENERATIONS - 1),
     metavar="N",
-    help="How many generations back, as `lmi status` numbers them; 1, the one before, if left out.",
+    help="How many generations back, as numbered by `lmi status`.  [default: 1]",
 )
 @max_hourly_option
 @yes_option
@@ -41,9 +41,10 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Point the endpoint at an earlier generation, and ask it for one real answer.
+    """Point the endpoint at an earlier generation, and send it a probe.
 
-    The last five generations are kept. Nothing is uploaded or made: it takes as long as an instance takes to start.
+    lmi keeps the last five generations. It uploads and creates nothing, so a rollback takes as long as an instance
+    takes to start.
     """
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
@@ -51,7 +52,7 @@ def command(
         found, context.deps, to or 0, max_hourly=max_hourly
     )
     context.view.plan(plan, estimate)
-    confirm(f"Go back to {server} ({ref.place})?", yes=yes)
+    confirm(f"Roll back to {server} ({ref.place})?", yes=yes)
     context.run(workflows_rollback.roll_back(ref, context.deps, server, plan))
     address = context.deps.targets[ref.target].address(ref)
     context.view.result({**ref_fields(ref), "config": server, "address": address}, address)

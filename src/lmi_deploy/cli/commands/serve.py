@@ -24,27 +24,33 @@ _EXPECTED_EXITS = (0, ENDED_BY_CTRL_C, 143)
     type=click.Choice(["embedded", "djl-serving", "container"]),
     default="embedded",
     show_default=True,
-    help="What runs the folder.",
+    help="The model server to use.",
 )
-@click.option("--image", default="", help="Runtime container: the image, which must be here already.")
+@click.option(
+    "--image", default="", help="Runtime container: the image, which must already be on this machine."
+)
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: any free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="The port; 0 takes any free one.",
 )
+@click.option("--config", "settings", type=click.Path(path_type=Path), help="The server's config.properties.")
 @click.option(
-    "--config", "settings", type=click.Path(path_type=Path), help="config.properties of the server."
-)
-@click.option(
-    "--python", type=click.Path(path_type=Path), help="Interpreter of the workers; else one is made."
+    "--python",
+    type=click.Path(path_type=Path),
+    help="Python interpreter of the workers; created if not given.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["lmi", "djl"]),
     default="lmi",
     show_default=True,
-    help="Runtime embedded: djl writes the lines that CloudWatch shows of DJLServing, for metric filters.",
+    help="Runtime embedded: djl writes the lines that CloudWatch shows for DJLServing.",
 )
-@click.option("--watch", "watched", is_flag=True, help="Start again when a file of DIR changes.")
+@click.option("--watch", "watched", is_flag=True, help="Restart when a file of DIR changes.")
 @json_option
 def command(
     *,
@@ -61,11 +67,11 @@ def command(
 ) -> int:
     """Serve the model folder DIR (serving.properties, model.py) in the foreground, until Ctrl-C.
 
-    What happens to a worker here happens in the cloud, too: one that dies or times out makes its model FAILED for good
-    unless retry_threshold in serving.properties allows it, and the log says so.
+    Workers fail as on SageMaker: if one dies or times out, the model is FAILED unless retry_threshold in
+    serving.properties allows a restart; the log says so.
 
-    For people who write a handler. The worker's environment has what serving.properties and model.py ask for, and
-    the folder's requirements.txt on top.
+    This command is for developers of handlers. The workers' environment has the packages that serving.properties,
+    model.py and the folder's requirements.txt need.
     """
     context = open_context(as_json=as_json)
     options = serve.ServeOptions(
@@ -82,14 +88,14 @@ def command(
         return _watch(options, context)
     interpreter = context.outcome(serve.prepare(options, context.deps))
     context.view.note(
-        f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it"
+        f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C stops it"
     )
     log = (lambda text: context.view.show(Line(key="server", text=text))) if as_json else None
     code = serve.run(options, interpreter, context.deps, report=log)
     if code not in _EXPECTED_EXITS:
         raise DeployFailed(
-            f"{folder}: the model server ended by itself, with {code}",
-            hint="its last lines are above; docs/reference/failures.md explains many of them",
+            f"{folder}: the model server ended with exit code {code}",
+            hint="read its last lines above; docs/reference/failures.md explains many of them",
         )
     context.view.result({"folder": str(folder), "exit_code": code})
     return code

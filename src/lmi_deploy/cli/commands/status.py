@@ -21,9 +21,10 @@ _EXPIRED = " (expired: `lmi gc` may delete it, `lmi extend {name} 8h` keeps it)"
 @place_options
 @json_option
 def command(*, name: str | None, target: TargetName | None, region: str, as_json: bool) -> int:
-    """Say whether a deployment is in step, drifted, absent or failed.
+    """Show the state of a deployment: in-step, drifted, absent, failed.
 
-    Ends with 0 in step, 4 drifted, starting or absent, 1 failed. Needs neither the Hub nor the model.
+    The exit code is 0 for in-step, 4 for drifted, starting or absent, and 1 for failed. This command needs neither the
+    Hub nor the model.
     """
     context = open_context(as_json=as_json)
     found = status(

@@ -16,16 +16,16 @@ from lmi_deploy.cli.options import TargetName, json_option, place_options
 @click.option(
     "--force",
     is_flag=True,
-    help="Even a lock that is being renewed: its holder stops before its next change.",
+    help="Also remove a lock that is still renewed; its holder stops before its next change.",
 )
 @json_option
 def command(
     *, name: str, lock_id: str, target: TargetName | None, region: str, force: bool, as_json: bool
 ) -> None:
-    """Remove the lock ID of deployment NAME, whose holder is known to be dead.
+    """Remove the lock ID of deployment NAME, if you know that its holder is dead.
 
-    A lock expires 90 s after its last renewal; this is for those who cannot wait. A lock that was renewed in the last
-    45 s has a holder at work, and stays without --force.
+    A lock expires 90 s after its last renewal, so this command is only needed if you cannot wait. A lock that was
+    renewed in the last 45 s has a running holder, and is removed only with --force.
     """
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))

@@ -30,12 +30,14 @@ from lmi_deploy.workflows import handler_dry_run, up
 @force_fit_option
 @yes_option
 @click.option(
-    "--detach", is_flag=True, help="Do not wait until it serves; `lmi wait NAME` does, and asks it."
+    "--detach",
+    is_flag=True,
+    help="Return at once; `lmi wait NAME` waits until the deployment answers the probe.",
 )
 @click.option(
-    "--check-handler", is_flag=True, help="Make the handler's warm-up call in a worker on this machine first."
+    "--check-handler", is_flag=True, help="First make the handler's warm-up call in a worker on this machine."
 )
-@click.option("--no-probe", is_flag=True, help="Do not end with one real inference.")
+@click.option("--no-probe", is_flag=True, help="Do not send the probe at the end.")
 @json_option
 def command(
     *,
@@ -51,11 +53,11 @@ def command(
     no_probe: bool,
     as_json: bool,
 ) -> None:
-    """Make the deployment what RECIPE says, and prove that it answers.
+    """Create or update the deployment of RECIPE, and check that it answers.
 
-    A second `up` changes nothing, and still asks for one real answer. A changed recipe is brought up beside what
-    serves, asked, and only then takes the address. RECIPE may be a plan that `lmi plan --out FILE` wrote: that very
-    plan is carried out, or refused where the world has changed since.
+    A second `up` changes nothing, but still sends the probe. lmi starts a changed recipe next to the running version,
+    sends it a probe, and only then switches the address to it. RECIPE may also be a plan written by `lmi plan --out
+    FILE`: lmi carries out exactly this plan, or refuses if the deployment has changed since.
     """
     context = open_context(as_json=as_json)
     if recipe is not None and recipe.endswith(PLAN_SUFFIX):

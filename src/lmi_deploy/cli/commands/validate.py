@@ -25,10 +25,7 @@ from lmi_deploy.ui.view import View
 def command(
     *, recipes: tuple[str, ...], hub: bool, overlay: str | None, sets: tuple[str, ...], as_json: bool
 ) -> None:
-    """Check recipes without touching the network: every mistake at once, with its line.
-
-    A model in a folder of this machine is read, too; one of the Hub or in S3 only with --hub.
-    """
+    """Check recipes without network access, and report all mistakes at once, each with its line."""
     view = open_view(as_json=as_json)
     problems: list[Problem] = []
     good: dict[str, str] = {}
@@ -47,11 +44,13 @@ def command(
             for notice in notices(recipe):
                 view.note(f"{recipe.origin}: {notice}")
     if problems:
-        count = f"{len(good)} of {len(recipes)} recipes are good; " if len(recipes) > 1 else ""
+        count = f"{len(good)} of {len(recipes)} recipes are valid; " if len(recipes) > 1 else ""
         raise RecipeError(
-            problems, hint=f"{count}docs/reference/recipe.md has every key, `lmi schema` helps an editor"
+            problems,
+            hint=f"{count}docs/reference/recipe.md lists every key, `lmi schema` prints the JSON Schema "
+            "for an editor",
         )
-    words = [f"{origin}: good{verdict and f', fit: {verdict}'}" for origin, verdict in good.items()]
+    words = [f"{origin}: valid{verdict and f', fit: {verdict}'}" for origin, verdict in good.items()]
     fits = {"fit": good} if any(good.values()) else {}
     view.result({"recipes": [*good], **fits}, "\n".join(words))
 

@@ -17,15 +17,18 @@ from lmi_deploy.workflows.status import EXIT, status
 @name_argument
 @place_options
 @click.option(
-    "--timeout", type=int, metavar="SECONDS", help="Give up then; what the recipe allows, if left out."
+    "--timeout",
+    type=int,
+    metavar="SECONDS",
+    help="Stop waiting after this time.  [default: the time limits of the recipe]",
 )
 @json_option
 def command(
     *, name: str | None, target: TargetName | None, region: str, timeout: int | None, as_json: bool
 ) -> int:
-    """Wait for what `lmi up --detach` began, or an interrupted `up`, and ask it for one real answer.
+    """Wait for a deployment that `lmi up --detach` or an interrupted `up` started, and send it a probe.
 
-    Where nothing is under way it ends at once, with the code of `lmi status`.
+    If nothing is in progress, the command ends at once with the exit code of `lmi status`.
     """
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))

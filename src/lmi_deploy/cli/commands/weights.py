@@ -24,18 +24,18 @@ _SPARE = ("created", "files")
 
 def bucket_options(command: F) -> F:
     """Which bucket."""
-    command = click.option("--profile", default="", help="A profile of the AWS configuration.")(command)
-    command = click.option("--region", default="", help="The bucket's region.")(command)
-    return click.option("--bucket", default="", help="The bucket; the account's own default where left out.")(
+    command = click.option("--profile", default="", help="The AWS profile to use.")(command)
+    command = click.option("--region", default="", help="The region of the bucket.")(command)
+    return click.option("--bucket", default="", help="The bucket.  [default: the account's default bucket]")(
         command
     )
 
 
 @click.group("weights")
 def command() -> None:
-    """Models in a bucket: move a recipe's weights ahead of time, see what is there, verify, copy, remove.
+    """Manage weights in a bucket: transfer them before a deployment, list, verify, copy and remove them.
 
-    Weights are content-addressed: two recipes with the same files share them, and they are complete or absent.
+    Weights are content-addressed: two recipes with the same files share them, and they are either complete or absent.
     """
 
 
@@ -44,7 +44,7 @@ def command() -> None:
 @recipe_options
 @bucket_options
 @click.option(
-    "--create-bucket", is_flag=True, help="Make the account's default bucket where it is not there."
+    "--create-bucket", is_flag=True, help="Create the account's default bucket if it does not exist."
 )
 @json_option
 def push(
@@ -58,10 +58,10 @@ def push(
     create_bucket: bool,
     as_json: bool,
 ) -> None:
-    """Bring the weights of RECIPE into the bucket; what is there already is not moved again.
+    """Transfer the weights of RECIPE to the bucket, without the files that are already there.
 
-    Streamed from the Hub into S3 without a staging disk, each file verified against the Hub's own hash before it
-    becomes an object. Interrupted, the same command goes on where it was.
+    lmi streams files from the Hub to S3 without storing them on disk, and verifies each against the Hub's own hash
+    before it becomes an object. Run an interrupted push again to continue it.
     """
     context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets, deploying=False)
@@ -80,7 +80,7 @@ def push(
 @bucket_options
 @json_option
 def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
-    """What is in the bucket, how big it is, and which deployment uses it."""
+    """List the weights in the bucket, their sizes, and the deployments that use them."""
     context, store = _open(bucket, region, profile, as_json=as_json)
     used = store.references()
     found = store.all()
@@ -95,14 +95,14 @@ def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
 @click.option("--deep", is_flag=True, help="Read every byte and compare its sha256.")
 @json_option
 def verify(*, name: str, bucket: str, region: str, profile: str, deep: bool, as_json: bool) -> None:
-    """Is it intact: by size and S3's own checksums, or re-hashed with --deep."""
+    """Verify weights by size and S3's checksums, or with --deep by hashing every byte."""
     context, store = _open(bucket, region, profile, as_json=as_json)
     manifest = store.find(name)
     issues = context.outcome(store.verify(manifest, deep=deep, key="verify"))
     if issues:
         raise IntegrityError(
-            f"{manifest.name}: {len(issues)} of {len(manifest.files)} files are not what the manifest says",
-            hint="`lmi weights rm` it and push again",
+            f"{manifest.name}: {len(issues)} of {len(manifest.files)} files differ from the manifest",
+            hint="remove it with `lmi weights rm`, then push again",
             details=[f"{issue.path}: {issue.why}" for issue in issues],
         )
     context.view.result({**_fields(manifest, store), "intact": True}, f"{manifest.name}: intact")
@@ -132,7 +132,7 @@ def rm(*, name: str, bucket: str, region: str, profile: str, yes: bool, as_json:
 def copy(
     *, name: str, bucket: str, region: str, profile: str, to_bucket: str, to_region: str, as_json: bool
 ) -> None:
-    """Copy weights to another bucket, in any region, inside S3: no byte passes this machine."""
+    """Copy weights to another bucket, in any region, inside S3: no byte passes through this machine."""
     context, origin = _open(bucket, region, profile, as_json=as_json)
     target = context.deps.weights(BucketRequest(bucket=to_bucket, region=to_region, profile=profile), None)
     manifest = origin.find(name)

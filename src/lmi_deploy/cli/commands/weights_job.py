@@ -19,7 +19,7 @@ from lmi_deploy.errors import UsageRefused
 @click.argument("resources", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
 def job(*, order: Path, resources: Path, as_json: bool) -> None:
-    """Bring this instance's files of ORDER; RESOURCES is SageMaker's resourceconfig.json, which says who we are."""
+    """Transfer this instance's files of ORDER; RESOURCES is SageMaker's resourceconfig.json."""
     from lmi_deploy.composition.transfer_job import open_order
 
     context = open_context(as_json=as_json)
@@ -27,7 +27,7 @@ def job(*, order: Path, resources: Path, as_json: bool) -> None:
     number, count = _read(resources, _place)
     weights, source = open_order(required)
     manifest = context.outcome(weights.push_shard(required, source, number=number, count=count, key="job"))
-    state = "complete" if manifest else "this part is done; others are still at work"
+    state = "complete" if manifest else "this part is done; other parts are still running"
     context.view.result({"job": required.job, "complete": manifest is not None}, state)
 
 
@@ -35,7 +35,9 @@ def _read(path: Path, reader: Any) -> Any:
     try:
         return reader(path.read_text("utf-8"))
     except ValueError as exc:
-        raise UsageRefused(f"{path}: {exc}", hint="SageMaker starts this; use `lmi weights push`") from exc
+        raise UsageRefused(
+            f"{path}: {exc}", hint="SageMaker starts this command; use `lmi weights push`"
+        ) from exc
 
 
 def _place(text: str) -> tuple[int, int]:

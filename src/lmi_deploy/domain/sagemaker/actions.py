@@ -17,7 +17,7 @@ class MakeBucket(ActionBase):
     """The account's default bucket: private, encrypted, tagged. Before the lock, which is stored in it."""
 
     phase = Phase.BOOTSTRAP
-    verb = "make the bucket"
+    verb = "create the bucket"
     bucket: str
     region: str
     kms_key: str
@@ -130,7 +130,7 @@ class ProbeEndpoint(ActionBase):
 
     @property
     def title(self) -> str:
-        return f"ask {self.endpoint} for one real answer"
+        return f"send a probe to {self.endpoint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ class UntagEndpoint(ActionBase):
 
     @property
     def title(self) -> str:
-        return f"take the tag{'s' * (len(self.names) > 1)} {', '.join(self.names)} off {self.endpoint}"
+        return f"remove the tag{'s' * (len(self.names) > 1)} {', '.join(self.names)} from {self.endpoint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ class SetExpiry(ActionBase):
     def title(self) -> str:
         if not self.ttl:
             return f"remove the expiry of {self.endpoint}"
-        return f"let {self.endpoint} live for {duration_text(self.ttl)} from now"
+        return f"set the expiry of {self.endpoint} to {duration_text(self.ttl)} from now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ class DeleteEndpoint(ActionBase):
 
     @property
     def title(self) -> str:
-        return f"delete the endpoint {self.endpoint}, and see it gone"
+        return f"delete the endpoint {self.endpoint}, and wait until it is gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

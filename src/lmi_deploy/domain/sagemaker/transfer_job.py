@@ -102,12 +102,12 @@ def read_order(text: str | bytes) -> JobRequest:
     found = json.loads(text)
     try:
         if found.pop("schema") != ORDER_SCHEMA:
-            raise ValueError("an order of another lmi")
+            raise ValueError("written by another version of lmi")
         listing = found.pop("listing")
         files = tuple(FileEntry(**file) for file in listing.pop("files"))
         return JobRequest(listing=ModelListing(files=files, **listing), **found)
     except (KeyError, TypeError, AttributeError) as exc:
-        raise ValueError(f"not an order: {exc}") from exc
+        raise ValueError(f"not a job request: {exc}") from exc
 
 
 def shard_text(files: tuple[StoredFile, ...]) -> str:

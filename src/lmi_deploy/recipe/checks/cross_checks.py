@@ -40,8 +40,8 @@ def _handler(partial: ParsedFields) -> Iterator[Problem]:
         yield _at(
             partial,
             f"handler.{last}",
-            f"stands beside {others}",
-            "a handler is one of builtin, template and file",
+            f"cannot be combined with {others}",
+            "keep one of builtin, template and file",
         )
     elif chosen == ["template"]:
         yield from _template(partial)
@@ -51,12 +51,12 @@ def _template(partial: ParsedFields) -> Iterator[Problem]:
     engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
     template = partial.value("handler.template")
     if engine in ("custom", "vllm"):
-        what = f"{template} is made for engine accelerate"
-        yield _at(partial, "handler.template", what, "name handler.file, or engine: accelerate")
+        what = f"{template} needs engine accelerate"
+        yield _at(partial, "handler.template", what, "set handler.file, or engine: accelerate")
     task = partial.value("task")
     if task is not None and task != template:
-        hint = "name handler.builtin or handler.file, or another task"
-        yield _at(partial, "handler.template", f"{template} does not do {task}", hint)
+        hint = "set handler.builtin or handler.file, or another task"
+        yield _at(partial, "handler.template", f"{template} does not support task {task}", hint)
 
 
 def _custom(partial: ParsedFields) -> Iterator[Problem]:
@@ -65,20 +65,20 @@ def _custom(partial: ParsedFields) -> Iterator[Problem]:
         return
     named = any(f"handler.{name}" in partial.found for name in HANDLERS)
     if not named and partial.is_valid("handler", *(f"handler.{name}" for name in HANDLERS)):
-        what = "is missing: engine custom runs your own model.py"
+        what = "missing; engine custom runs your own model.py"
         yield _at(partial, "handler.file", what, "such as handler: {file: model.py}")
     if "handler.builtin" in partial.found:
         what = "engine custom runs your own model.py"
-        yield _at(partial, "handler.builtin", what, "name handler.file, or use engine: accelerate")
+        yield _at(partial, "handler.builtin", what, "set handler.file, or use engine: accelerate")
     if "probe.body" not in partial.found and partial.is_valid("probe", "probe.body"):
-        what = "is missing: only you know what a request to engine custom looks like"
+        what = "missing; lmi does not know the request format of engine custom"
         yield _at(partial, "probe.body", what, 'such as probe: {body: \'{"inputs": "OK"}\'}')
 
 
 def _probe(partial: ParsedFields) -> Iterator[Problem]:
     if "probe.prompt" in partial.found and "probe.body" in partial.found:
         last = max(("probe.prompt", "probe.body"), key=lambda path: _where(partial, path))
-        yield _at(partial, last, "both prompt and body", "a probe sends one of them")
+        yield _at(partial, last, "both prompt and body", "keep one of them")
 
 
 def _probe_body(partial: ParsedFields) -> Iterator[Problem]:
@@ -88,7 +88,7 @@ def _probe_body(partial: ParsedFields) -> Iterator[Problem]:
     if body is None or str(kind).partition(";")[0].strip().lower() != _JSON:
         return
     if why := _no_json(body):
-        what, hint = f"is sent as {_JSON}, and is none: {why}", "or say its content_type, such as text/plain"
+        what, hint = f"is not valid {_JSON}: {why}", "or set content_type, such as text/plain"
         yield _at(partial, "probe.body", what, hint)
 
 
@@ -106,34 +106,36 @@ def _own_files(partial: ParsedFields) -> Iterator[Problem]:
     for path in OWN_FILES if partial.purpose.deploying else ():
         name = partial.value(path)
         if name is not None and (why := partial.purpose.file_error(name)):
-            yield _at(partial, path, f"{name}: {why}", "a path in a recipe starts at the recipe's own folder")
+            yield _at(partial, path, f"{name}: {why}", "write the path relative to the recipe's folder")
 
 
 def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
     """One chain: loading is part of start-up, and a real-time response has SageMaker's 60 seconds."""
     loading, startup = partial.value("timeouts.model_loading"), partial.value("timeouts.container_startup")
     if loading is not None and startup is not None and loading > startup:
-        what = f"{loading} s is longer than container_startup, {startup} s, in which the model must be loaded"
+        what = f"{loading} s is longer than container_startup ({startup} s), which includes the load of the model"
         yield _at(
-            partial, "timeouts.model_loading", what, f"at most {startup}, or a longer container_startup"
+            partial, "timeouts.model_loading", what, f"use at most {startup}, or a longer container_startup"
         )
     predict = partial.value("timeouts.predict")
     real_time = partial.value("endpoint.target") != "local" and "endpoint.asynchronous" not in partial.found
     if predict is not None and predict > _PREDICT_LIMIT and real_time:
-        what = f"{predict} s, but SageMaker cuts a real-time request after {_PREDICT_LIMIT} s"
-        yield _at(partial, "timeouts.predict", what, f"at most {_PREDICT_LIMIT}, or endpoint.asynchronous")
+        what = f"{predict} s, but SageMaker limits a real-time request to {_PREDICT_LIMIT} s"
+        yield _at(
+            partial, "timeouts.predict", what, f"use at most {_PREDICT_LIMIT}, or endpoint.asynchronous"
+        )
 
 
 def _scaling(partial: ParsedFields) -> Iterator[Problem]:
     low, high = partial.value("endpoint.autoscaling.min"), partial.value("endpoint.autoscaling.max")
     if low is not None and high is not None and low > high:
-        yield _at(partial, "endpoint.autoscaling.min", f"{low} is more than max, {high}", "")
+        yield _at(partial, "endpoint.autoscaling.min", f"{low} is more than max ({high})", "")
 
 
 def _secrets(partial: ParsedFields) -> Iterator[Problem]:
     hint = (
-        "a secret never belongs into a recipe: for the Hub log in, or set HF_TOKEN; for a handler use AWS Secrets "
-        "Manager (docs/how-to/use-secrets.md)"
+        "keep secrets out of the recipe: for the Hub log in or set HF_TOKEN; for a handler use AWS Secrets Manager "
+        "(docs/how-to/use-secrets.md)"
     )
     for path, text in _texts(partial):
         if what := secret_in(text):
@@ -147,8 +149,8 @@ def _uploader(partial: ParsedFields) -> Iterator[Problem]:
     is_valid = partial.is_valid("model_id", "weights.via")
     engine = partial.value("weights.engine")
     if engine in ("s5cmd", "obstore") and not staged and not folder and is_valid:
-        what = f"{engine} sends files of this machine, and these do not come here"
-        hint = "add weights.via: snapshot, which fetches them here first; or leave the engine out"
+        what = f"{engine} sends files from the disk, but these weights are not stored here"
+        hint = "add weights.via: snapshot, which downloads them first, or remove weights.engine"
         yield _at(partial, "weights.engine", what, hint)
 
 

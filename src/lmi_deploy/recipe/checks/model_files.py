@@ -18,7 +18,7 @@ def check_model_folder(partial: ParsedFields) -> Iterator[Problem]:
     """A model_id that is a path must be a folder on this machine."""
     model_id = str(partial.value("model_id", ""))
     if is_folder(model_id) and (why := partial.purpose.folder_error(model_id)):
-        hint = "a path in a recipe starts at the recipe's own folder; a model of the Hub is ORG/NAME"
+        hint = "write the path relative to the recipe's folder; a model of the Hub is ORG/NAME"
         yield _at(partial, "model_id", f"{model_id}: {why}", hint)
 
 

@@ -109,7 +109,7 @@ def _needs(given: Given) -> Iterator[Found]:
         elif other in _FLAGS and not given.is_on(other):
             by_itself = given.image >= _ON_BY_ITSELF.get(other, 999) and not given.is_off(other)
             if not by_itself:
-                yield name, f"needs {other}: true", f"add {other}: true, or leave it out"
+                yield name, f"needs {other}: true", f"add {other}: true, or omit it"
 
 
 def _limits(given: Given) -> Iterator[Found]:
@@ -181,13 +181,13 @@ def _activation_dtype(given: Given) -> Iterator[Found]:
         what = (
             f"{given.options['dtype']} does not go with {method}, which computes in {' or '.join(found[1])}"
         )
-        yield "dtype", what, f"leave it out, or write {found[1][-1]}"
+        yield "dtype", what, f"omit it, or write {found[1][-1]}"
 
 
 def _bitsandbytes(given: Given) -> Iterator[Found]:
     method = given.text("quantize") or given.text("quantization")
     if given.text("load_format") == "bitsandbytes" and method not in ("", "bitsandbytes"):
-        yield "load_format", f"bitsandbytes does not go with {method}", "leave it out"
+        yield "load_format", f"bitsandbytes does not go with {method}", "omit it"
 
 
 _RULES: Final[tuple[Callable[[Given], Iterator[Found]], ...]] = (

@@ -43,12 +43,10 @@ def _each_option(partial: ParsedFields) -> Iterator[Problem]:
         return
     for name, value in pairs:
         if engine == "accelerate" and name == "rolling_batch":
-            hint = "leave it out; requests are grouped by properties: {batch_size: N}"
+            hint = "remove it; properties: {batch_size: N} batches requests"
             yield _at(partial, name, "engine accelerate has no rolling batch", hint)
         elif name in options.SERVER_KEYS:
-            yield _at(
-                partial, name, "is a key of the server's own, not an option", "write it under properties"
-            )
+            yield _at(partial, name, "is a key of the server, not an option", "write it under properties")
         elif handlers == (SERVER,):
             yield from _of_server(partial, engine, name, value)
         elif SERVER not in handlers:
@@ -108,11 +106,11 @@ def _of_server(
             hint = instead or suggestion_text(name, (*options.names(engine, version), *also))
             if engine == "vllm" and shipped and is_newer(shipped) and not hint:
                 return  # it may know the option: a notice, no mistake
-            yield _at(partial, name, f"unknown to {server}, which would drop it silently", hint)
+            yield _at(partial, name, f"unknown to {server}, which would ignore it", hint)
         case "removed":
-            yield _at(partial, name, f"removed in {found.edge}: {server} would drop it silently", instead)
+            yield _at(partial, name, f"removed in {found.edge}: {server} would ignore it", instead)
         case "later":
-            yield _at(partial, name, f"known from {found.edge} on: {server} would drop it silently", "")
+            yield _at(partial, name, f"added in {found.edge}: {server} would ignore it", "")
         case "known":
             yield from _known(partial, name, value, found)
             if engine == "vllm" and (mistake := value_mistake(name, value, shipped)):

@@ -61,25 +61,25 @@ TIMEOUTS = Group(
         Key(
             "model_download",
             ScalarField(bounded_seconds("model_download")),
-            "How long the model's files may take to arrive on the instance.",
+            "Time limit for the download of the model's files to the instance.",
             "600",
         ),
         Key(
             "container_startup",
             ScalarField(bounded_seconds("container_startup")),
-            "How long the server may take from its start to its first healthy answer; holds model_loading.",
+            "Time limit from the server's start to its first healthy response; includes model_loading.",
             "600",
         ),
         Key(
             "model_loading",
             ScalarField(seconds(1, 3600)),
-            "How long a worker may take to load the model; at most container_startup.",
+            "Time limit for a worker to load the model; at most container_startup.",
             "500",
         ),
         Key(
             "predict",
             ScalarField(seconds(1, 3600)),
-            "How long one request may take; SageMaker's real-time limit is 60 s.",
+            "Time limit of one request; SageMaker's limit for real-time requests is 60 s.",
             "60",
         ),
     ),
@@ -91,19 +91,19 @@ FILES = Group(
         Key(
             "allow",
             ListField(line("pattern")),
-            "Only files that match one of these patterns.",
+            "Take only files that match one of these patterns.",
             '["*.json", "*.safetensors"]',
         ),
         Key(
             "ignore",
             ListField(line("pattern")),
-            "Files that match one of these patterns stay out.",
+            "Exclude files that match one of these patterns.",
             '["*.onnx"]',
         ),
         Key(
             "allow_pickle",
             ScalarField(FLAG),
-            "Take weights that are pickles, which can run code when they are loaded, where there are no safetensors.",
+            "Allow pickle weights if there are no safetensors. Pickles can run code when they are loaded.",
             "true",
         ),
     ),
@@ -115,7 +115,7 @@ CONTAINER = Group(
         Key(
             "version",
             ScalarField(line("version of the image family")),
-            "DJLServing's version, or an image's tag; the newest one where left out. `lmi images` lists them.",
+            "DJLServing's version, or an image tag; by default the newest. `lmi images` lists them.",
             SERVER_VERSION,
         ),
         Key(
@@ -129,13 +129,13 @@ CONTAINER = Group(
             MappingField(
                 "pairs: name and text", key=environment_key, value=environment_value, limit="environment"
             ),
-            "Environment variables of the server, as written.",
+            "Environment variables of the server, passed unchanged.",
             "{OMP_NUM_THREADS: 4}",
         ),
         Key(
             "host_ami",
             ScalarField(enum_of("host_amis", "inference AMI version")),
-            "The host image below the container; the one for the image's CUDA where left out.",
+            "The host image (AMI); by default the one for the image's CUDA version.",
             "al2023-ami-sagemaker-inference-gpu-4-1",
         ),
     ),
@@ -147,10 +147,12 @@ HANDLER = Group(
         Key(
             "builtin",
             ScalarField(module()),
-            "A handler of DJL's Python engine, without code.",
+            "A handler of DJL's Python engine; needs no code.",
             "djl_python.huggingface",
         ),
-        Key("template", ScalarField(choice(*TEMPLATES)), "One of our model.py templates.", "text-generation"),
+        Key(
+            "template", ScalarField(choice(*TEMPLATES)), "One of lmi's model.py templates.", "text-generation"
+        ),
         Key("file", ScalarField(relative_path(".py")), "Your own model.py.", "model.py"),
     ),
 )
@@ -161,17 +163,19 @@ PROBE = Group(
         Key(
             "prompt",
             ScalarField(free_text()),
-            "The prompt of the request that proves the deployment.",
+            "The prompt of the probe.",
             "Say OK",
         ),
         Key(
             "body",
             ScalarField(free_text()),
-            "The whole request body instead; JSON, unless content_type says otherwise.",
+            "The whole request body of the probe, instead of a prompt; JSON unless content_type is set.",
             '\'{"inputs": "OK"}\'',
         ),
-        Key("content_type", ScalarField(line("media type")), "The body's media type.", "application/json"),
-        Key("expect", ScalarField(free_text()), "Text that the answer must hold.", "OK"),
+        Key(
+            "content_type", ScalarField(line("media type")), "The media type of the body.", "application/json"
+        ),
+        Key("expect", ScalarField(free_text()), "Text that the response must contain.", "OK"),
     ),
 )
 
@@ -181,7 +185,7 @@ RECIPE = Group(
         Key(
             "name",
             ScalarField(deployment_name()),
-            "The deployment's name; an overlay's name is added to it.",
+            "The deployment's name; `--overlay NAME` appends the overlay's name.",
             "flan-t5-xxl",
             required=True,
         ),
@@ -195,7 +199,7 @@ RECIPE = Group(
         Key(
             "revision",
             ScalarField(revision()),
-            "Which version of the model; planned, it is pinned to a commit.",
+            "The version of the model; `lmi plan` pins it to a commit.",
             "main",
         ),
         Key(
@@ -203,12 +207,12 @@ RECIPE = Group(
             ScalarField(choice(*get_args(core.Engine))),
             "The inference engine.",
             "accelerate",
-            later=NotImplementedYet(f"this version runs {', '.join(BUILT)}", OTHER_ENGINES),
+            later=NotImplementedYet(f"this version supports {', '.join(BUILT)}", OTHER_ENGINES),
         ),
         Key(
             "task",
             ScalarField(choice(*get_args(core.Task))),
-            "What the model does; found out from the model where left out.",
+            "The model's task; by default detected from the model.",
             "text-generation",
         ),
         Key(
@@ -221,40 +225,44 @@ RECIPE = Group(
         Key(
             "instance_type",
             ScalarOrListField(enum_or_auto("instance_types", "instance type"), most=5),
-            "SageMaker instance type, or several in order of preference; target sagemaker needs one. `auto`: the "
-            "cheapest type with a known price that holds the model.",
+            "SageMaker instance type, or several in order of preference; required for target sagemaker. `auto`: "
+            "the cheapest type with a known price that holds the model.",
             "ml.g5.12xlarge",
         ),
-        Key("trust_remote_code", ScalarField(FLAG), "Run code that comes with the model.", "true"),
+        Key("trust_remote_code", ScalarField(FLAG), "Run code from the model's repository.", "true"),
         Key("timeouts", TIMEOUTS, "Time limits."),
-        Key("files", FILES, "Which of the model's files are taken."),
-        Key("weights", WEIGHTS, "How the weights travel, and how the container gets them."),
-        Key("container", CONTAINER, "The image and its surroundings."),
-        Key("handler", HANDLER, "What answers a request: one of the three; the engine's own where left out."),
+        Key("files", FILES, "Selection of the model's files."),
+        Key("weights", WEIGHTS, "Transfer of the weights to the bucket and to the container."),
+        Key("container", CONTAINER, "The image, its host image and its environment."),
+        Key(
+            "handler",
+            HANDLER,
+            "The code that handles requests: one of the three; by default the engine's own.",
+        ),
         Key(
             "options",
             MappingField("pairs: name and text", key=option_key, value=property_value),
-            "`option.*` of serving.properties, without the prefix, as written.",
+            "`option.*` of serving.properties, without the prefix, passed unchanged.",
             "{dtype: fp16}",
         ),
         Key(
             "properties",
             MappingField("pairs: name and text", key=property_key, value=property_value),
-            "The server's own keys in serving.properties, as written.",
+            "Other keys of serving.properties, passed unchanged.",
             "{job_queue_size: 100}",
         ),
         Key(
             "requirements",
             ScalarField(relative_path(".txt")),
-            "Packages of the handler: a requirements.txt.",
+            "A requirements.txt with the packages of the handler.",
             "requirements.txt",
         ),
-        Key("endpoint", ENDPOINT, "Where it runs, and how it is reached."),
-        Key("probe", PROBE, "The request that proves the deployment; the task's own where left out."),
+        Key("endpoint", ENDPOINT, "The target and its settings."),
+        Key("probe", PROBE, "The request that tests the deployment; by default one for the task."),
         Key(
             "ttl",
             ScalarField(TTL),
-            "How long the deployment may live.",
+            "Time until the deployment expires.",
             "8h",
         ),
         Key(

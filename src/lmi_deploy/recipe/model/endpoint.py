@@ -53,7 +53,7 @@ AUTOSCALING = Group(
         Key(
             "invocations_per_instance",
             ScalarField(integer(1, 1_000_000)),
-            "Requests a minute and instance to aim at; `lmi bench` measures what one instance answers.",
+            "Target number of requests per minute and instance; `lmi bench` measures the capacity of one instance.",
             "120",
             required=True,
         ),
@@ -66,14 +66,14 @@ ASYNCHRONOUS = Group(
         Key(
             "output",
             ScalarField(matching_rule("async_output", "S3 address")),
-            "Where answers go.",
+            "S3 location of the responses.",
             "s3://bucket/answers/",
             required=True,
         ),
         Key(
             "max_concurrent_per_instance",
             ScalarField(bounded("max_concurrent_per_instance", "requests")),
-            "Requests at once on one instance.",
+            "Concurrent requests per instance.",
             "4",
         ),
     ),
@@ -83,7 +83,7 @@ ASYNCHRONOUS = Group(
 def _bucket(text: str) -> str:
     plain = text.replace("-", "").replace(".", "")
     if not (3 <= len(text) <= 63 and plain.isascii() and plain.isalnum() and plain == plain.lower()):
-        raise InvalidValue(f"{quoted(text)} is no bucket name", "the name alone, without s3://")
+        raise InvalidValue(f"{quoted(text)} is not a bucket name", "write only the name, without s3://")
     return text
 
 
@@ -93,62 +93,65 @@ ENDPOINT = Group(
         Key(
             "target",
             ScalarField(choice("sagemaker", "local")),
-            "Where it runs.",
+            "The target: this machine or SageMaker.",
             "local",
         ),
         Key(
             "runtime",
             ScalarField(choice("auto", "embedded", "djl-serving", "container")),
-            "Target local: what runs the model.",
+            "Target local: the model server.",
             "embedded",
         ),
         Key(
             "port",
             ScalarField(integer(1024, 65535)),
-            "Target local: the port on 127.0.0.1; a free one where left out.",
+            "Target local: the port on 127.0.0.1; by default a free one.",
             "8080",
         ),
         Key("region", ScalarField(enum_of("regions", "region")), "The AWS region.", "us-east-1"),
         Key(
             "role",
             ScalarField(role()),
-            "The execution role; `lmi-endpoint` where left out. `lmi iam` prints its policies.",
+            "The execution role; by default `lmi-endpoint`. `lmi iam` prints its policies.",
             "arn:aws:iam::123456789012:role/endpoint",
         ),
         Key(
             "bucket",
             ScalarField(ScalarType("bucket name", _bucket)),
-            "The bucket of weights and artifacts; one of the account and region where left out.",
+            "The bucket of weights and artifacts; by default one per account and region.",
             "my-models",
         ),
         Key(
             "count",
             ScalarField(integer(1, 10_000)),
-            "Number of instances; 1, or autoscaling's min, where left out.",
+            "Number of instances; by default 1, or autoscaling's min.",
             "1",
         ),
         Key(
             "volume_gb",
             ScalarField(bounded("volume_gb", "GB")),
-            "Size of the volume, for types without disks of their own; chosen by the weights where left out.",
+            "Size of the volume, for types without local disks; by default derived from the weights.",
             "256",
         ),
         Key(
             "kms_key",
             ScalarField(matching_rule("kms_key", "KMS key")),
-            "Key that encrypts the volume.",
+            "KMS key that encrypts the volume.",
             "alias/models",
         ),
-        Key("network_isolation", ScalarField(FLAG), "Cut the container off the network.", "true"),
-        Key("vpc", VPC, "The network that the endpoint joins."),
-        Key("autoscaling", AUTOSCALING, "Scale the number of instances with the requests."),
+        Key("network_isolation", ScalarField(FLAG), "Give the container no network access.", "true"),
+        Key("vpc", VPC, "The VPC that the endpoint joins."),
+        Key("autoscaling", AUTOSCALING, "Scale the number of instances with the load."),
         Key(
-            "asynchronous", ASYNCHRONOUS, "Answer into S3.", later=NotImplementedYet("asynchronous endpoints")
+            "asynchronous",
+            ASYNCHRONOUS,
+            "Write responses to S3.",
+            later=NotImplementedYet("asynchronous endpoints"),
         ),
         Key(
             "tags",
             MappingField("pairs: name and text", key=tag_key, value=tag_value, limit="tags"),
-            "Tags of every resource.",
+            "Tags for every resource.",
             "{team: search}",
         ),
     ),

@@ -84,10 +84,10 @@ class ListField:
 
     def read(self, node: Node, notify: Report) -> Any:
         if not isinstance(node, SequenceNode):
-            return _unless_invalid(node, notify, f"a list is wanted, not {describe(node)}")
+            return _unless_invalid(node, notify, f"expected a list, not {describe(node)}")
         low, high = limits.bounds(self.limit) if self.limit else (0, MOST_ITEMS)
         if not low <= len(node.items) <= high:
-            notify(node.place, f"{len(node.items)} items", f"from {low} to {high} are allowed", "")
+            notify(node.place, f"{len(node.items)} items", f"use {low} to {high} items", "")
             return INVALID
         return _all([_word(item, self.word, notify) for item in node.items])
 
@@ -112,7 +112,7 @@ class ScalarOrListField:
 
     def read(self, node: Node, notify: Report) -> Any:
         if isinstance(node, SequenceNode) and len(node.items) > self.most:
-            notify(node.place, f"{len(node.items)} items", f"at most {self.most} are allowed", "")
+            notify(node.place, f"{len(node.items)} items", f"use at most {self.most}", "")
             return INVALID
         if isinstance(node, SequenceNode):
             return _all([_word(item, self.word, notify) for item in node.items])
@@ -138,10 +138,10 @@ class MappingField:
 
     def read(self, node: Node, notify: Report) -> Any:
         if not isinstance(node, MappingNode):
-            return _unless_invalid(node, notify, f"a mapping is wanted, not {describe(node)}")
+            return _unless_invalid(node, notify, f"expected a mapping, not {describe(node)}")
         most = limits.bounds(self.limit)[1] if self.limit else MOST_ITEMS
         if len(node.entries) > most:
-            notify(node.place, f"{len(node.entries)} keys", f"at most {most} are allowed", "")
+            notify(node.place, f"{len(node.entries)} keys", f"use at most {most}", "")
             return INVALID
         pairs = [self._pair(key, entry.place, entry.value, notify) for key, entry in node.entries.items()]
         # Valid pairs are passed to the cross-checks, so that one invalid pair does not hide the mistakes of the
@@ -158,7 +158,7 @@ class MappingField:
             notify(place, exc.what, exc.hint, key)
             return INVALID
         if not isinstance(node, ScalarNode):
-            return _unless_invalid(node, notify, f"one value is wanted, not {describe(node)}", key)
+            return _unless_invalid(node, notify, f"expected one value, not {describe(node)}", key)
         if node.plain and not node.text:
             notify(place, "has no value", 'write "" for an empty text', key)
             return INVALID
@@ -216,9 +216,9 @@ class Group:
 
 def _word(node: Node, scalar_type: ScalarType, notify: Report) -> Any:
     if not isinstance(node, ScalarNode):
-        return _unless_invalid(node, notify, f"one value is wanted, not {describe(node)}")
+        return _unless_invalid(node, notify, f"expected one value, not {describe(node)}")
     if node.blank:
-        notify(node.place, "has no value", "leave the key out, or give it one", "")
+        notify(node.place, "has no value", "remove the key, or give it a value", "")
         return INVALID
     if _endless(node, notify):
         return INVALID
@@ -232,7 +232,7 @@ def _word(node: Node, scalar_type: ScalarType, notify: Report) -> Any:
 def _endless(node: ScalarNode, notify: Report, suffix: str = "") -> bool:
     """Refused before any rule looks at it, so that none has to be quick on a megabyte."""
     if len(node.text) > LONGEST:
-        notify(node.place, f"{len(node.text)} characters", f"at most {LONGEST} are allowed", suffix)
+        notify(node.place, f"{len(node.text)} characters", f"use at most {LONGEST}", suffix)
     return len(node.text) > LONGEST
 
 

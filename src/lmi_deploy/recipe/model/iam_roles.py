@@ -14,7 +14,7 @@ _ROLE_NAME = re.compile(r"([A-Za-z0-9_+=,.@-]{1,64}/){0,4}[A-Za-z0-9_+=,.@-]{1,6
 
 def role() -> ScalarType:
     """An IAM role."""
-    return ScalarType("role ARN, or a role's name in the account", _role)
+    return ScalarType("role ARN, or the name of a role in the account", _role)
 
 
 def _role(text: str) -> str:
@@ -23,7 +23,7 @@ def _role(text: str) -> str:
     error = limits.text_error("role", text)
     if error:
         raise InvalidValue(
-            f"{quoted(text)} is neither a role ARN nor a role's name",
+            f"{quoted(text)} is neither a role ARN nor a role name",
             "write arn:aws:iam::<account>:role/<name>",
         )
     return text

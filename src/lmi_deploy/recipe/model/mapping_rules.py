@@ -12,9 +12,9 @@ from lmi_deploy.recipe.yaml.tree import quoted
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _HUB_TOKENS = frozenset(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"))
-_NO_SECRET = "looks like a secret, and none belongs into a recipe: it would be stored and shown"
-_HUB_TOKEN_HINT = "leave it out: lmi fetches the weights before the container starts"
-_AWS_HINT = "leave it out: the container has the credentials of the endpoint's role"
+_NO_SECRET = "looks like a secret; a recipe must not contain secrets, because it is stored and shown"
+_HUB_TOKEN_HINT = "remove it: lmi downloads the weights before the container starts"
+_AWS_HINT = "remove it: the container has the credentials of the endpoint's role"
 _SECRET_HINT = (
     "store it in AWS Secrets Manager, set {name}_SECRET_NAME to its name and read it in the handler "
     "(docs/how-to/use-secrets.md)"
@@ -48,9 +48,9 @@ _OWN_ENVIRONMENT = {
 def option_key(key: str) -> str:
     """The name of an option, without its prefix."""
     if key.startswith("option."):
-        raise InvalidValue("the prefix is added by itself", f"write {key.removeprefix('option.')}")
+        raise InvalidValue("lmi adds the prefix", f"write {key.removeprefix('option.')}")
     if key in OPTION_HOMES:
-        raise InvalidValue("is written from a key of its own", f"use {OPTION_HOMES[key]}")
+        raise InvalidValue("lmi writes it from another key of the recipe", f"use {OPTION_HOMES[key]}")
     return _property(key)
 
 
@@ -59,14 +59,14 @@ def property_key(key: str) -> str:
     if key.startswith("option."):
         raise InvalidValue("is an option", f"write {key.removeprefix('option.')} under options")
     if key == "engine":
-        raise InvalidValue("is written from a key of its own", "use engine")
+        raise InvalidValue("lmi writes it from another key of the recipe", "use engine")
     return _property(key)
 
 
 def property_value(value: str) -> str:
     """A value for serving.properties: anything but the mark that the target replaces by the weights' location."""
     if SLOT in value:
-        raise InvalidValue(f"holds {SLOT}", "only the target says where the weights are: use model_id")
+        raise InvalidValue(f"holds {SLOT}", "lmi sets the location of the weights: use model_id")
     return value
 
 
@@ -74,14 +74,14 @@ def environment_key(key: str) -> str:
     """The name of an environment variable that is not a secret and does not bypass the recipe."""
     error = limits.text_error("environment_key", key)
     if error:
-        raise InvalidValue(f"{quoted(key)} is no name of an environment variable: {error}")
+        raise InvalidValue(f"{quoted(key)} is not a valid name of an environment variable: {error}")
     if names_secret(key):
         raise InvalidValue(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
     if key in _OWN_ENVIRONMENT:
-        raise InvalidValue("is written from a key of its own", f"use {_OWN_ENVIRONMENT[key]}")
+        raise InvalidValue("lmi writes it from another key of the recipe", f"use {_OWN_ENVIRONMENT[key]}")
     if key.startswith("OPTION_"):
         raise InvalidValue(
-            "sets an option past all checks", f"write {key.removeprefix('OPTION_').lower()} under options"
+            "sets an option without any check", f"write {key.removeprefix('OPTION_').lower()} under options"
         )
     return key
 
@@ -94,13 +94,13 @@ def environment_value(value: str) -> str:
 def tag_key(key: str) -> str:
     """The name of a tag."""
     if key.lower().startswith("aws:"):
-        raise InvalidValue("names that start with aws: are Amazon's own")
+        raise InvalidValue("names that start with aws: are reserved for AWS")
     if key.lower().startswith("lmi:"):
-        raise InvalidValue("names that start with lmi: are those by which lmi finds its own")
+        raise InvalidValue("names that start with lmi: are reserved for lmi")
     # A tag's key may well be called project-key.
     if names_secret(key) and not key.lower().endswith("key"):
         raise InvalidValue(
-            f"the value of {key} {_NO_SECRET}", "leave it out: everybody who may list tags can read it"
+            f"the value of {key} {_NO_SECRET}", "remove it: every user who may list tags can read it"
         )
     return _matching_rule("tag_key", key)
 
@@ -130,6 +130,7 @@ def _property(key: str) -> str:
         raise InvalidValue(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
     if not _PROPERTY.fullmatch(key):
         raise InvalidValue(
-            f"{quoted(key)} is no key of serving.properties", "letters, digits, dots, dashes and underscores"
+            f"{quoted(key)} is not a valid key of serving.properties",
+            "use letters, digits, dots, dashes and underscores",
         )
     return key

@@ -47,7 +47,7 @@ def line(label: str = "text") -> ScalarType:
     return ScalarType(label, _line, lambda: NUMERIC_TEXT)
 
 
-def free_text(label: str = "text, of several lines if need be") -> ScalarType:
+def free_text(label: str = "text, one or more lines") -> ScalarType:
     """Any text."""
     return ScalarType(label, lambda text: text, lambda: NUMERIC_TEXT)
 
@@ -157,10 +157,10 @@ def module() -> ScalarType:
 
 def _line(text: str) -> str:
     if not text.strip():
-        raise InvalidValue("is empty", "leave the key out, or give it a value")
+        raise InvalidValue("is empty", "remove the key, or give it a value")
     if not all(char.isprintable() or char == "\u00a0" for char in text):
         raise InvalidValue(
-            f"{quoted(text)} has a line break or an unprintable character", "one line of text is wanted here"
+            f"{quoted(text)} has a line break or an unprintable character", "write one line of text"
         )
     return text
 
@@ -174,9 +174,9 @@ def _within(text: str, low: int, high: int) -> int:
     if number is None:
         digits = text.isascii() and text.isdigit()
         hint = (
-            "no leading zero, please: it reads as another number elsewhere"
+            "remove the leading zero: other programs read it as an octal number"
             if digits
-            else "decimal digits only"
+            else "use only decimal digits"
         )
         raise InvalidValue(f"{quoted(text)} is not a whole number from {low} to {high}", hint)
     if not low <= number <= high:
@@ -223,13 +223,13 @@ def _read_enum(text: str, table: str, what: str) -> str:
         return text
     missing_ml = f"ml.{text}" if f"ml.{text}" in known else ""
     hint = f"did you mean {missing_ml}?" if missing_ml else suggestion_text(text, known)
-    raise InvalidValue(f"{quoted(text)} is no {what} that SageMaker knows", hint)
+    raise InvalidValue(f"{quoted(text)}: SageMaker has no such {what}", hint)
 
 
 def _read_matching_rule(text: str, kind: str, what: str) -> str:
     error = limits.text_error(kind, text)
     if error:
-        raise InvalidValue(f"{quoted(text)} is no {what}: {error}")
+        raise InvalidValue(f"{quoted(text)} is not a valid {what}: {error}")
     return text
 
 
@@ -254,7 +254,7 @@ def _degree(text: str) -> int | None:
 def _name(text: str) -> str:
     error = name_error(text)
     if error:
-        raise InvalidValue(f"{quoted(text)} cannot be a deployment's name: {error}")
+        raise InvalidValue(f"{quoted(text)} is not a valid deployment name: {error}")
     return text
 
 
@@ -265,30 +265,30 @@ def _model_id(text: str) -> str:
     if text.startswith("s3://"):
         if _S3.fullmatch(text):
             return text
-        raise InvalidValue(f"{quoted(text)} is no S3 prefix", "write s3://bucket/prefix")
+        raise InvalidValue(f"{quoted(text)} is not an S3 prefix", "write s3://bucket/prefix")
     if _HUB_ID.fullmatch(text) and ".." not in text and "--" not in text:
         return text
-    hint = "a Hub id is owner/name; a folder starts with ./ or /"
-    raise InvalidValue(f"{quoted(text)} is neither a Hub id nor s3:// nor a folder", hint)
+    hint = "write owner/name for the Hub, or a folder that starts with ./ or /"
+    raise InvalidValue(f"{quoted(text)} is neither a Hub id, an s3:// prefix nor a folder", hint)
 
 
 def _revision(text: str) -> str:
     if len(text) > 200 or not _REVISION.fullmatch(text) or ".." in text:
-        raise InvalidValue(f"{quoted(text)} is no branch, tag or commit of the Hub")
+        raise InvalidValue(f"{quoted(text)} is not a valid branch, tag or commit")
     return text
 
 
 def _path(text: str, suffix: str) -> str:
     _line(text)
     if not text.endswith(suffix):
-        raise InvalidValue(f"{quoted(text)} is no {suffix} file")
+        raise InvalidValue(f"{quoted(text)} is not a {suffix} file")
     return text
 
 
 def _module(text: str) -> str:
     if len(text) > 200 or not re.fullmatch(r"djl_python(\.[A-Za-z_][A-Za-z0-9_]*)+", text):
         raise InvalidValue(
-            f"{quoted(text)} is no module of djl_python",
+            f"{quoted(text)} is not a module of djl_python",
             "such as djl_python.huggingface; your own model.py goes under handler.file",
         )
     return text

@@ -13,19 +13,19 @@ TRANSFER_JOB = Group(
         Key(
             "instance_type",
             ScalarField(enum_of("job_instance_types", "processing instance type")),
-            "SageMaker processing instance type; one with 10 Gbit/s where left out.",
+            "SageMaker processing instance type; by default one with 10 Gbit/s.",
             "ml.m5.4xlarge",
         ),
         Key(
             "count",
             ScalarField(integer(1, 100)),
-            "Number of instances; by the size of the weights where left out.",
+            "Number of instances; by default derived from the size of the weights.",
             "4",
         ),
         Key(
             "role",
             ScalarField(role()),
-            "The role that the job runs with; `lmi-transfer-job` where left out. `lmi iam` prints its policy.",
+            "The role of the job; by default `lmi-transfer-job`. `lmi iam` prints its policy.",
             "arn:aws:iam::123456789012:role/transfer-job",
         ),
     ),
@@ -37,36 +37,36 @@ WEIGHTS = Group(
         Key(
             "via",
             ScalarField(choice("stream", "snapshot", "job")),
-            "How the weights travel to the bucket: streamed past this machine, through the Hub's cache on it, or by a "
-            "job inside AWS.",
+            "How the weights get to the bucket: streamed through this machine's memory, through the Hub's cache on "
+            "its disk, or by a job inside AWS.",
             "stream",
         ),
         Key(
             "engine",
             ScalarField(choice("auto", "own", "s5cmd", "obstore")),
-            "What carries them: ourselves, or an outside engine that sends files of this machine; `auto` is the one "
-            "that measures fastest for such files.",
+            "The uploader for files on this machine: lmi's own or another program; `auto` takes the fastest one "
+            "for these files.",
             "auto",
         ),
         Key(
             "deliver",
             ScalarField(choice("s3", "mount", "artifact")),
-            "How the container gets them: it downloads them, SageMaker mounts them, or they lie in the artifact "
-            "(at most 5 GB); `s3` where left out, `mount` with network isolation.",
+            "How the container gets them: it downloads them, SageMaker mounts them, or they are in the artifact "
+            "(at most 5 GB); by default `s3`, with network isolation `mount`.",
             "s3",
         ),
         Key(
             "memory_mb",
             ScalarField(integer(128, 1_000_000)),
-            "Memory that the transfer may use, for the whole process; 256 where left out.",
+            "Memory limit of the process that transfers the weights; by default 256.",
             "1024",
         ),
         Key(
             "token_secret",
             ScalarField(line()),
-            "Name of the Secrets Manager secret that holds the Hub token of a job.",
+            "Name of the Secrets Manager secret with the Hub token for a job.",
             "hub-token",
         ),
-        Key("job", TRANSFER_JOB, "The machines of `via: job`."),
+        Key("job", TRANSFER_JOB, "Instances and role of the job with `via: job`."),
     ),
 )

@@ -64,14 +64,14 @@ class Composer:
         if self._documents == 1:
             return True
         self._report(
-            self._place(event), "a second document starts here", "a recipe is one document: remove the ---"
+            self._place(event), "a second document starts here", "remove the ---: a recipe is one document"
         )
         return False
 
     def _node(self, event: yaml.NodeEvent, place: SourcePosition) -> bool:
         self._values += 1
         if self._values > MAX_VALUES:
-            return self._stop(place, f"more than {MAX_VALUES} values", "no recipe needs as many")
+            return self._stop(place, f"more than {MAX_VALUES} values", "use fewer values")
         invalid = self._refused(event, place)
         if isinstance(event, (yaml.ScalarEvent, yaml.AliasEvent)):
             self._add(InvalidNode(place) if invalid else self._scalar(event, place))
@@ -84,28 +84,32 @@ class Composer:
     def _scalar(self, event: yaml.NodeEvent, place: SourcePosition) -> Node:
         text = str(event.value)  # type: ignore[attr-defined]
         if _UNSAYABLE.search(text):
-            self._report(place, "holds a NUL or half a surrogate pair", "no server can be told such a text")
+            self._report(
+                place,
+                "contains a NUL or half a surrogate pair",
+                "remove the character: servers do not accept it",
+            )
             return InvalidNode(place)
         return ScalarNode(place, text, plain=not event.style)  # type: ignore[attr-defined]
 
     def _refused(self, event: yaml.NodeEvent, place: SourcePosition) -> bool:
         if event.start_mark and self._source.tab_before(event.start_mark):
-            self._report(place, "a tab indents this line", "YAML is indented with spaces")
+            self._report(place, "this line is indented with a tab", "use spaces for indentation")
         if isinstance(event, yaml.AliasEvent):
             self._report(
-                place, f"alias *{str(event.anchor)[:60]}", "aliases are refused: write the value out"
+                place, f"alias *{str(event.anchor)[:60]}", "aliases are not allowed: write the value again"
             )
             return True
         if event.anchor:
             self._report(
                 place,
                 f"anchor &{str(event.anchor)[:60]}",
-                "anchors are refused: write the value where it is used",
+                "anchors are not allowed: write the value where it is used",
             )
         tag = getattr(event, "tag", None)
         if tag:
             shown = tag.replace("tag:yaml.org,2002:", "!!")[:60]
-            self._report(place, f"tag {shown}", "tags are refused: every value is the text that is written")
+            self._report(place, f"tag {shown}", "tags are not allowed: remove it")
         return False
 
     def _add(self, node: Node) -> None:
@@ -174,15 +178,15 @@ class _Frame:
         if isinstance(key, InvalidNode) or (isinstance(key, ScalarNode) and key.text.startswith("x-")):
             return
         if not isinstance(key, ScalarNode):
-            self._report(key.place, "a list or mapping as a key", "a key is one word")
+            self._report(key.place, "a list or mapping as a key", "use one word as the key")
         elif key.plain and key.text == "<<":
             self._report(
-                key.place, "merge key <<", "merge keys are refused: write the keys out, or use overlays"
+                key.place, "merge key <<", "merge keys are not allowed: write the keys out, or use overlays"
             )
         elif key.text in self._entries:
             first = self._entries[key.text].place
             where = f"line {first.line}" if first.line else f"column {first.column}"
-            self._report(key.place, "the key is there twice", f"first in {where}")
+            self._report(key.place, "duplicate key", f"first in {where}")
         else:
             self._entries[key.text] = MappingEntry(key.place, value)
 

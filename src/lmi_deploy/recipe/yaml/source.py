@@ -53,7 +53,7 @@ class Source:
         context = f" {exc.context}" if exc.context and exc.problem else ""
         place = self.place(mark.line, mark.column) if mark else self.place(0, 0)
         if mark and (self.text[mark.index : mark.index + 1] == "\t" or self.tab_before(mark)):
-            return _problem(place, "a tab indents this line", "YAML is indented with spaces")
+            return _problem(place, "this line is indented with a tab", "use spaces for indentation")
         return _problem(place, f"not YAML: {what}{context}", "")
 
 
@@ -62,9 +62,7 @@ def decode(text: bytes | str, origin: str, *, step: int | None = None) -> Source
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     start = _at("", 0, origin, step)
     if size > MAX_BYTES:
-        return _problem(
-            start, "more than 1 MiB", "a recipe is a page of text: give its path, not the model's"
-        )
+        return _problem(start, "more than 1 MiB", "give the path of the recipe, not of the model")
     if isinstance(text, bytes):
         decoded = _decoded(text, origin)
         if isinstance(decoded, Problem):

@@ -54,7 +54,7 @@ def find_engine(environ: Mapping[str, str]) -> ContainerEngine | str:
             kind = Path(name).name
             return ContainerEngine(kind=kind if kind in DEVICES else "docker", program=program, flags=flags)
     if named:
-        return f"{CHOICE} is {named}, but there is no such program"
+        return f"{CHOICE} is {named}, but this program does not exist"
     return f"none of {', '.join(DEVICES)} is on PATH"
 
 
@@ -82,17 +82,12 @@ class ContainerCli:
         """Why the image cannot be run here, in words; empty when it can."""
         response = self._inspected("image", image)
         if response is None:
-            return (
-                f"{self.engine.kind} has no image {image}; `{self.engine.kind} pull {image}` brings it, "
-                "lmi never pulls"
-            )
+            return f"{self.engine.kind} has no image {image}; run `{self.engine.kind} pull {image}` (lmi never pulls)"
         settings = response.get("Config") or {}
         cuda = _CUDA_LABEL in (settings.get("Labels") or {}) or any(
             str(line).startswith(_NEEDS_GPU) for line in settings.get("Env") or ()
         )
-        return (
-            f"image {image} is made for CUDA, and this machine shows no GPU" if cuda and not devices else ""
-        )
+        return f"image {image} needs CUDA, but this machine has no GPU" if cuda and not devices else ""
 
     def container(self, name: str) -> ContainerState | None:
         """None if there is no container of this name."""
@@ -126,7 +121,7 @@ class ContainerCli:
         result = self.processes.run(argv, environment=self.environment, timeout=_RESPONSE_TIMEOUT)
         if result.code in (124, 127):
             raise DeployFailed(
-                f"{self.engine.kind} does not answer: {result.err}", hint="is its service running?"
+                f"{self.engine.kind} does not answer: {result.err}", hint="check that its service is running"
             )
         try:
             fields = json.loads(result.out)
@@ -135,8 +130,8 @@ class ContainerCli:
         first = fields[0] if isinstance(fields, list) and fields else None
         if first is None and not _absent(result.err):
             raise DeployFailed(
-                f"{self.engine.kind} could not look at {name}: {result.err.strip()[-300:]}",
-                hint="is its service running?",
+                f"{self.engine.kind} could not inspect {name}: {result.err.strip()[-300:]}",
+                hint="check that its service is running",
             )
         return first if isinstance(first, dict) else None
 

@@ -77,9 +77,9 @@ class Container:
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         raise DeployFailed(
-            f"{home.name} could not take {host}:{port} from {previous.name}: a container's port is chosen when it "
-            "starts",
-            hint="`lmi up` starts it once more, at the address",
+            f"{home.name} cannot take over {host}:{port} from {previous.name}: the port of a container is fixed at "
+            "its start",
+            hint="run `lmi up`, which starts it again at the address",
         )
 
     def stop(self, home: Path, *, grace: float) -> None:
@@ -112,7 +112,7 @@ class Container:
     def _engine(self) -> ContainerEngine:
         found = self._find()
         if isinstance(found, str):
-            raise DeployFailed(f"there is no container engine here: {found}", hint="use runtime embedded")
+            raise DeployFailed(f"no container CLI on this machine: {found}", hint="use runtime embedded")
         return found
 
     def _talk(self, engine: ContainerEngine) -> ContainerCli:
@@ -133,7 +133,7 @@ class Container:
         found = cli.container(name)
         if found is not None and found.labels.get("lmi.home") != str(home.resolve()):
             raise DeployFailed(
-                f"there is a container {name} already, and it is not this deployment's",
+                f"a container {name} exists, but does not belong to this deployment",
                 hint=f"remove it (`{cli.engine.kind} rm -f {name}`), or choose another name",
             )
         if found is not None:
@@ -170,7 +170,7 @@ class Container:
             return text
         if found is None:
             created = (home / "container.id").exists() or self._client(home) is not None
-            return "" if created else "the container was not made"
+            return "" if created else "the container was not created"
         if found.status not in _ENDED or found.exit_code in REQUESTED_STOPS:
             return ""
         why = ": out of memory" if found.out_of_memory else ""

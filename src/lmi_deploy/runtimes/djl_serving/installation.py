@@ -31,13 +31,13 @@ def find_installation(environ: Mapping[str, str]) -> DjlInstallation | str:
     if not named:
         found = shutil.which("djl-serving", path=environ.get("PATH", ""))
         if found is None:
-            return "DJL_SERVING_HOME is not set and there is no djl-serving on PATH"
+            return "DJL_SERVING_HOME is not set and djl-serving is not on PATH"
         return DjlInstallation(program=Path(found), home=None)
     program = Path(named, "bin", "serving")
     if not os.access(program, os.X_OK):
-        return f"DJL_SERVING_HOME is {named}, but there is no program {program}"
+        return f"DJL_SERVING_HOME is {named}, but {program} does not exist"
     if _java(environ) is None:
-        return "it needs a Java, but JAVA_HOME names none and there is no java on PATH"
+        return "it needs Java, but JAVA_HOME is not set and java is not on PATH"
     return DjlInstallation(program=program, home=Path(named))
 
 

@@ -101,9 +101,9 @@ class DjlServing:
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         raise DeployFailed(
-            f"{home.name} could not take {host}:{port} from {previous.name}: an installed DJLServing cannot be "
-            "handed a listening socket",
-            hint="`lmi up` starts it once more, at the address",
+            f"{home.name} cannot take over {host}:{port} from {previous.name}: an installed DJLServing cannot take "
+            "over a listening socket",
+            hint="run `lmi up`, which starts it again at the address",
         )
 
     def stop(self, home: Path, *, grace: float) -> None:
@@ -138,7 +138,7 @@ class DjlServing:
         found = self._find()
         if isinstance(found, str):
             raise DeployFailed(
-                f"there is no DJLServing here: {found}", hint="install one, or use runtime embedded"
+                f"no DJLServing on this machine: {found}", hint="install one, or use runtime embedded"
             )
         return found
 
@@ -167,7 +167,7 @@ class DjlServing:
         code = _number(home / "exit")
         if text or code is None or code in REQUESTED_STOPS:
             return text
-        killed = ": killed, for want of memory or by SERVING_FAIL_FAST" if code == 137 else ""
+        killed = ": killed, out of memory or by SERVING_FAIL_FAST" if code == 137 else ""
         return f"DJLServing ended with exit code {code}{killed}"
 
 

@@ -36,8 +36,8 @@ def engine_jar(version: str, *, environ: Mapping[str, str], scratch: Path) -> Pa
     # RuntimeError is jgo's "not found"; the errors of its HTTP library are OSErrors.
     except (OSError, RuntimeError) as exc:
         raise TransferFailed(
-            f"{GROUP}:{ARTIFACT}:{version}: could not be fetched from Maven Central",
-            hint="see that Maven Central is reachable, or set LMI_WHEELHOUSE to a folder that holds "
+            f"{GROUP}:{ARTIFACT}:{version}: could not be downloaded from Maven Central",
+            hint="check that Maven Central is reachable, or set LMI_WHEELHOUSE to a folder that contains "
             f"{ARTIFACT}-{version}.jar",
             details=[str(exc)],
         ) from exc
@@ -49,7 +49,7 @@ def wheelhouse_jar(version: str, wheelhouse: Path) -> Path:
     jar = wheelhouse / f"{ARTIFACT}-{version}.jar"
     if not jar.is_file():
         raise TransferFailed(
-            f"{jar}: not there; LMI_WHEELHOUSE says that nothing is to be fetched",
+            f"{jar}: not found; lmi downloads nothing while LMI_WHEELHOUSE is set",
             hint=f"put {GROUP}:{ARTIFACT}:{version} from Maven Central there under that name",
         )
     return checked(jar, version)
@@ -59,7 +59,7 @@ def checked(jar: Path, version: str) -> Path:
     """`jar`, if its hash is the pinned one."""
     if version not in SHA256:
         raise UsageRefused(
-            f"DJL's Python engine {version}: no checksum of it is known here", hint=f"use {', '.join(SHA256)}"
+            f"DJL's Python engine {version}: lmi knows no checksum of it", hint=f"use {', '.join(SHA256)}"
         )
     with jar.open("rb") as handle:
         actual = hashlib.file_digest(handle, "sha256").hexdigest()
@@ -84,7 +84,7 @@ def unpack(jar: Path, folder: Path) -> None:
                     archive.extract(member, scratch)
         if not is_complete(scratch):
             raise IntegrityError(
-                f"{jar}: holds no {_SCRIPT} with {_PACKAGE}/", hint=f"remove {jar} and run again"
+                f"{jar}: contains no {_SCRIPT} with {_PACKAGE}/", hint=f"remove {jar} and run again"
             )
         try:
             scratch.rename(folder)
@@ -109,5 +109,5 @@ def scratch_folder(folder: Path) -> Iterator[Path]:
 def _is_included(name: str) -> bool:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name:
-        raise IntegrityError(f"{name}: a jar of ours has no such member", hint="remove the jar and run again")
+        raise IntegrityError(f"{name}: not in lmi's own jar", hint="remove the jar and run again")
     return path.parts[:1] in ((_SCRIPT,), (_PACKAGE,)) and not name.endswith("/")

@@ -107,9 +107,7 @@ class LocalEnvironments:
     def remove(self, name: str) -> int:
         entry = next((found for found in self._found(sizes=False) if found.name == name), None)
         if entry is None:
-            raise NotFound(
-                f"{name}: nothing of that name is kept here", hint="`lmi cache ls` shows what there is"
-            )
+            raise NotFound(f"{name}: not in the cache", hint="`lmi cache ls` lists the entries")
         if entry.kind == "log":
             freed = entry.path.stat().st_size
             entry.path.unlink()
@@ -129,7 +127,7 @@ class LocalEnvironments:
         else:
             choice = choose(packages, requirements, self._environ, uv)
         disk = f"about {size_text(choice.expected)} on disk ({choice.words})"
-        disk = disk if choice.words else "its size is not known beforehand"
+        disk = disk if choice.words else "its size is not known yet"
         yield Notice(text=f"building the worker's serving environment, once: {disk}, in {home}")
         uv_cache = uv.cache()
         try:
@@ -203,7 +201,7 @@ class LocalEnvironments:
                 return _remove_folder(home)
         except BlockingIOError as exc:
             raise Refused(
-                f"{home.name}: being built right now", hint="wait until it is built, or end that lmi"
+                f"{home.name}: being built right now", hint="wait until it is built, or stop that lmi"
             ) from exc
 
 
@@ -239,8 +237,8 @@ def _failure(environment: str, observed: EnvironmentInstall, log: Path) -> Deplo
     )
     unreachable = any("dns error" in line or "error sending request" in line for line in observed.lines)
     remedy = (
-        "see that the package registry is reachable (uv's own settings and PIP_INDEX_URL count), "
-        "or set LMI_WHEELHOUSE to a folder with the wheels"
+        "check that the package registry is reachable (uv's settings and PIP_INDEX_URL apply), or set "
+        "LMI_WHEELHOUSE to a folder with the wheels"
         if unreachable
         else "correct the recipe's requirements"
     )

@@ -41,7 +41,7 @@ def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, s
     if not _TORCH.search("\n".join((*packages, requirements))):
         return TorchBuild()
     if environ.get("UV_TORCH_BACKEND"):
-        return TorchBuild(expected=_CPU_BUILD, words="torch as UV_TORCH_BACKEND says")
+        return TorchBuild(expected=_CPU_BUILD, words="torch as set by UV_TORCH_BACKEND")
     device = shutil.which("nvidia-smi", path=environ.get("PATH")) is not None
     if uv.is_torch_index_reachable("auto" if device else "cpu"):
         if device:
@@ -55,8 +55,8 @@ def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, s
         return TorchBuild(expected=_CPU_BUILD, words="torch from the package registry")
     return TorchBuild(
         expected=_CUDA_BUILD,
-        words="torch from the package registry, built for CUDA, which runs on CPU too: PyTorch's own index, "
-        "with a build of some 200 MB for CPU alone, does not answer",
+        words="torch built for CUDA, which also runs on CPU, from the package registry; PyTorch's own index with "
+        "the CPU build of about 200 MB does not respond",
     )
 
 
@@ -67,7 +67,7 @@ def from_wheelhouse(wheelhouse: Path) -> TorchBuild:
             f"{wheelhouse}: no such folder", hint="LMI_WHEELHOUSE names the folder with the wheels"
         )
     size = sum(wheel.stat().st_size for wheel in wheelhouse.glob("*.whl"))
-    return TorchBuild(expected=max(3 * size, _LEAST), words=f"wheels from {wheelhouse} alone")
+    return TorchBuild(expected=max(3 * size, _LEAST), words=f"wheels only from {wheelhouse}")
 
 
 def require_space(expected: int, *places: Path, linked: Callable[[], bool]) -> None:
@@ -76,7 +76,7 @@ def require_space(expected: int, *places: Path, linked: Callable[[], bool]) -> N
         if (free := free_space(place)) < expected and not linked():
             raise DeployFailed(
                 f"{nearest(place)}: {size_text(free)} free, the serving environment needs about {size_text(expected)}",
-                hint="free some space (`lmi cache ls` shows what lmi keeps, `uv cache clean` what uv keeps), "
+                hint="free some space (`lmi cache ls` lists the cache of lmi, `uv cache clean` clears that of uv), "
                 "or set LMI_CACHE_HOME to a folder on a larger disk",
             )
 

@@ -54,8 +54,8 @@ class Uv:
         done = self._run("venv", "--quiet", "--no-python-downloads", "--python", python, str(venv))
         if done.returncode:
             raise DeployFailed(
-                f"{venv}: uv could not make an environment on {python}",
-                hint="the worker runs on the Python that lmi runs on: see that it is whole",
+                f"{venv}: uv could not create an environment with {python}",
+                hint="check the Python installation of lmi, which the worker uses",
                 details=mask_urls(done.stderr).splitlines(),
             )
 

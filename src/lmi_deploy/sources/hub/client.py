@@ -135,9 +135,9 @@ class HuggingFaceHub:
                     break
         content = bytes(found[span.start - start : span.stop - start])
         if len(content) < span.stop - span.start:
-            raise RetryableError(f"the answer ended {span.stop - span.start - len(content)} bytes early")
+            raise RetryableError(f"the response ended {span.stop - span.start - len(content)} bytes early")
         if span.is_full and (got := oid_of(content, entry.kind)) != entry.oid:
-            raise HashMismatch(f"its {entry.kind} is {got}, the Hub says {entry.oid}", got=got)
+            raise HashMismatch(f"its {entry.kind} is {got}, but the Hub says {entry.oid}", got=got)
         return content
 
     def folder(self, listing: ModelListing) -> Path:
@@ -191,7 +191,7 @@ class HuggingFaceHub:
         if entry is None:
             raise NotFound(
                 f"{listing.model_id}: no file {path!r} at {listing.commit}",
-                hint="it may be spelled otherwise",
+                hint="check its spelling",
             )
         return entry
 
@@ -206,7 +206,7 @@ class HuggingFaceHub:
         if self._settings.offline and absent:
             raise NotFound(
                 f"{model_id}: {absent[0].path} is not in the cache, and HF_HUB_OFFLINE is set",
-                hint=f"unset HF_HUB_OFFLINE to fetch it into {self._settings.cache}",
+                hint=f"unset HF_HUB_OFFLINE to download it into {self._settings.cache}",
                 details=[entry.path for entry in absent[1:]],
             )
 
@@ -239,8 +239,8 @@ def _refuse_paths(listing: ModelListing, files: Sequence[FileEntry]) -> None:
     groups = case_collisions(entry.path for entry in files)
     if groups:
         raise IntegrityError(
-            f"{listing.model_id}: {' and '.join(groups[0])} would be one file where case does not count",
-            hint="leave one of them out with files: ignore",
+            f"{listing.model_id}: {' and '.join(groups[0])} would be the same file on a case-insensitive disk",
+            hint="exclude one of them with files.ignore",
         )
 
 

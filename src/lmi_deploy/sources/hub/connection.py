@@ -77,7 +77,7 @@ class Connection:
         except OSError as exc:
             raise UsageRefused(
                 f"certificates: {bundle or 'the file of SSL_CERT_FILE'}: {exc.strerror or exc}",
-                hint="SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE must name a file of PEM certificates",
+                hint="set SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE to a file of PEM certificates",
             ) from exc
         return self._vendor.Client(verify=authority, follow_redirects=True, timeout=None)
 
@@ -117,15 +117,21 @@ def trusted(bundle: Path) -> ssl.SSLContext:
 
 def remedy(kind: str, text: str) -> Any:
     if "CERTIFICATE" in text.upper():
-        hint = "the certificate is not trusted: where a proxy opens TLS, SSL_CERT_FILE must name its authority's file"
+        hint = (
+            "the certificate is not trusted: if a proxy inspects TLS, set SSL_CERT_FILE to the certificate file "
+            "of its authority"
+        )
         return {"hint": hint, "hopeless": True}
     if "[SSL" in text.upper():
         hint = "check that HF_ENDPOINT, or the proxy of HTTPS_PROXY, speaks TLS: https:// and its port"
         return {"hint": hint, "hopeless": "WRONG_VERSION" in text.upper()}
     if kind == "ProxyError":
-        return {"hint": "a proxy refused: see HTTPS_PROXY, HTTP_PROXY and NO_PROXY", "hopeless": True}
+        return {
+            "hint": "a proxy refused the request: check HTTPS_PROXY, HTTP_PROXY and NO_PROXY",
+            "hopeless": True,
+        }
     return {
-        "hint": "check the network, HTTPS_PROXY and HF_ENDPOINT; HF_HUB_OFFLINE=1 uses what is in the cache"
+        "hint": "check the network, HTTPS_PROXY and HF_ENDPOINT; set HF_HUB_OFFLINE=1 to use only the cache"
     }
 
 

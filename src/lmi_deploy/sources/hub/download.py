@@ -22,8 +22,8 @@ from lmi_deploy.sources.retry import (
 )
 from lmi_deploy.sources.verified_download import PartialFile, Report, hash_file
 
-GO_ON = "run the same command again: it goes on from what is kept"
-BAD_BYTES = "something between here and the Hub changes bytes (a proxy?), or the Hub's own copy is bad"
+GO_ON = "run the same command again: it continues with the part that was kept"
+BAD_BYTES = "a proxy changes the data, or the Hub's own copy is damaged"
 SEGMENT = 8 << 30
 """Bytes per request: the stores behind the Hub refuse responses of more than 50 GB."""
 
@@ -72,8 +72,8 @@ class HubDownloader:
                     lambda: self._receive(partial, entry, report),
                     subject=f"{self.listing.model_id}: {entry.path}",
                     source="the Hub",
-                    hint=f"{BAD_BYTES}: see {self.settings.endpoint}/{self.listing.model_id}/blob/"
-                    f"{self.listing.commit}/{entry.path}",
+                    hint=f"{BAD_BYTES}: compare with "
+                    f"{self.settings.endpoint}/{self.listing.model_id}/blob/{self.listing.commit}/{entry.path}",
                 )
             self.cache.quarantine(self.cache.blob(entry), entry)
             partial.path.replace(self.cache.blob(entry))
@@ -114,7 +114,7 @@ class HubDownloader:
                 report(partial.position)
                 self.rate_limiter.check()
         if partial.position < stop:
-            raise RetryableError(f"the answer ended {stop - partial.position} bytes early")
+            raise RetryableError(f"the response ended {stop - partial.position} bytes early")
 
     def recheck(self, entry: FileEntry, path: Path, report: Report) -> str:
         """The hash of a file that already existed."""
@@ -134,8 +134,8 @@ class HubDownloader:
                 self.cache.quarantine(path, entry)
         except OSError as exc:
             raise IntegrityError(
-                f"{_another(self.listing, entry, path, got)}, and it cannot be put aside: {exc.strerror or exc}",
-                hint="let HF_HUB_CACHE name a folder that is yours; or put the right file there",
+                f"{_another(self.listing, entry, path, got)}, and it cannot be renamed: {exc.strerror or exc}",
+                hint="set HF_HUB_CACHE to your own folder, or replace the file",
             ) from exc
 
     def disk_error(self, exc: OSError, entry: FileEntry) -> TransferFailed:
@@ -144,16 +144,17 @@ class HubDownloader:
             why = f"{why}, it has {entry.size} bytes"
         return TransferFailed(
             f"{entry.path}: the cache at {self.cache.root} fails: {why}",
-            hint="make room there, or let HF_HUB_CACHE name a folder with enough of it",
+            hint="free some space there, or set HF_HUB_CACHE to a folder with enough space",
         )
 
 
 def damaged_offline(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> IntegrityError:
     return IntegrityError(
         f"{_another(listing, entry, path, got)}, and HF_HUB_OFFLINE is set",
-        hint="unset HF_HUB_OFFLINE and run it again: it is put aside and fetched anew; or put the right file there",
+        hint="unset HF_HUB_OFFLINE and run the command again, which renames the file and downloads it again; or "
+        "replace the file",
     )
 
 
 def _another(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> str:
-    return f"{listing.model_id}: {entry.path}: {path} has {entry.kind} {got}, the Hub says {entry.oid}"
+    return f"{listing.model_id}: {entry.path}: {path} has {entry.kind} {got}, but the Hub says {entry.oid}"

@@ -60,19 +60,19 @@ def translate(
     if refusal.status in RETRIED:
         return _overloaded(refusal, settings)
     if refusal.status == 416:
-        return HashMismatch("the Hub has no such range of it")
+        return HashMismatch("the Hub does not have this range")
     page = f"{settings.endpoint}/{subject.model_id}"
     if refusal.code == "GatedRepo":
         return _gated(subject, settings, page)
     if refusal.code == "RevisionNotFound":
         return NotFound(
-            f"{subject.model_id}: it has no revision {subject.revision!r}",
-            hint=f"branches, tags and commits are listed at {page}/tree/main",
+            f"{subject.model_id}: no such revision: {subject.revision!r}",
+            hint=f"choose a branch, tag or commit from {page}/tree/main",
         )
     if refusal.code == "EntryNotFound":
         return NotFound(
             f"{subject.model_id}: no file {subject.path!r} at revision {subject.revision}",
-            hint=f"its files are listed at {page}/tree/{subject.revision}",
+            hint=f"choose a file from {page}/tree/{subject.revision}",
         )
     if refusal.status == 401 and refusal.code != "RepoNotFound" and settings.token is not None:
         return _bad_token(refusal, settings)
@@ -84,7 +84,7 @@ def translate(
 def _overloaded(refusal: HubErrorResponse, settings: HubSettings) -> RetryableError:
     if refusal.status == 429:
         advice = "" if settings.token else " (a token raises the limit: set HF_TOKEN)"
-        return RetryableError(f"the Hub limits the rate{advice}", wait=retry_after(refusal.headers))
+        return RetryableError(f"rate limit of the Hub{advice}", wait=retry_after(refusal.headers))
     return RetryableError(f"the Hub answered {refusal.status}", wait=retry_after(refusal.headers))
 
 
@@ -96,16 +96,15 @@ def _gated(subject: HubResource, settings: HubSettings, page: str) -> AccessErro
             f" {settings.endpoint}/settings/tokens",
         )
     return AccessError(
-        f"{subject.model_id}: gated, and the account of the token in {settings.token_from} has not been let in",
-        hint=f"accept its conditions, or see how your request stands, at {page}",
+        f"{subject.model_id}: gated, and the account of the token in {settings.token_from} has no access",
+        hint=f"accept its conditions, or check the state of your request, at {page}",
     )
 
 
 def _bad_token(refusal: HubErrorResponse, settings: HubSettings) -> AccessError:
     return AccessError(
-        f"{settings.endpoint}: refuses the token in {settings.token_from}: {refusal.text or refusal.status}",
-        hint=f"it may have expired: make a new one at {settings.endpoint}/settings/tokens; or unset it,"
-        " a public model needs none",
+        f"{settings.endpoint} refuses the token in {settings.token_from}: {refusal.text or refusal.status}",
+        hint=f"create a new token at {settings.endpoint}/settings/tokens, or unset it: a public model needs none",
     )
 
 
@@ -117,7 +116,7 @@ def _missing(refusal: HubErrorResponse, subject: HubResource, settings: HubSetti
             hint=f"check the spelling at {page}; for a private model `hf auth login`, or set HF_TOKEN",
         )
     return NotFound(
-        f"{subject.model_id}: no such model, or one that the token in {settings.token_from} may not see",
+        f"{subject.model_id}: no such model, or the token in {settings.token_from} has no access",
         hint=f"check the spelling at {page}, signed in as the token's account",
     )
 

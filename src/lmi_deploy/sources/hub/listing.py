@@ -29,8 +29,8 @@ def parse_listing(model_id: str, found: Any, endpoint: str, *, revision: str) ->
             raise ValueError(f"sha: {commit[:60]!r}")
     except (KeyError, TypeError, ValueError) as exc:
         raise AccessError(
-            f"{endpoint}: its answer about {model_id} is not a Hub's",
-            hint="HF_ENDPOINT must name a Hugging Face Hub; a proxy may have answered in its place",
+            f"{endpoint}: its response about {model_id} is not that of a Hub",
+            hint="set HF_ENDPOINT to a Hugging Face Hub, and check that no proxy answers in its place",
             details=[f"{type(exc).__name__}: {exc}"],
         ) from exc
     _require_pinned(model_id, revision, commit, endpoint)
@@ -50,9 +50,8 @@ def _require_pinned(model_id: str, revision: str, commit: str, endpoint: str) ->
     pinned = revision.lower()
     if COMMIT.fullmatch(pinned) and pinned != commit:
         raise IntegrityError(
-            f"{model_id}: commit {pinned} was asked for, {endpoint} answered with commit {commit}",
-            hint="nothing was fetched; check HF_ENDPOINT and the proxy: a cache in between may answer for another"
-            " revision",
+            f"{model_id}: lmi requested commit {pinned}, but {endpoint} answered with commit {commit}",
+            hint="nothing was downloaded. Check HF_ENDPOINT and the proxy: a cache may answer with another revision",
         )
 
 
@@ -78,8 +77,8 @@ def reject_unsafe_paths(model_id: str, paths: list[str]) -> None:
     bad = [f"{path[:80]!r} {why}" for path in paths if (why := check_relative_path(path))]
     if bad:
         raise IntegrityError(
-            f"{model_id}: {len(bad)} of its file names cannot be trusted: {bad[0]}",
-            hint="no honest model has such names: nothing of it was fetched",
+            f"{model_id}: {len(bad)} of its file names are unsafe: {bad[0]}",
+            hint="nothing was downloaded. Do not use this model: regular models have no such names",
             details=bad[1:],
         )
 
@@ -90,7 +89,8 @@ def cached_listing(cache: RepoCache, model_id: str, revision: str) -> ModelListi
     if commit is None or not COMMIT.fullmatch(commit) or not cache.snapshot(commit).is_dir():
         raise NotFound(
             f"{model_id}: revision {revision!r} is not in the cache at {cache.root}, and HF_HUB_OFFLINE is set",
-            hint=f"unset HF_HUB_OFFLINE, or where there is a network: hf download {model_id} --revision {revision}",
+            hint=f"unset HF_HUB_OFFLINE, or run on a machine with network access: hf download {model_id} --revision "
+            f"{revision}",
         )
     files = tuple(sorted(_cached(cache.snapshot(commit)), key=lambda entry: entry.path))
     return ModelListing(model_id=model_id, commit=commit, files=files)

@@ -112,7 +112,7 @@ class RangeReader:
                 yield done
                 if done == len(buffer):
                     return
-        raise RetryableError(f"the answer ended {len(buffer) - done} bytes early")
+        raise RetryableError(f"the response ended {len(buffer) - done} bytes early")
 
     def _open(
         self, listing: ModelListing, entry: FileEntry, span: ByteSpan, *, refresh: bool = False
@@ -173,7 +173,7 @@ class RangeReader:
 
 def _bounded(ahead: int) -> int:
     if ahead > SKIPPED:
-        raise RetryableError(f"the range was ignored: {ahead} bytes would come before it")
+        raise RetryableError(f"the server ignored the range: {ahead} bytes would come before it")
     return ahead
 
 
@@ -182,5 +182,5 @@ def _skip(opened: OpenResponse, ahead: int) -> None:
     while left:
         chunk = opened.response.read(min(left, STEP))
         if not chunk:
-            raise RetryableError("the answer ended before the range began")
+            raise RetryableError("the response ended before the range began")
         left -= len(chunk)

@@ -48,7 +48,7 @@ def _check_name(reply: HubResponse, entry: FileEntry) -> None:
     """The Hub names a large file by its sha256 before it redirects: a wrong name spares the transfer."""
     etag = reply.first.get("X-Linked-Etag", "").removeprefix("W/").strip('"')
     if entry.kind == "sha256" and _SHA256.fullmatch(etag) and etag != entry.oid:
-        raise HashMismatch("the Hub names another content than it listed", got=etag)
+        raise HashMismatch("the Hub offers other content than it listed", got=etag)
 
 
 def _start(reply: HubResponse, entry: FileEntry, span: ByteSpan) -> int:
@@ -58,17 +58,19 @@ def _start(reply: HubResponse, entry: FileEntry, span: ByteSpan) -> int:
         raise RetryableError(f"the Hub answered {reply.status}")
     length = reply.headers.get("Content-Length", "")
     if length.isdigit() and "Content-Encoding" not in reply.headers and int(length) != entry.size:
-        raise HashMismatch(f"{length} bytes are offered, {entry.size} were listed")
+        raise HashMismatch(f"the Hub offers {length} bytes, but listed {entry.size}")
     return 0
 
 
 def _ranged_start(content_range: str, entry: FileEntry, span: ByteSpan) -> int:
     match = _CONTENT_RANGE.fullmatch(content_range.strip())
     if match is None:
-        raise RetryableError(f"a range came without its place (Content-Range: {content_range!r})")
+        raise RetryableError(f"a range without a valid position (Content-Range: {content_range!r})")
     start, last, total = int(match[1]), int(match[2]), match[3]
     if total not in ("*", str(entry.size)):
-        raise HashMismatch(f"{total} bytes are offered, {entry.size} were listed")
+        raise HashMismatch(f"the Hub offers {total} bytes, but listed {entry.size}")
     if start != span.start or last >= span.stop:
-        raise RetryableError(f"bytes {start}-{last} came, {span.start}-{span.stop - 1} were asked for")
+        raise RetryableError(
+            f"the response has bytes {start}-{last}, but lmi requested {span.start}-{span.stop - 1}"
+        )
     return start

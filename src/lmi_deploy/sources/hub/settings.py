@@ -70,8 +70,8 @@ def _endpoint(environ: Mapping[str, str]) -> str:
     if not is_http_address(endpoint):
         # Not shown: it may contain a password.
         raise UsageRefused(
-            "HF_ENDPOINT: is no address: http:// or https://, then a host",
-            hint=f"set it to an address such as {PUBLIC_HUB}; or unset it",
+            "HF_ENDPOINT: not an address: write http:// or https://, then a host",
+            hint=f"set it to an address such as {PUBLIC_HUB}, or unset it",
         )
     return endpoint
 

@@ -38,7 +38,7 @@ class SnapshotDownload:
             if not self._recheck(entry, report):
                 wrong.append(entry)
 
-        yield from self._run(new, recheck, "checking what is in the cache")
+        yield from self._run(new, recheck, "checking the files in the cache")
         yield from self._notices()
         self.runs.raise_failures(len(new))
         return wrong
@@ -61,8 +61,8 @@ class SnapshotDownload:
         while quarantined:
             entry, place = quarantined.pop()
             yield Notice(
-                text=f"{entry.path}: what lay in the cache is not what the Hub has ({entry.kind} {entry.oid}): put"
-                f" aside as {place}, and fetched again"
+                text=f"{entry.path}: the file in the cache differs from the Hub's ({entry.kind} {entry.oid}): "
+                f"renamed to {place}, and downloaded again"
             )
 
     def download(self, absent: Sequence[FileEntry]) -> Generator[Event]:
@@ -96,7 +96,7 @@ class SnapshotDownload:
         path = self.downloader.cache.complete_file(self.downloader.listing.commit, entry)
         if path is None:
             raise TransferFailed(
-                f"{entry.path}: it was taken out of the cache meanwhile", hint="run it again"
+                f"{entry.path}: another process removed it from the cache", hint="run it again"
             )
         return path
 

@@ -57,7 +57,7 @@ class SocketReader:
                 done += _receive_some(response.readinto(buffer[done : done + STEP]))
                 yield done
         except EOFError:
-            raise RetryableError(f"the answer ended {stop + beyond - done} bytes early") from None
+            raise RetryableError(f"the response ended {stop + beyond - done} bytes early") from None
 
     def _direct(self, sock: socket.socket, buffer: memoryview) -> Iterator[int]:
         """The number of bytes of each turn."""

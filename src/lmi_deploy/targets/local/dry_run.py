@@ -43,7 +43,7 @@ def trial_spec(spec: Spec, artifact: Artifact, machine: Machine) -> Spec:
     if spec.engine.name not in RUNS[_RUNTIME]:
         raise Unresolvable(
             f"--check-handler: engine {spec.engine.name} does not run on this machine",
-            hint="leave it out: model.py is checked by its syntax tree all the same",
+            hint="omit --check-handler; lmi still checks the syntax tree of model.py",
         )
     device, memory = device_of(machine)
     place = LocalPlace(

@@ -27,17 +27,17 @@ def exchange(
         yield from _body(response)
     except ConnectionRefusedError:
         raise AccessError(
-            f"nothing answers at {host}:{port}",
-            hint=f"`lmi status {name}` says what is there; `lmi up` brings it back",
+            f"no server at {host}:{port}",
+            hint=f"run `lmi status {name}` for the reason, `lmi up` to start it again",
         ) from None
     except TimeoutError:
         raise DeployFailed(
-            f"{host}:{port} said nothing for {timeout:g} s, and no longer was to be waited",
-            hint=f"`lmi logs {name}` shows what it does; `lmi invoke --timeout SECONDS` waits longer",
+            f"{host}:{port} sent no data for {timeout:g} s (the limit)",
+            hint=f"check `lmi logs {name}`, or wait longer with `lmi invoke --timeout SECONDS`",
         ) from None
     except (http.client.HTTPException, ConnectionError) as cut:
         raise DeployFailed(
-            f"{host}:{port} ended the answer early: {type(cut).__name__}",
+            f"{host}:{port} ended the response early: {type(cut).__name__}",
             hint=f"see `lmi logs {name}` for the worker's last lines",
         ) from None
     finally:

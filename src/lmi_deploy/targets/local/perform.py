@@ -75,7 +75,10 @@ class Performers:
         """The unfinished part of an earlier `up`, from the record."""
         record = self.state.read(self.ref.name)
         if record is None or record.coming is None:
-            raise NotFound(f"{self.ref.name}: no record says what is coming", hint="`lmi up` writes one")
+            raise NotFound(
+                f"{self.ref.name}: no record of the new generation",
+                hint="run `lmi up`, which writes the record",
+            )
         return self.readiness(record.coming.host, codec_of(record.coming.serving))
 
     def _stop(self, action: plan.StopServer) -> Steps:

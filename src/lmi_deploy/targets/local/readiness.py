@@ -53,7 +53,7 @@ class ReadinessCheck:
             if waited > timeout:
                 raise Overdue(
                     f"{server} did not load the model within {timeout} s",
-                    hint=f"raise timeouts.container_startup, or see {model_server.log(home)}",
+                    hint=f"raise timeouts.container_startup, or check {model_server.log(home)}",
                     details=last_lines(model_server.log(home)),
                 )
             yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=observed.phase)
@@ -83,7 +83,7 @@ def _failed(server: ModelServer, home: Path, observed: ObservedServer) -> Deploy
     lines = server.failure(home).splitlines() or last_lines(server.log(home))
     why = exception_line(lines) or (lines[0] if lines else observed.phase)
     return DeployFailed(
-        f"the model server did not come up: {why}",
-        hint=f"the worker's last lines are above; all of them are in {server.log(home)}",
+        f"the model server failed to start: {why}",
+        hint=f"read the worker's last lines above; the whole log is {server.log(home)}",
         details=lines,
     )

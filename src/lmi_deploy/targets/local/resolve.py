@@ -16,7 +16,9 @@ LOCAL_HOST = "127.0.0.1"
 def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> LocalPlace:
     machine, port = facts.machine, recipe.endpoint.port or facts.port
     if machine is None or port is None:
-        raise Unresolvable("endpoint.target: local needs to know this machine", hint="this is a bug of lmi")
+        raise Unresolvable(
+            "endpoint.target: local, but this machine was not inspected", hint="this is a bug of lmi"
+        )
     device, memory = device_of(machine)
     runtime = runtime_of(recipe, facts.runtimes)
     return LocalPlace(

@@ -18,8 +18,8 @@ def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
     if requested not in available.names:
         why = available.lacking.get(requested, "it is not on this machine")
         raise Unresolvable(
-            f"endpoint.runtime: {requested} is not at hand here: {why}",
-            hint=f"at hand: {', '.join(available.names)}",
+            f"endpoint.runtime: {requested} is not available on this machine: {why}",
+            hint=f"available: {', '.join(available.names)}",
         )
     if recipe.engine not in RUNS[requested]:
         raise _cannot(recipe.engine, f"runtime {requested} cannot run engine {recipe.engine}", available)
@@ -36,7 +36,7 @@ def _best(engine: Engine, available: AvailableRuntimes) -> RuntimeName:
     for name in available.names:
         if engine in RUNS[name]:
             return next(known for known in names if known == name)
-    raise _cannot(engine, f"nothing on this machine runs engine {engine}", available)
+    raise _cannot(engine, f"no runtime on this machine runs engine {engine}", available)
 
 
 def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolvable:
@@ -44,7 +44,9 @@ def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolv
     ready = [name for name in able if name in available.names]
     if ready:
         return Unresolvable(
-            f"{what}: its workers have no such engine", hint=f"set endpoint.runtime: {ready[0]}"
+            f"{what}: its workers do not have this engine", hint=f"set endpoint.runtime: {ready[0]}"
         )
-    lacking = "; ".join(f"{name} could, but {available.lacking.get(name, 'it is not here')}" for name in able)
+    lacking = "; ".join(
+        f"{name} could, but {available.lacking.get(name, 'it is not available')}" for name in able
+    )
     return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(ENVIRONMENT_ENGINES)}")

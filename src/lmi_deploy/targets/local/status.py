@@ -12,23 +12,23 @@ def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     current = observed.record.current if observed.record else None
     phases = {server.phase: server for server in observed.servers}
     if not observed.exists:
-        return "absent", "nothing of that name is here"
+        return "absent", "no such deployment on this machine"
     if current and observed.serving == current.server:
         return "in-step", ""
     if "failed" in phases:
         return "failed", phases["failed"].failure
     if current and any(s.server == current.server and s.phase == "starting" for s in observed.servers):
-        return "starting", "its process runs and does not answer: it is being started again, or it hangs"
+        return "starting", "its process runs but does not respond: it is restarting, or it hangs"
     if phases.keys() & {"starting", "loading"}:
         return "starting", "the model server is loading the model"
     if observed.serving and observed.record is None:
-        return "drifted", "it serves, and its record is gone or cannot be read; `lmi up` settles it"
+        return "drifted", "it serves, but its record is missing or unreadable; `lmi up` repairs it"
     if observed.serving:
-        return "drifted", "another generation serves than the record says; `lmi up` settles it"
+        return "drifted", "it serves another generation than the record says; `lmi up` repairs it"
     if current:
         return (
             "drifted",
-            "its model server is gone (killed, or the machine restarted); `lmi up` brings it back",
+            "its model server has ended (killed, or the machine restarted); `lmi up` starts it again",
         )
     return _unfinished(observed)
 
@@ -49,8 +49,8 @@ def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     pending = record.coming.server if record and record.coming else None
     ready = any(server.phase == "ready" and server.server == pending for server in observed.servers)
     if record and pending and ready and not probe_unanswered(record, pending):
-        return "starting", "its model server is ready, and nobody has asked it yet: `lmi wait` does"
-    return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+        return "starting", "its model server is ready, but no probe was sent yet; `lmi wait` sends it"
+    return "failed", "an `lmi up` did not finish; `lmi up` continues, `lmi down` deletes it"
 
 
 def probe_unanswered(record: Record, server: str) -> bool:

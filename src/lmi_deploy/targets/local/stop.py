@@ -24,7 +24,10 @@ def stop(server: ModelServer, home: Path, *, key: str) -> Generator[Event, None,
         note = f"{observed.in_flight} requests in flight"
         yield Progress(key=key, done=0, total=None, unit="seconds", note=note)
     if silent:
-        text = f"{home.name} (pid {observed.pid}) runs and answers nobody: SIGTERM, and SIGKILL after {NO_RESPONSE:g} s"
+        text = (
+            f"{home.name} (pid {observed.pid}) does not respond: lmi sends SIGTERM, and SIGKILL after "
+            f"{NO_RESPONSE:g} s"
+        )
         yield Line(key=key, text=text)
     server.stop(home, grace=NO_RESPONSE if silent else DRAIN)
     left = server.status(home)

@@ -60,8 +60,8 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
 
     def plan_rollback(self, observed: LocalObserved, to: int | str = 0) -> tuple[Plan, Generation]:
         raise UsageRefused(
-            f"{observed.ref.name}: target local keeps no earlier generation",
-            hint="`lmi up` with the earlier recipe does the same",
+            f"{observed.ref.name}: target local keeps no earlier generations",
+            hint="run `lmi up` with the earlier recipe",
         )
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
@@ -85,7 +85,10 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         )
 
     def require_extendable(self, observed: LocalObserved) -> None:
-        raise UsageRefused(f"{observed.ref.name}: target local has no expiry", hint="`lmi down` ends it")
+        raise UsageRefused(
+            f"{observed.ref.name}: deployments on target local do not expire",
+            hint="use `lmi down` to delete it",
+        )
 
     def lacking(self, spec: Spec, hub: Hub) -> str:
         return dry_run.lacking(spec, lambda: self.inventory(spec, hub))
@@ -147,14 +150,17 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         generation = (record.current or record.coming) if record else None
         if generation is None:
             raise NotFound(
-                f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"
+                f"{ref.name}: no such deployment is running", hint="`lmi ls` lists the deployments"
             )
         return generation.host, generation.port
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         homes = self.state.servers(ref.name)
         if not homes:
-            raise NotFound(f"{ref.name}: nothing was started here", hint="`lmi ls` lists what is here")
+            raise NotFound(
+                f"{ref.name}: no deployment was started on this machine",
+                hint="`lmi ls` lists the deployments",
+            )
         serving = self.observe(ref).serving
         home = next((home for home in homes if home.name == serving), homes[-1])
         return tail(self.server_of(home).log(home), follow=follow, clock=self.clock)

@@ -16,7 +16,7 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Refused
 
-UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
+UNKNOWN_PRICE: Final = "unknown: no source has the price"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +90,13 @@ def require_affordable(
         cost = cost_of(spec.cloud, placement, inventory.prices)
         if cost is None:
             raise Refused(
-                f"--max-hourly {most:g}: nobody could tell what {placement.instance} costs",
-                hint="leave the bound out, or choose an instance type with a known price",
+                f"--max-hourly {most:g}: the price of {placement.instance} is unknown",
+                hint="omit --max-hourly, or choose an instance type with a known price",
             )
         if cost.high > most:
             raise Refused(
                 f"--max-hourly {most:g}: {spec.name} may cost {cost.words}",
-                hint=f"allow {format_price(cost.high, cost.price.currency)}, or take fewer or smaller instances",
+                hint=f"allow {format_price(cost.high, cost.price.currency)}, or use fewer or smaller instances",
             )
     if plan.has_action(RunTransferJob):
         _require_affordable_job(spec, observed, inventory, most)
@@ -110,16 +110,20 @@ def _require_affordable_job(
     if cost is None:
         instance = spec.cloud.job.instance if spec.cloud.job else ""
         raise Refused(
-            f"--max-hourly {most:g}: nobody could tell what the transfer job on {instance} costs",
-            hint="leave the bound out, or choose weights.job.instance_type with a known price",
+            f"--max-hourly {most:g}: the price of the transfer job on {instance} is unknown",
+            hint="omit --max-hourly, or choose a weights.job.instance_type with a known price",
         )
     total = cost.high + serving
     if total > most:
-        extra = f" beside the {format_price(serving, cost.price.currency)} of what serves" if serving else ""
+        extra = (
+            f" in addition to {format_price(serving, cost.price.currency)} of the running endpoint"
+            if serving
+            else ""
+        )
         raise Refused(
             f"--max-hourly {most:g}: the transfer job of {spec.name} costs {cost.words}{extra}",
-            hint=f"allow {format_price(total, cost.price.currency)}, take fewer or smaller instances "
-            "(weights.job), or send the weights from here (weights.via: stream)",
+            hint=f"allow {format_price(total, cost.price.currency)}, use fewer or smaller instances (weights.job), "
+            "or send the weights from this machine (weights.via: stream)",
         )
 
 
@@ -139,12 +143,12 @@ def require_affordable_generation(generation: Generation, price: Price | None, m
     cost = generation_cost(generation, price)
     if most is not None and cost is None:
         raise Refused(
-            f"--max-hourly {most:g}: nobody could tell what {generation.instance or generation.server} costs",
-            hint="leave the bound out",
+            f"--max-hourly {most:g}: the price of {generation.instance or generation.server} is unknown",
+            hint="omit --max-hourly",
         )
     if most is not None and cost is not None and cost.high > most:
         raise Refused(
             f"--max-hourly {most:g}: the generation {generation.server} may cost {cost.words}",
-            hint=f"allow {format_price(cost.high, cost.price.currency)}, or go back to another generation",
+            hint=f"allow {format_price(cost.high, cost.price.currency)}, or choose another generation",
         )
     return cost.words if cost else UNKNOWN_PRICE

@@ -46,7 +46,7 @@ def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
     if wish is not None:
         if wish * GIB < size:
             raise Unresolvable(
-                f"endpoint.volume_gb: {wish} GB do not hold {size_text(size)} of weights",
+                f"endpoint.volume_gb: {wish} GB are too small for {size_text(size)} of weights",
                 hint=f"at least {needed}",
             )
         return wish
@@ -94,11 +94,11 @@ def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> 
     if needed > MOST:
         raise Unresolvable(
             f"instance_type: {arithmetic}; SageMaker waits {MOST} s at most",
-            hint="use a type with a faster network, or fewer or smaller files (`files:`)",
+            hint="use a type with a faster network, or fewer files (`files:`)",
         )
     raise Unresolvable(
-        f"timeouts.{key}: {arithmetic}, and {limit} s are allowed",
-        hint=f"at least {min(MOST, whole_minutes(needed / CAREFUL))}, or leave it out",
+        f"timeouts.{key}: {arithmetic}, but the limit is {limit} s",
+        hint=f"at least {min(MOST, whole_minutes(needed / CAREFUL))}, or omit it",
     )
 
 

@@ -19,8 +19,8 @@ def require_ownership_tag(observed: CloudObserved, *, cost: str = "") -> None:
     if words := missing_tag_text(observed):
         raise Refused(
             words + (f"; it costs {cost}" if cost else ""),
-            hint=f"nothing was changed. {tag_command(observed)}; then run the same command again. If it is not, "
-            "ask its owner: it uses resources of this deployment",
+            hint=f"nothing was changed. {tag_command(observed)}; then run the same command again. If it is not "
+            "yours, ask its owner: it uses resources of this deployment",
         )
 
 
@@ -28,10 +28,10 @@ def require_endpoint(observed: CloudObserved) -> ObservedEndpoint:
     """The endpoint of the deployment. Refused if it is not ours, NotFound if there is none."""
     require_ownership_tag(observed)
     if observed.not_owned_reason:
-        raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
+        raise Refused(observed.not_owned_reason, hint="it was not changed")
     if observed.endpoint is None or observed.endpoint.status == "Deleting":
         missing = "its endpoint is being deleted" if observed.endpoint else "it has no endpoint"
-        raise NotFound(f"{observed.ref.name}: {missing}", hint="`lmi status` says what is there")
+        raise NotFound(f"{observed.ref.name}: {missing}", hint="run `lmi status` for the details")
     return observed.endpoint
 
 

@@ -30,8 +30,8 @@ def _missing_parts(observed: CloudObserved, plan: Plan) -> str:
     if not words or not plan.has_action(DeleteEndpoint):
         return words
     return (
-        f"{words}. This plan has other settings: it deletes the endpoint {name} and creates it again, and {name} "
-        "answers nothing meanwhile. To update without that, run `lmi up` with the recipe that serves first"
+        f"{words}. This plan has other settings: it deletes the endpoint {name} and creates it again; {name} does "
+        "not answer while this runs. To avoid this, first run `lmi up` with the deployed recipe"
     )
 
 
@@ -54,6 +54,6 @@ def key_notices(place: SageMakerPlace) -> Iterator[str]:
     )
     if place.kms_key and types:
         yield (
-            f"endpoint.kms_key does not encrypt the local disks of {', '.join(types)}, on which the weights lie: the "
-            "instance encrypts those itself, with a key of its own"
+            f"endpoint.kms_key does not encrypt the local disks of {', '.join(types)}, which hold the weights: the "
+            "instance encrypts those itself, with its own key"
         )

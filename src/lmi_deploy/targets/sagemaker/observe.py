@@ -86,7 +86,7 @@ def with_weights(observed: CloudObserved, cloud: Cloud, depot_of: BucketServices
     if bucket_services is None:
         return observed
     issues = bucket_services.weights.flaws(name)
-    lost = f"the manifest of {name} is gone" if issues is None else integrity_issues_text(issues)
+    lost = f"the manifest of {name} was deleted" if issues is None else integrity_issues_text(issues)
     return replace(observed, weights_missing_reason=lost)
 
 
@@ -141,8 +141,8 @@ def _owned_resources(
     owner = dict(tags).get(TAG)
     if owner == name:
         return (*found, Resource(kind="endpoint", name=name, arn=endpoint.arn, tags=tags)), "", tags
-    output = f"its tag {TAG} says {owner}" if owner else f"it carries no tag {TAG}"
-    return found, f"{name}: an endpoint of that name is there, and is not ours: {output}", tags
+    output = f"its tag {TAG} says {owner}" if owner else f"it has no tag {TAG}"
+    return found, f"{name}: an endpoint of that name exists, but lmi did not create it: {output}", tags
 
 
 def _shared(observed: CloudObserved, cloud: Cloud) -> str:

@@ -39,8 +39,8 @@ def ownership(
     if known := configs & recorded:
         return f"the record says that lmi made its config {min(known)}"
     if known := configs & tagged:
-        return f"its config {min(known)} carries the tag {TAG}"
-    return f"it carries other tags of lmi: {', '.join(others)}" if others else ""
+        return f"its config {min(known)} has the tag {TAG}"
+    return f"it has other tags of lmi: {', '.join(others)}" if others else ""
 
 
 def shared_model(endpoint: ObservedEndpoint, resources: tuple[Resource, ...], cloud: Cloud) -> str:
@@ -51,7 +51,7 @@ def shared_model(endpoint: ObservedEndpoint, resources: tuple[Resource, ...], cl
     for name in sorted({endpoint.config, endpoint.pending} - {""}):
         config = cloud.hosting.endpoint_config(name)
         if config is not None and (known := own & {*config.models}):
-            return f"its model {min(known)} carries the tag {TAG}"
+            return f"its model {min(known)} has the tag {TAG}"
     return ""
 
 

@@ -49,7 +49,7 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
         ("the role", lambda: _role(place.role, required.execution, cloud, iam)),
         ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, iam)),
-        ("your own rights", lambda: _rights(plan, required.deployer, cloud, iam)),
+        ("your own permissions", lambda: _rights(plan, required.deployer, cloud, iam)),
         ("the quota", lambda: _quota(place, cloud)),
         ("the secret", lambda: _secret(place, cloud)),
     )
@@ -74,7 +74,7 @@ def _refusal(name: str, stopping: list[PreflightFinding]) -> LmiError:
     hints = "; ".join(dict.fromkeys(one.hint for one in stopping if one.hint))
     if len(stopping) == 1:
         return kind(stopping[0].text, hint=hints)
-    count = f"{name}: {len(stopping)} things stand in the way; nothing was made"
+    count = f"{name}: {len(stopping)} problems; nothing was created"
     return kind(count, hint=hints, details=[one.text for one in stopping])
 
 
@@ -91,7 +91,7 @@ def _role(role: str, policy: Policy, cloud: Cloud, iam: str) -> Iterator[Preflig
     try:
         why = cloud.roles.assumable(role)
     except NotFound as error:
-        yield PreflightFinding(error.message, NotFound, f"{iam}, and the commands that make it")
+        yield PreflightFinding(error.message, NotFound, f"{iam}, and the commands that create it")
         return
     if why:
         yield PreflightFinding(f"the role {role}: {why}", AccessError, iam)
@@ -111,7 +111,7 @@ def _rights(plan: Plan, deployer: Policy, cloud: Cloud, iam: str) -> Iterator[Pr
             yield PreflightFinding(text, AccessError, f"{iam} deploying it needs")
     later = sorted({right.action for right in lacking if not right.action.startswith(needed)})
     if later:
-        yield PreflightFinding(f"{cloud.caller.arn} may not do what is needed later: {', '.join(later)}")
+        yield PreflightFinding(f"{cloud.caller.arn} lacks permissions for later steps: {', '.join(later)}")
 
 
 def _words(right: Permission) -> str:
@@ -136,9 +136,9 @@ def _instance(instance: str, most: int, region: str, cloud: Cloud) -> PreflightF
     if quota.value >= most:
         return None
     return PreflightFinding(
-        f'the quota "{quota.name}" in {region} is {quota.value:g}, and the recipe may take {most}',
+        f'the quota "{quota.name}" in {region} is {quota.value:g}, but the recipe may use {most}',
         QuotaExceeded,
-        f"ask for more: aws service-quotas request-service-quota-increase --service-code sagemaker "
+        "request an increase: aws service-quotas request-service-quota-increase --service-code sagemaker "
         f"--quota-code {quota.code} --desired-value {most} --region {region}",
     )
 

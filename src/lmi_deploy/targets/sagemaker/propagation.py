@@ -73,7 +73,7 @@ class Propagation:
         def request() -> None:
             observed = observe()
             if observed is None:
-                raise NotFound(f"{what}: AWS says that it is there, and does not show it")
+                raise NotFound(f"{what}: AWS accepted it, but does not return it yet")
             found.append(observed)
 
         try:
@@ -85,7 +85,11 @@ class Propagation:
     def _again(
         self, request: Callable[[], None], is_late: Callable[[LmiError], bool], what: str, key: str
     ) -> Generator[Event, None, None]:
-        started, note, reported = self.clock.monotonic(), f"AWS does not know {what} everywhere yet", False
+        started, note, reported = (
+            self.clock.monotonic(),
+            f"AWS does not return {what} yet (eventual consistency)",
+            False,
+        )
         for pause in chain((0.5, 1.0, 1.0, 2.0, 3.0), repeat(_STEADY)):
             try:
                 return request()
@@ -94,14 +98,15 @@ class Propagation:
                     raise
                 waited = self.clock.monotonic() - started
                 if waited >= TIMEOUT:
-                    error.message += f" ({what} was waited for for {waited:.0f} s)"
+                    error.message += f" ({what}: lmi waited {waited:.0f} s)"
                     error.hint = (
-                        f"AWS does not know {what} everywhere yet, or it is gone: run the same command again"
+                        f"AWS does not return {what} yet (eventual consistency), or it was deleted: run the same "
+                        "command again"
                     )
                     raise
             if waited >= _QUIET:
                 if not reported:
-                    yield Notice(text=f"{note}: it is asked again, for {TIMEOUT:.0f} s at most")
+                    yield Notice(text=f"{note}: lmi retries for at most {TIMEOUT:.0f} s")
                 reported = True
                 yield Progress(key=key, done=round(waited, 1), total=TIMEOUT, unit="seconds", note=note)
             self.clock.sleep(min(pause, TIMEOUT - waited))

@@ -32,7 +32,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
     cloud = facts.cloud
     if cloud is None:
         raise Unresolvable(
-            "endpoint.target: sagemaker needs to know the account", hint="this is a bug of lmi"
+            "endpoint.target: sagemaker, but the account was not looked up", hint="this is a bug of lmi"
         )
     recipe = replace(recipe, endpoint=replace(recipe.endpoint, region=cloud.region))
     _refuse(recipe, weights.size)
@@ -70,7 +70,7 @@ def _refuse(recipe: Recipe, size: int) -> None:
         usable = instance_by_size(size, None)
         such = f"such as instance_type: {usable.instance} ({usable.why}); " if usable else ""
         raise Unresolvable(
-            "instance_type: is missing: target sagemaker runs on an instance",
+            "instance_type: missing; target sagemaker needs it",
             hint=f"{such}`lmi instances --fits {recipe.model_id}` lists those that hold it",
         )
     if found:
@@ -97,9 +97,9 @@ def _delivery(recipe: Recipe, size: int) -> Delivery:
     chosen = recipe.weights.deliver or ("mount" if recipe.endpoint.network_isolation else "s3")
     if chosen == "artifact" and size > ARTIFACT_LIMIT:
         raise Unresolvable(
-            f"weights.deliver: artifact is for at most {ARTIFACT_LIMIT / 1e9:g} GB, and these are {size_text(size)}: "
-            "they would be copied again for every change of the artifact",
-            hint="leave it out (s3), or write mount",
+            f"weights.deliver: artifact is for at most {ARTIFACT_LIMIT / 1000000000.0:g} GB, but these weights have "
+            f"{size_text(size)}: every change of the artifact would copy them again",
+            hint="omit it (s3), or write mount",
         )
     return chosen
 

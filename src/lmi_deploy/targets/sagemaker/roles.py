@@ -20,8 +20,8 @@ def role_arn(role: str | None, cloud: CloudFacts, *, default: str, key: str) -> 
     _, partition, _, _, account, _ = role.split(":", 5)
     if (partition, account) != (cloud.partition, cloud.account):
         raise Unresolvable(
-            f"{key}: {role} is of account {account} in {partition}, and you are in {cloud.account} in "
-            f"{cloud.partition}; SageMaker takes roles of the endpoint's own account",
-            hint="name a role of this account, or use credentials of that one",
+            f"{key}: {role} belongs to account {account} in {partition}, but you use {cloud.account} in "
+            f"{cloud.partition}; SageMaker accepts only roles of the endpoint's account",
+            hint="name a role of this account, or use credentials of the other account",
         )
     return role

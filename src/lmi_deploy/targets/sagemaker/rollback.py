@@ -34,8 +34,8 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
     has_started = endpoint is not None and previous.server in (endpoint.config, endpoint.pending)
     if endpoint is None or not (has_started or endpoint.status in ("InService", "UpdateRollbackFailed")):
         raise Refused(
-            f"{name}: its endpoint is {endpoint.status if endpoint else 'gone'}, and cannot be updated now",
-            hint="`lmi status` says more; `lmi up` brings a deployment back",
+            f"{name}: its endpoint is {endpoint.status if endpoint else 'deleted'} and cannot be updated now",
+            hint="run `lmi status` for the reason, `lmi up` to repair it",
         )
     probe = previous.serving.probe
     current = observed.record.current

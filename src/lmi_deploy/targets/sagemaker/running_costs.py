@@ -72,13 +72,13 @@ def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:
         return f"the endpoint {name} is {endpoint.status}, which costs nothing"
     cost = _endpoint_hourly(observed, prices)
     what = f"the endpoint {name} is {endpoint.status}"
-    ends = f"`lmi down {name}` ends it"
-    return f"{what} and goes on costing {cost}; {ends}" if cost else f"{what} and goes on costing; {ends}"
+    ends = f"`lmi down {name}` deletes it"
+    return f"{what} and still costs {cost}; {ends}" if cost else f"{what} and still costs money; {ends}"
 
 
 def _remaining_job_cost(job: ObservedJob, name: str, prices: Prices) -> str:
     if not job.is_running:
-        return f"whether the transfer job {job.name} runs, and costs, may not be asked with these credentials"
+        return f"these credentials may not describe the transfer job {job.name}, which may still run and cost money"
     cost = _job_hourly(job, prices) or f"an unknown price ({job.count} x {job.instance})"
-    ends = f"`lmi up` goes on watching it, `lmi down {name}` stops it"
-    return f"the transfer job {job.name} is {job.status} and goes on costing {cost}; {ends}"
+    ends = f"`lmi up` waits for it, `lmi down {name}` stops it"
+    return f"the transfer job {job.name} is {job.status} and still costs {cost}; {ends}"

@@ -22,21 +22,20 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
             return "drifted", missing_words(observed)
         if status == "in-step" and observed.weights_missing_reason:
             return "drifted", (
-                "it serves, but its weights are not whole in the bucket: "
-                f"{observed.weights_missing_reason}; an instance that "
-                "starts now fails; `lmi up` brings them back"
+                f"it serves, but its weights in the bucket are incomplete: {observed.weights_missing_reason}; a new "
+                "instance would fail to start; `lmi up` sends them again"
             )
         return status, why
     if not observed.exists:
-        return "absent", f"nothing of that name is in {observed.ref.place}{other_location_text(observed)}"
+        return "absent", f"no such deployment in {observed.ref.place}{other_location_text(observed)}"
     if running := [job for job in observed.jobs if job.is_running]:
         names = ", ".join(f"{job.name} is {job.status}" for job in running)
         return "starting", (
-            f"it has no endpoint yet; the transfer job {names}: `lmi up` goes on watching it, `lmi down` stops it"
+            f"it has no endpoint yet; the transfer job {names}; `lmi up` waits for it, `lmi down` stops it"
         )
     if observed.record and observed.record.current:
-        return "drifted", "its endpoint is gone; `lmi up` brings it back, `lmi down` clears the rest away"
-    return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+        return "drifted", "its endpoint was deleted; `lmi up` creates it again, `lmi down` deletes the rest"
+    return "failed", "an `lmi up` did not finish; `lmi up` continues, `lmi down` deletes it"
 
 
 def other_location_text(observed: CloudObserved) -> str:
@@ -44,7 +43,7 @@ def other_location_text(observed: CloudObserved) -> str:
     none.
     """
     places = "; ".join(ref.place for ref in observed.other_locations)
-    return f"; this machine brought one up in {places}" if places else ""
+    return f"; this machine has deployed one in {places}" if places else ""
 
 
 def _of_endpoint(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:
@@ -56,32 +55,34 @@ def _of_endpoint(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Dep
             return "starting", "the endpoint is being created; `lmi wait` waits for it"
         case "Updating":
             return "starting", (
-                f"the endpoint is being updated{_to(endpoint)}; {endpoint.config} answers meanwhile"
+                f"the endpoint is being updated{_to(endpoint)}; {endpoint.config} still serves"
             )
         case "SystemUpdating":
             status, _ = _in_service(endpoint, record)
-            return status, "AWS is maintaining the endpoint; it answers meanwhile"
+            return status, "AWS is maintaining the endpoint; it still serves"
         case "RollingBack":
             return (
                 "drifted",
-                f"an update failed and is being rolled back to {endpoint.config}, which answers{why}",
+                f"an update failed and is being rolled back to {endpoint.config}, which serves{why}",
             )
         case "OutOfService":
             return (
                 "failed",
-                f"the endpoint is out of service and answers nothing; `lmi up` makes it anew{why}",
+                f"the endpoint is out of service and does not answer; `lmi up` creates it again{why}",
             )
         case "Deleting":
             return "drifted", "the endpoint is being deleted"
         case "Failed":
-            return "failed", f"the endpoint failed; `lmi up` makes it anew, `lmi down` clears it away{why}"
+            return "failed", f"the endpoint failed; `lmi up` creates it again, `lmi down` deletes it{why}"
         case "UpdateRollbackFailed":
             return "failed", (
-                "an update failed and its roll-back, too: instances of both configs answer; `lmi up` updates it "
-                f"again{why}"
+                f"an update and its rollback failed: instances of both configs serve; `lmi up` updates it again{why}"
             )
         case other:
-            return "drifted", f"the endpoint is {other}, which this lmi does not know{why}"
+            return (
+                "drifted",
+                f"the endpoint has the status {other}, which this version of lmi does not know{why}",
+            )
 
 
 def unattended(observed: CloudObserved) -> str:
@@ -91,7 +92,9 @@ def unattended(observed: CloudObserved) -> str:
     if running := [job.name for job in observed.jobs if job.is_running]:
         return f"no lmi waits for its transfer job {', '.join(running)}"
     return (
-        "" if observed.record or not observed.exists else "an interrupted run left it: no endpoint, no record"
+        ""
+        if observed.record or not observed.exists
+        else "orphan of an interrupted run: no endpoint, no record"
     )
 
 
@@ -102,8 +105,8 @@ def missing_words(observed: CloudObserved) -> str:
     parts = " and ".join(f"{kind.replace('-', ' ')} {name}" for kind, name in observed.missing)
     was = "were" if len(observed.missing) > 1 else "was"
     return (
-        f"the {parts} {was} deleted, not by lmi; the endpoint serves on, but cannot be updated, scaled or repaired: "
-        "`lmi up` with the recipe that serves creates what is missing"
+        f"the {parts} {was} deleted, not by lmi; the endpoint still serves, but cannot be updated, scaled or "
+        "repaired. `lmi up` with the deployed recipe creates what is missing"
     )
 
 
@@ -122,15 +125,15 @@ def _to(endpoint: ObservedEndpoint) -> str:
 
 def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:
     if record is None:
-        return "drifted", f"{endpoint.config} serves, but there is no record of it; `lmi up` settles it"
+        return "drifted", f"{endpoint.config} serves, but has no record; `lmi up` writes one"
     if record.current is None:
-        return "drifted", "it serves, but the `lmi up` that made it did not finish; `lmi up` settles it"
+        return "drifted", "it serves, but its `lmi up` did not finish; `lmi up` continues"
     if record.current.server != endpoint.config:
         # After an update that was rolled back AWS keeps reporting its reason.
         why = f" ({endpoint.reason})" if endpoint.reason else ""
-        return "drifted", f"{endpoint.config} serves, the record says {record.current.server}{why}"
+        return "drifted", f"{endpoint.config} serves, but the record says {record.current.server}{why}"
     if why := failed_update_reason(endpoint, record):
-        return "drifted", f"{why}; `lmi up` settles it"
+        return "drifted", f"{why}; `lmi up` repairs it"
     return "in-step", ""
 
 
@@ -146,7 +149,7 @@ def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:
         return ""
     serves = f"{endpoint.config} serves"
     if not update_submitted(record, pending.server):
-        return f"an `lmi up` to {pending.server} did not get as far as the endpoint: {serves}"
+        return f"an `lmi up` to {pending.server} ended before it updated the endpoint: {serves}"
     return f"the update to {pending.server} was rolled back: {serves}" + (
         f" ({endpoint.reason})" * bool(endpoint.reason)
     )

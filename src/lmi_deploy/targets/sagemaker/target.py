@@ -221,8 +221,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         group = logs.group(ref.name)
         if not group:
             raise NotFound(
-                f"{ref.name}: CloudWatch has no log of it",
-                hint="nothing is printed before the instance is there and the image pulled; `lmi status` says more",
+                f"{ref.name}: no logs in CloudWatch",
+                hint="containers print nothing before the instance is provisioned and the image is pulled; check "
+                "`lmi status`",
             )
         if not follow:
             return logs.lines(group)
@@ -233,9 +234,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         cloud = self.cloud(ref.region)
         if ref.account and ref.account != cloud.caller.account:
             raise AccessError(
-                f"{ref.name} is in {ref.place}; these credentials are of account {cloud.caller.account}",
-                hint=f"use credentials of account {ref.account} (AWS_PROFILE); one of that name in account "
-                f"{cloud.caller.account} is found by its recipe",
+                f"{ref.name} is in {ref.place}, but these credentials belong to account {cloud.caller.account}",
+                hint=f"use credentials of account {ref.account} (AWS_PROFILE), or give the recipe for the "
+                f"deployment of that name in account {cloud.caller.account}",
             )
         return cloud
 
@@ -254,5 +255,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
         bucket_services = self.depot(cloud, bucket)
         if bucket_services is None:
-            raise NotFound(f"s3://{bucket}: no such bucket", hint="`lmi up` makes the account's default one")
+            raise NotFound(
+                f"s3://{bucket}: no such bucket",
+                hint="run `lmi up`, which creates the account's default bucket",
+            )
         return bucket_services

@@ -73,11 +73,11 @@ def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]
     in another account or region. `region` is what the user named.
     """
     if observed.not_owned_reason and plan.empty:
-        raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
-    foreign = (f"{observed.not_owned_reason}; it is left alone",) if observed.not_owned_reason else ()
+        raise Refused(observed.not_owned_reason, hint="it was not changed")
+    foreign = (f"{observed.not_owned_reason}; lmi does not change it",) if observed.not_owned_reason else ()
     misnamed = (
-        f"{resource.kind.replace('-', ' ')} {resource.name}: it carries the tag {TAG} of {observed.ref.name}, but not "
-        "a name that lmi gives; it is left alone"
+        f"{resource.kind.replace('-', ' ')} {resource.name}: it has the tag {TAG} of {observed.ref.name}, but not a "
+        "name that lmi gives; lmi does not delete it"
         for resource in observed.misnamed
     )
     return (*foreign, *misnamed, *(_other_location_notices(observed, region) if plan.empty else ()))
@@ -91,7 +91,7 @@ def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[st
     if not observed.other_locations:
         return
     name = observed.ref.name
-    words = f"{name}: nothing of it is in {observed.ref.place}{other_location_text(observed)}"
+    words = f"{name}: not found in {observed.ref.place}{other_location_text(observed)}"
     if not region or any(other.region == observed.ref.region for other in observed.other_locations):
         raise Refused(
             words,

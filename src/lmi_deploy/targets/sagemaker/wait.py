@@ -72,7 +72,7 @@ class LogFollower:
             yield from self._new_lines()
         except AccessError as error:
             self._denied = True
-            yield Notice(text=f"its log is not shown: {error.message}")
+            yield Notice(text=f"its log cannot be shown: {error.message}")
 
     def _new_lines(self) -> Iterator[Event]:
         if self._lines is None:
@@ -119,8 +119,8 @@ class EndpointWaiter:
         observed = self.cloud.hosting.endpoint(self.action.endpoint)
         if observed is None:
             raise DeployFailed(
-                f"{self.action.endpoint}: the endpoint was deleted meanwhile, by somebody else",
-                hint="`lmi up` makes it anew",
+                f"{self.action.endpoint}: another process deleted the endpoint",
+                hint="run `lmi up` to create it again",
             )
         return observed
 
@@ -139,9 +139,9 @@ class EndpointWaiter:
         return found.settings.instance if found else ""
 
     def _note(self, observed: ObservedEndpoint, printed: LogFollower, usual: int) -> str:
-        phase = "its container runs" if printed.last else "an instance is provided, the image pulled"
+        phase = "its container is starting" if printed.last else "provisioning an instance, pulling the image"
         if observed.status == "RollingBack":
-            phase = f"back to {observed.config}"
+            phase = f"rolling back to {observed.config}"
         count = (
             f", {observed.count} of {observed.desired_count} instances" if observed.desired_count > 1 else ""
         )
@@ -150,11 +150,12 @@ class EndpointWaiter:
     def _notices(self, observed: ObservedEndpoint, printed: LogFollower, waited: float) -> Iterator[Event]:
         if observed.status == "RollingBack":
             why = f": {observed.reason}" if observed.reason else ""
-            yield from self._once(f"the update failed{why}; SageMaker goes back to {observed.config}")
+            yield from self._once(f"the update failed{why}; SageMaker rolls back to {observed.config}")
         if waited > _SILENT_AFTER and not printed.last and observed.status != "RollingBack":
             yield from self._once(
-                f"no log yet after {_minutes(waited)}: nothing is printed before the instance is there, the image "
-                "pulled and the model's files laid out; an image that needs a newer driver prints nothing at all"
+                f"no log yet after {_minutes(waited)}: a container prints nothing until the instance is "
+                "provisioned, the image pulled and the model files in place; an image that needs a newer driver "
+                "never prints anything"
             )
 
     def _once(self, text: str) -> Iterator[Event]:
@@ -167,26 +168,28 @@ class EndpointWaiter:
         return Overdue(
             f"{observed.name} is still {observed.status} after "
             f"{_minutes(waited)}{costs(self.cloud, observed, self._instance())}",
-            hint=f"`lmi wait {observed.name}` goes on waiting, `lmi down {observed.name}` ends it once it has settled",
+            hint=f"run `lmi wait {observed.name}` to keep waiting, or `lmi down {observed.name}` to delete it when "
+            "its status is final",
             details=tuple(printed.last),
         )
 
     def _verdict(self, observed: ObservedEndpoint, printed: LogFollower) -> Outcome:
         if observed.status in _SERVING and observed.config == self.action.config:
             return f"{observed.config} serves"
-        lines = tuple(printed.last) or ("(its containers printed nothing that CloudWatch has)",)
+        lines = tuple(printed.last) or ("(no output of its containers in CloudWatch)",)
         details = (*lines, *((f"FailureReason: {observed.reason}",) if observed.reason else ()))
         kind = NoCapacity if _NO_CAPACITY.search(observed.reason) else DeployFailed
         why = f": {observed.reason}" if observed.reason else ""
         if observed.status in _SERVING:
             raise kind(
                 f"{observed.name}: the update to {self.action.config} was rolled back; {observed.config} serves{why}",
-                hint=f"the container's last lines are above; `lmi logs {observed.name}` has all of them",
+                hint=f"read the container's last lines above; `lmi logs {observed.name}` shows the whole log",
                 details=details,
             )
         raise kind(
             f"{observed.name}: the endpoint is {observed.status}{why}",
-            hint="the container's last lines are above; `lmi up` makes it anew, `lmi down` clears it away",
+            hint="read the container's last lines above, then run `lmi up` to create it again or `lmi down` to "
+            "delete it",
             details=details,
         )
 
@@ -197,7 +200,7 @@ def settled(endpoint: str, action: Action, *, cloud: Cloud, clock: Clock) -> Ste
     reported = False
     while (observed := cloud.hosting.endpoint(endpoint)) is not None and observed.status in SETTLING:
         if not reported:
-            yield Notice(text=f"{endpoint} is {observed.status}: it is waited for first")
+            yield Notice(text=f"{endpoint} is {observed.status}: lmi waits until that has ended")
             reported = True
         waited = clock.monotonic() - started
         _require_time(endpoint, observed, waited)
@@ -213,12 +216,12 @@ def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
     cloud, clock = propagation.cloud, propagation.clock
     observed = cloud.hosting.endpoint(action.endpoint)
     if observed is not None and action.config == observed.pending:
-        return "begun before"
+        return "started before"
     status = yield from settled(action.endpoint, action, cloud=cloud, clock=clock)
     if status not in (*_SERVING, "UpdateRollbackFailed", "OutOfService"):
         raise DeployFailed(
-            f"{action.endpoint}: the endpoint is {status or 'gone'} and cannot be updated",
-            hint="`lmi up` makes it anew",
+            f"{action.endpoint}: the endpoint is {status or 'deleted'} and cannot be updated",
+            hint="run `lmi up` to create it again",
         )
     yield from propagation.until_found(
         "endpoint-config",
@@ -226,7 +229,7 @@ def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
         lambda: cloud.hosting.update_endpoint(action.endpoint, action.config, keep_count=action.keep_count),
         key=action.key,
     )
-    return "begun"
+    return "started"
 
 
 def delete(action: DeleteEndpoint, *, cloud: Cloud, clock: Clock) -> Steps:
@@ -239,7 +242,7 @@ def delete(action: DeleteEndpoint, *, cloud: Cloud, clock: Clock) -> Steps:
         _require_time(action.endpoint, observed, waited)
         if not requested and observed.status != "Deleting":
             requested = _request_deletion(observed, cloud)
-        note = "Deleting" if requested else f"{observed.status}: it can be deleted once that has ended"
+        note = "Deleting" if requested else f"{observed.status}: SageMaker allows the deletion after that"
         yield Progress(key=action.key, done=round(waited, 1), total=None, unit="seconds", note=note)
         clock.sleep(next(interval))
     return "gone"
@@ -259,7 +262,7 @@ def _require_time(endpoint: str, observed: ObservedEndpoint, waited: float) -> N
     if waited > _LOST_AFTER:
         raise Overdue(
             f"{endpoint} is still {observed.status} after {_minutes(waited)}",
-            hint="run the same command again; where it stays so, AWS support can end it",
+            hint="run the same command again; if it stays in this state, contact AWS support",
         )
 
 
@@ -286,7 +289,7 @@ def costs(cloud: Cloud, observed: ObservedEndpoint, instance: str) -> str:
     if price is None:
         return ""
     count = max(observed.count, observed.desired_count, 1)
-    return f", and goes on costing {format_price(count * price.hourly, price.currency)} an hour ({count} x {instance})"
+    return f", and still costs {format_price(count * price.hourly, price.currency)} an hour ({count} x {instance})"
 
 
 def _minutes(seconds: float) -> str:

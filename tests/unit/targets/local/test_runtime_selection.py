@@ -49,10 +49,15 @@ def test_auto_is_the_best_available_that_runs_the_engine() -> None:
         (
             recipe_for("container"),
             BARE,
-            "container is not at hand here: no image is named",
-            "at hand: embedded",
+            "container is not available on this machine: no image is named",
+            "available: embedded",
         ),
-        (recipe_for("djl-serving"), BARE, "djl-serving is not at hand here", "at hand: embedded"),
+        (
+            recipe_for("djl-serving"),
+            BARE,
+            "djl-serving is not available on this machine",
+            "available: embedded",
+        ),
         (
             recipe_for("embedded", engine="vllm"),
             ALL,
@@ -62,7 +67,7 @@ def test_auto_is_the_best_available_that_runs_the_engine() -> None:
         (
             recipe_for("auto", engine="vllm"),
             BARE,
-            "nothing on this machine runs engine vllm: container could, but no image is named (container.image)",
+            "no runtime on this machine runs engine vllm: container could, but no image is named (container.image)",
             "accelerate or custom",
         ),
     ],
@@ -133,4 +138,4 @@ def test_where_no_socket_can_be_handed_over_the_plan_reports_it(
     inventory = LocalInventory(engine=True, environment=True, missing_weights=0)
     (take,) = (a for a in diff(one, render(one), observed, inventory).actions if isinstance(a, TakeAddress))
     assert take.loads_again is again
-    assert ("refuses requests while the model is loaded there again" in take.title) is again
+    assert ("requests are refused while the model loads again" in take.title) is again

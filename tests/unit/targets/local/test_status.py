@@ -39,7 +39,7 @@ def _observed(phase: Literal["starting", "loading", "ready"], record: Record | N
         (
             "starting",
             (GENERATION,),
-            "its process runs and does not answer: it is being started again, or it hangs",
+            "its process runs but does not respond: it is restarting, or it hangs",
         ),
     ],
 )
@@ -57,16 +57,16 @@ def test_a_server_that_is_ready_and_unproved_is_reported_from_one_that_gave_no_r
     intents = (Intent(action="ProbeServer", names={"server": "s-1"}, outcome=None),) if requested else ()
     status, why = status_of(_observed("ready", Record(ref=REF, coming=GENERATION, intents=intents)))
     assert status == ("failed" if requested else "starting")
-    assert ("did not finish" if requested else "nobody has asked it yet: `lmi wait` does") in why
+    assert ("did not finish" if requested else "no probe was sent yet; `lmi wait` sends it") in why
 
 
 def test_a_server_without_a_record_is_reported_from_another_generation() -> None:
     serving = LocalObserved(ref=REF, exists=True, record=None, serving="s-1")
     assert status_of(serving) == (
         "drifted",
-        "it serves, and its record is gone or cannot be read; `lmi up` settles it",
+        "it serves, but its record is missing or unreadable; `lmi up` repairs it",
     )
     other = LocalObserved(
         ref=REF, exists=True, record=Record(ref=REF, generations=(GENERATION,)), serving="s-2"
     )
-    assert status_of(other)[1].startswith("another generation serves than the record says")
+    assert status_of(other)[1].startswith("it serves another generation than the record says")

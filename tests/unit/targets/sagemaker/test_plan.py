@@ -404,12 +404,12 @@ def test_the_next_placement_where_the_first_could_not_be_had() -> None:
 def test_a_foreign_user_is_refused_and_left_alone() -> None:
     observed = replace(
         served(),
-        not_owned_reason="m: an endpoint of that name is not ours",
+        not_owned_reason="m: an endpoint of that name was not created by lmi",
         record=None,
         resources=(),
         artifacts=(),
     )
-    with pytest.raises(Refused, match="not ours"):
+    with pytest.raises(Refused, match="not created by lmi"):
         diff(SPEC, ARTIFACT, observed, READY)
     assert teardown(observed).empty
 
@@ -426,7 +426,7 @@ def test_what_another_user_changes_is_refused(status: str) -> None:
 def test_what_another_user_deletes_is_refused() -> None:
     observed = served()
     assert observed.endpoint
-    with pytest.raises(Refused, match="being deleted, by somebody else"):
+    with pytest.raises(Refused, match="another process is deleting its endpoint"):
         diff(SPEC, ARTIFACT, replace(observed, endpoint=replace(observed.endpoint, status="Deleting")), READY)
 
 
@@ -475,12 +475,12 @@ def test_the_figures_name_price_and_source() -> None:
     assert scaled["cost"].startswith("$1.41 to $5.63 an hour (1 to 4 x ml.g5.xlarge at $1.41;")
     other = Price(hourly=0.23, currency="USD", source="AWS price list, 2026-11-01")
     both = replace(inventory, prices={**inventory.prices, "ml.m5.xlarge": other})
-    assert response["alternatives"] == "ml.m5.xlarge: unknown: nobody could tell the price"
+    assert response["alternatives"] == "ml.m5.xlarge: unknown: no source has the price"
     listed = dict(estimate(SPEC, both).figures)
     assert listed["alternatives"] == "$0.23 an hour (1 x ml.m5.xlarge)"
     assert "cost" not in dict(estimate(SPEC, replace(READY, priced=False)).figures)
     unknown = dict(estimate(SPEC, READY).figures)
-    assert unknown["cost"] == "unknown: nobody could tell the price"
+    assert unknown["cost"] == "unknown: no source has the price"
 
 
 def test_a_rollback_is_one_update_to_the_generation_before() -> None:

@@ -116,22 +116,27 @@ REFUSED = [
     ),
     ("tensor_parallel_degree: 2\n" + M5, 10, "does not fit ml.m5.xlarge, which has no accelerator", "auto"),
     ("instance_type: ml.g4dn.xlarge\n", 126 * GB, "hold 125 GB, the weights are 126 GB", "larger type"),
-    (M5 + "endpoint: {volume_gb: 40}\n", 50 * GB, "40 GB do not hold 50.0 GB", "at least 62"),
+    (M5 + "endpoint: {volume_gb: 40}\n", 50 * GB, "40 GB are too small for 50.0 GB", "at least 62"),
     ("instance_type: ml.m5.24xlarge\n", 500 * GB, "a volume of 523 GB", "local disks"),
     (M5, 600 * GB, "take 3840 s; SageMaker waits 3600 s", "faster network"),
-    (G5 + "timeouts: {container_startup: 60}\n", 40 * GB, "take 128 s, and 60 s are allowed", "at least 300"),
+    (
+        G5 + "timeouts: {container_startup: 60}\n",
+        40 * GB,
+        "take 128 s, but the limit is 60 s",
+        "at least 300",
+    ),
     (
         G5 + "weights: {deliver: mount}\ntimeouts: {model_download: 60}\n",
         40 * GB,
         "timeouts.model_download: 40.0 GB",
         "at least 300",
     ),
-    (G5 + "weights: {deliver: artifact}\n", 6 * GB, "artifact is for at most 5 GB", "leave it out"),
-    ("", 140 * GB, "instance_type: is missing", "ml.p4d.24xlarge (130.4 GiB x 1.3 = 169.5 GiB"),
+    (G5 + "weights: {deliver: artifact}\n", 6 * GB, "artifact is for at most 5 GB", "omit it"),
+    ("", 140 * GB, "instance_type: missing", "ml.p4d.24xlarge (130.4 GiB x 1.3 = 169.5 GiB"),
     (
         G5 + "endpoint: {role: 'arn:aws:iam::999999999999:role/x'}\n",
         10,
-        "is of account 999999999999",
+        "belongs to account 999999999999",
         "role of",
     ),
 ]
@@ -163,7 +168,7 @@ def test_another_region_means_another_registry() -> None:
 
 
 def test_without_the_account_nothing_follows() -> None:
-    with pytest.raises(Unresolvable, match="needs to know the account"):
+    with pytest.raises(Unresolvable, match="but the account was not looked up"):
         resolve(cloud_recipe(), cloud_facts(cloud=None))
 
 

@@ -26,15 +26,15 @@ GENERATION = Generation(
 RECORD = Record(ref=REF, generations=(GENERATION,))
 STATUSES = {
     "Creating": ("starting", "being created"),
-    "Updating": ("starting", "being updated to m-2; m-1 answers meanwhile"),
+    "Updating": ("starting", "being updated to m-2; m-1 still serves"),
     "SystemUpdating": ("in-step", "AWS is maintaining"),
     "RollingBack": ("drifted", "being rolled back to m-1"),
     "InService": ("in-step", ""),
-    "OutOfService": ("failed", "out of service and answers nothing"),
+    "OutOfService": ("failed", "out of service and does not answer"),
     "Deleting": ("drifted", "is being deleted"),
     "Failed": ("failed", "the endpoint failed"),
-    "UpdateRollbackFailed": ("failed", "its roll-back, too"),
-    "NeverHeardOf": ("drifted", "NeverHeardOf, which this lmi does not know"),
+    "UpdateRollbackFailed": ("failed", "its rollback failed"),
+    "NeverHeardOf": ("drifted", "NeverHeardOf, which this version of lmi does not know"),
 }
 
 
@@ -57,10 +57,10 @@ def test_awss_own_reason_is_reported(status: str) -> None:
 def test_an_update_that_was_rolled_back_is_reported_with_what_serves() -> None:
     status, why = status_of(observed("InService", config="m-0", reason="no capacity"))
     assert status == "drifted"
-    assert why == "m-0 serves, the record says m-1 (no capacity)"
+    assert why == "m-0 serves, but the record says m-1 (no capacity)"
 
 
-@pytest.mark.parametrize(("sent", "output"), [(True, "rolled back"), (False, "did not get as far")])
+@pytest.mark.parametrize(("sent", "output"), [(True, "rolled back"), (False, "ended before it updated")])
 def test_what_was_being_transferred_and_does_not_serve_is_reported(*, sent: bool, output: str) -> None:
     started = Intent(action="UpdateEndpoint", names={"config": "m-2"}, outcome="begun")
     pending = replace(RECORD, coming=replace(GENERATION, server="m-2"), intents=(started,) if sent else ())

@@ -52,7 +52,7 @@ def test_our_own_tags_need_their_places_among_fifty() -> None:
         ("ml.g5.xlarge", 1, "1 GPU"),
         ("ml.g5.48xlarge", 8, "8 GPUs"),
         ("ml.inf2.48xlarge", 24, "24 NeuronCores"),
-        ("ml.p2.xlarge", None, "a number of devices that is not known here"),
+        ("ml.p2.xlarge", None, "an unknown number of devices"),
     ],
 )
 def test_devices_are_what_a_model_can_be_cut_over(name: str, count: int | None, words: str) -> None:

@@ -124,7 +124,7 @@ def credentials(session: SessionFactory) -> tuple[Any, Any]:
         found = created.get_credentials()
     if found is None:
         raise AccessError(
-            "AWS credentials: there are none", hint="set AWS_PROFILE, or log in with `aws sso login`"
+            "AWS credentials: none found", hint="set AWS_PROFILE, or log in with `aws sso login`"
         )
     return created, found.get_frozen_credentials()
 

@@ -30,7 +30,7 @@ from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
 _PROGRAM: Final = "lmi_deploy.aws.s3.uploaders.obstore_worker"
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
-_INSTALL: Final = "pip install 'lmi-deploy[obstore]'; or weights.engine: own"
+_INSTALL: Final = "run pip install 'lmi-deploy[obstore]', or set weights.engine: own"
 _SMALL: Final = MIB
 _FEW: Final = 4
 """Simultaneous files if they are large: each may have several parts in memory."""
@@ -58,7 +58,7 @@ class Obstore:
         self, loads: Sequence[UploadItem], *, bucket: str
     ) -> Generator[UploadedFile | None, None, None]:
         if not self.present:
-            raise NotInstalled("obstore", instead="; or weights.engine: own")
+            raise NotInstalled("obstore", instead="; or set weights.engine: own")
         lines = [json.dumps(self._order(loads, bucket)), *(_line(load) for load in loads)]
         # -P: do not import modules from the current folder.
         argv = [sys.executable, "-P", "-m", _PROGRAM]
@@ -112,9 +112,9 @@ def _failure(failures: Sequence[Mapping[str, Any]], code: int, count: int) -> Lm
     for problem in failures:
         if "got" in problem:
             return IntegrityError(
-                f"{problem['path']}: {problem['kind']} {problem['got']} is here, its source says {problem['oid']}; not"
-                " sent",
-                hint="the file was changed, or is damaged: fetch it again",
+                f"{problem['path']}: has {problem['kind']} {problem['got']}, but its source has {problem['oid']}; "
+                "not sent",
+                hint="the file was changed or is damaged: download it again",
             )
         line = str(problem["error"])
         if (refused := explain_denied("obstore", line, _CODE.findall(line))) is not None:

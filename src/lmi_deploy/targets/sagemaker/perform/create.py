@@ -34,7 +34,7 @@ from lmi_deploy.targets.target import Outcome
 Steps = Generator[Event, None, Outcome]
 Found = ObservedModel | ObservedEndpointConfig | ObservedEndpoint
 Observed = TypeVar("Observed", ObservedModel, ObservedEndpointConfig, ObservedEndpoint)
-CREATED, ADOPTED = "made", "there already, and ours"
+CREATED, ADOPTED = "made", "exists already"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +103,14 @@ class ResourceCreator:
         if found is not None and equal and owner == self.spec.name:
             self.propagation.created.add(name)
             return ADOPTED
-        why = "is not ours" if owner != self.spec.name else "has other settings than its name stands for"
+        why = (
+            "was not created by lmi"
+            if owner != self.spec.name
+            else "has other settings than those its name is derived from"
+        )
         raise Refused(
-            f"{name}: a {kind} of that name is there and {why}",
-            hint="nothing of it was touched; look at it, or choose another name in the recipe",
+            f"{name}: a {kind} of that name exists and {why}",
+            hint="it was not changed. Check it, or choose another name in the recipe",
         )
 
     def _tags(self, *, expires: bool = False) -> Pairs:

@@ -123,7 +123,7 @@ class Performers:
         record = self.services().records.read(self.ref.name)
         generation = (record.coming or record.current) if record else None
         if generation is None:
-            raise NotFound(f"{self.ref.name}: no record says what it is asked", hint="`lmi up` writes one")
+            raise NotFound(f"{self.ref.name}: no record of its probe", hint="`lmi up` writes one")
         return codec_of(generation.serving)
 
     def _remove_weights(self, action: cloud_plan.DeleteWeights) -> Steps:
@@ -181,5 +181,5 @@ def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Ste
 def _arn(cloud: Cloud, endpoint: str) -> str:
     observed = cloud.hosting.endpoint(endpoint)
     if observed is None:
-        raise NotFound(f"{endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
+        raise NotFound(f"{endpoint}: the endpoint was deleted", hint="run `lmi up` to create it again")
     return observed.arn

@@ -86,8 +86,8 @@ def _write(store: ObjectStore, at: str, file: ArtifactFile) -> None:
         found = store.get(at)
         if found is None or found[0] != file.content:
             raise IntegrityError(
-                f"s3://{store.bucket}/{at}: holds other bytes than its name stands for",
-                hint="somebody else wrote there; look at it, remove it, and run the same command again",
+                f"s3://{store.bucket}/{at}: has other content than its name is derived from",
+                hint="another program wrote it. Check and delete the object, then run the same command again",
             ) from None
 
 

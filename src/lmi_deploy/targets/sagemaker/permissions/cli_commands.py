@@ -23,17 +23,17 @@ def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "")
     policy, iam = f"lmi-{(prefix or spec.name).rstrip('-')}", f"lmi iam {recipe}{shared}"
     whom = f"for all deployments {prefix}*" if prefix else "for this deployment"
     role = spec.cloud.role
-    yield f"The role {_name(role)}, which the endpoint runs with, is made once, by somebody who may:"
+    yield f"Create the role {_name(role)} of the endpoint once, with an identity that may create roles:"
     yield f"  {iam} --part trust > trust.json"
     yield f"  {_create(role)}"
-    yield f"Its rights, {whom}:"
+    yield f"Its permissions, {whom}:"
     yield from _put(iam, "execution", role, policy)
     if spec.cloud.job is not None:
         role = spec.cloud.job.role
-        yield f"The role {_name(role)}, which the transfer job runs with, and its rights:"
+        yield f"Create the role {_name(role)} of the transfer job, with its permissions:"
         yield f"  {_create(role)}"
         yield from _put(iam, "job", role, f"{policy}-job")
-    yield "The rights of who deploys it, to be attached to a user or a role of yours:"
+    yield "Permissions to deploy it: attach them to your user or role:"
     yield f"  {iam} --part deployer > deployer.json"
     yield f"  aws iam {_attach(policy, found.deployer.characters)} --policy-document file://deployer.json"
     if not prefix:
@@ -71,6 +71,7 @@ def _attach(policy: str, characters: int) -> str:
 
 def _characters_left(iam: str, execution: Policy) -> str:
     return (
-        f"A role holds {INLINE_MOST:,} characters of such policies: {INLINE_MOST // execution.characters} deployments "
-        f"like this one. For more, `{iam} --shared PREFIX` prints one policy for all whose names begin with PREFIX."
+        f"The policies of a role may have {INLINE_MOST:,} characters in total: "
+        f"{INLINE_MOST // execution.characters} deployments like this one. For more, `{iam} --shared PREFIX` prints "
+        "one policy for all whose names begin with PREFIX."
     )

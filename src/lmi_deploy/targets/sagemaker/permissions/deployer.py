@@ -35,13 +35,13 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         sid="LookIntoBucket",
         actions=("s3:GetLifecycleConfiguration", "s3:ListBucket", "s3:ListBucketMultipartUploads"),
         resources=(arns.bucket,),
-        why="is the bucket ours, what is there, what was left half done",
+        why="check the bucket's owner; list objects and unfinished uploads",
     )
     yield PolicyStatement(
         sid="ReadShared",
         actions=("s3:GetObject",),
         resources=arns.objects("weights/", "manifests/", "deployments/"),
-        why="files that are there already are copied inside S3; weights that another deployment uses stay",
+        why="copy existing files inside S3; find the weights that other deployments use",
     )
     yield PolicyStatement(
         sid="WriteOwn",
@@ -54,10 +54,10 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     if arns.source is not None:
         bucket, objects = arns.source
         yield PolicyStatement(
-            sid="ListSource", actions=("s3:ListBucket",), resources=(bucket,), why="model_id lies in S3"
+            sid="ListSource", actions=("s3:ListBucket",), resources=(bucket,), why="model_id in S3"
         )
         yield PolicyStatement(
-            sid="ReadSource", actions=("s3:GetObject",), resources=(objects,), why="model_id lies in S3"
+            sid="ReadSource", actions=("s3:GetObject",), resources=(objects,), why="model_id in S3"
         )
 
 
@@ -73,7 +73,7 @@ def _making(arns: Arns) -> PolicyStatement:
             "s3:PutEncryptionConfiguration",
         ),
         resources=(arns.bucket,),
-        why="the account's default bucket, once; one that cannot be made whole goes again",
+        why="create the account's default bucket, once; delete it again if its settings fail",
     )
 
 
@@ -82,13 +82,13 @@ def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
         sid="KeepResources",
         actions=("sagemaker:AddTags", "sagemaker:ListTags"),
         resources=(arns.endpoint, arns.configs, arns.models),
-        why="everything carries tags by which it is found again",
+        why="tag every resource, so that lmi finds it",
     )
     yield PolicyStatement(
         sid="RunEndpoint",
         actions=("sagemaker:CreateEndpoint", "sagemaker:UpdateEndpoint"),
         resources=(arns.endpoint, arns.configs),
-        why="the endpoint, which is made and changed with one of its configurations",
+        why="create and update the endpoint with one of its endpoint configs",
     )
     yield PolicyStatement(
         sid="UseEndpoint",
@@ -100,7 +100,7 @@ def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:InvokeEndpointWithResponseStream",
         ),
         resources=(arns.endpoint,),
-        why="`up` ends with one request to it, and takes off tags that left the recipe",
+        why="probe the endpoint; remove tags that are no longer in the recipe",
     )
     yield PolicyStatement(
         sid="UseEndpointConfigs",
@@ -110,13 +110,13 @@ def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:DescribeEndpointConfig",
         ),
         resources=(arns.configs,),
-        why="its configurations, whose names end in ten digits of their digest",
+        why="its endpoint configs, whose names end in ten digits of their digest",
     )
     yield PolicyStatement(
         sid="UseModels",
         actions=("sagemaker:CreateModel", "sagemaker:DeleteModel", "sagemaker:DescribeModel"),
         resources=(arns.models,),
-        why="its models, named alike",
+        why="its models, named in the same way",
     )
 
 
@@ -125,7 +125,7 @@ def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         sid="HandOverRole",
         actions=("iam:PassRole",),
         resources=(spec.cloud.role,),
-        why="the endpoint runs with the execution role; it goes to SageMaker and nowhere else",
+        why="pass the execution role to SageMaker, and to no other service",
         conditions=_TO_SAGEMAKER,
     )
     account = f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}"
@@ -133,7 +133,7 @@ def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         sid="CheckRights",
         actions=("iam:GetRole", "iam:SimulatePrincipalPolicy"),
         resources=(f"{account}:role/*", f"{account}:user/*"),
-        why="the check before anything is created; without it the check is skipped, and said so",
+        why="check the permissions before anything is created; optional",
     )
 
 
@@ -146,7 +146,7 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
             "application-autoscaling:DescribeScalingPolicies",
         ),
         resources=("*",),
-        why="is it scaled; the calls know no resource",
+        why="see whether it is scaled; these calls have no resource",
     )
     yield PolicyStatement(
         sid="EndScaling",
@@ -155,13 +155,13 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
             "application-autoscaling:DeregisterScalableTarget",
         ),
         resources=(arns.targets,),
-        why="scaling goes with the endpoint, and with `autoscaling` in the recipe; targets have no names of ours",
+        why="remove scaling with the endpoint or with `autoscaling` in the recipe; scalable targets have no name",
     )
     yield PolicyStatement(
         sid="EndAlarms",
         actions=("cloudwatch:DeleteAlarms",),
         resources=(arns.alarms,),
-        why="the alarms of target tracking go with it, in your name",
+        why="delete the alarms of target tracking",
     )
     if spec.cloud.scaling or arns.prefix:
         yield from _tracking(spec, arns)
@@ -175,25 +175,25 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
             "application-autoscaling:RegisterScalableTarget",
         ),
         resources=(arns.targets,),
-        why="least and most instances, and the requests to aim at",
+        why="set minimum and maximum of the instances and the target value",
     )
     yield PolicyStatement(
         sid="KeepAlarms",
         actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
         resources=(arns.alarms,),
-        why="target tracking keeps its alarms in your name",
+        why="let target tracking create its alarms with your permissions",
     )
     yield PolicyStatement(
         sid="LetScalingAct",
         actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
         resources=(arns.endpoint,),
-        why="who registers an endpoint for scaling must be allowed to scale it",
+        why="required of the caller that registers an endpoint for scaling",
     )
     yield PolicyStatement(
         sid="LinkScaling",
         actions=("iam:CreateServiceLinkedRole",),
         resources=(f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}:{_SCALING_ROLE}",),
-        why="the first scaling in an account makes this role of AWS's",
+        why="the first scaling in an account creates this AWS role",
         conditions=(
             ("StringEquals", "iam:AWSServiceName", ("sagemaker.application-autoscaling.amazonaws.com",)),
         ),
@@ -205,19 +205,19 @@ def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
         sid="FindByTag",
         actions=("tag:GetResources",),
         resources=("*",),
-        why="what is ours, wherever it was made; the call knows no resource",
+        why="find deployments by their tags; the call has no resource",
     )
     yield PolicyStatement(
         sid="FindLogs",
         actions=("logs:DescribeLogGroups",),
         resources=("*",),
-        why="is there a log group; the call knows no resource",
+        why="see whether the log group exists; the call has no resource",
     )
     yield PolicyStatement(
         sid="ReadLogs",
         actions=("logs:DeleteLogGroup", "logs:FilterLogEvents"),
         resources=(arns.group, f"{arns.group}:*"),
-        why="what the server printed; `down --logs` removes it",
+        why="read the logs; `down --logs` deletes them",
     )
     yield PolicyStatement(
         sid="PlanAhead",
@@ -227,7 +227,7 @@ def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
             "servicequotas:ListServiceQuotas",
         ),
         resources=("*",),
-        why="prices and quotas of the plan; without them the plan says that it does not know",
+        why="read prices and quotas for the plan; optional",
     )
 
 
@@ -237,14 +237,14 @@ def _key(arns: Arns) -> Iterator[PolicyStatement]:
         sid="UseKey",
         actions=("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"),
         resources=(key,),
-        why="objects of a bucket that is encrypted with the recipe's key",
+        why="use the recipe's key for objects in the bucket",
         conditions=conditions,
     )
     yield PolicyStatement(
         sid="LendKey",
         actions=("kms:CreateGrant",),
         resources=(key,),
-        why="SageMaker encrypts the endpoint's volume with it",
+        why="let SageMaker encrypt the endpoint's volume with the key",
         conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
     )
 
@@ -254,7 +254,7 @@ def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
         sid="HandOverJobRole",
         actions=("iam:PassRole",),
         resources=(job.role,),
-        why="the transfer job runs with a role of its own; it goes to SageMaker and nowhere else",
+        why="pass the role of the transfer job to SageMaker, and to no other service",
         conditions=_TO_SAGEMAKER,
     )
     yield PolicyStatement(
@@ -267,25 +267,25 @@ def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:StopProcessingJob",
         ),
         resources=arns.jobs,
-        why="the job that brings the weights (weights.via: job)",
+        why="run the transfer job (weights.via: job)",
     )
     yield PolicyStatement(
         sid="HandJobItsOrder",
         actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
         resources=arns.orders,
-        why="what the job is told, and what it notes",
+        why="the job's request and its progress",
     )
     group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
     yield PolicyStatement(
         sid="ReadJobLogs",
         actions=("logs:FilterLogEvents",),
         resources=(group, f"{group}:*"),
-        why="what the job prints",
+        why="the job's logs",
     )
     if spec.cloud.token_secret:
         yield PolicyStatement(
             sid="FindToken",
             actions=("secretsmanager:DescribeSecret",),
             resources=(arns.secret,),
-            why="is the secret there; its value is never read from here",
+            why="see whether the secret exists; lmi does not read its value",
         )

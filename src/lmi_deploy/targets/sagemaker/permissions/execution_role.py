@@ -14,7 +14,7 @@ def execution(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     place = spec.cloud
     yield from _storage(spec, arns)
     yield from pull_image(arns, place.image)
-    yield from write_telemetry(arns.group, why="what the server prints; without it a failure has no log")
+    yield from write_telemetry(arns.group, why="write the logs; without it a failure has no log")
     if place.kms_key:
         yield _key(arns)
     if place.vpc is not None:
@@ -26,7 +26,7 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         sid="ListModel",
         actions=("s3:ListBucket",),
         resources=(arns.bucket,),
-        why="SageMaker and the container's s5cmd list what they download",
+        why="list the files before SageMaker and the container's s5cmd download them",
     )
     in_artifact = spec.cloud.delivery == "artifact" and not arns.prefix
     weights = () if in_artifact else (arns.weights[0],)
@@ -44,6 +44,6 @@ def _key(arns: Arns) -> PolicyStatement:
         sid="ReadEncrypted",
         actions=("kms:Decrypt",),
         resources=(key,),
-        why="model files that are encrypted with the recipe's key",
+        why="decrypt model files that are encrypted with the recipe's key",
         conditions=conditions,
     )

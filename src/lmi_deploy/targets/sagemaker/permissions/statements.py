@@ -39,7 +39,7 @@ def pull_image(arns: Arns, image: str) -> tuple[PolicyStatement, PolicyStatement
             sid="EnterRegistry",
             actions=("ecr:GetAuthorizationToken",),
             resources=("*",),
-            why="the token for any registry; it has no resource of its own",
+            why="log in to the registry; the call has no resource",
         ),
         PolicyStatement(
             sid="PullImage",
@@ -58,7 +58,7 @@ def write_telemetry(group: str, *, why: str) -> tuple[PolicyStatement, PolicySta
             sid="WriteMetrics",
             actions=("cloudwatch:PutMetricData",),
             resources=("*",),
-            why="load of the instances; the call knows no resource",
+            why="write metrics of the instances; the call has no resource",
         ),
     )
 
@@ -68,5 +68,5 @@ def join_network() -> PolicyStatement:
         sid="JoinNetwork",
         actions=_JOIN_NETWORK,
         resources=("*",),
-        why="the recipe's VPC: SageMaker puts network interfaces into it",
+        why="the recipe's VPC: SageMaker creates network interfaces in it",
     )

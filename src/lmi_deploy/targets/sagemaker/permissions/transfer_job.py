@@ -25,7 +25,7 @@ def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatem
     yield from _storage(arns)
     yield from pull_image(arns, job.image)
     yield from write_telemetry(
-        arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs"), why="what the job prints"
+        arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs"), why="the job's logs"
     )
     if place.kms_key:
         yield from _key(arns)
@@ -45,19 +45,19 @@ def _storage(arns: Arns) -> Iterator[PolicyStatement]:
         sid="LookIntoBucket",
         actions=("s3:ListBucket", "s3:ListBucketMultipartUploads"),
         resources=(arns.bucket,),
-        why="what is there already; a job that was cut off goes on where it was",
+        why="list existing files; an interrupted job continues",
     )
     yield PolicyStatement(
         sid="WriteWeights",
         actions=WRITE_OBJECTS,
         resources=arns.objects(*arns.weights),
-        why="the weights of this model, whatever its commit, and their manifests",
+        why="the weights of this model at any commit, and their manifests",
     )
     yield PolicyStatement(
         sid="ReadOrder",
         actions=("s3:GetObject", "s3:PutObject"),
         resources=arns.orders,
-        why="what the job is told, and what it notes",
+        why="the job's request and its progress",
     )
 
 
@@ -67,13 +67,13 @@ def _key(arns: Arns) -> Iterator[PolicyStatement]:
         sid="WriteEncrypted",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         resources=(key,),
-        why="objects that are encrypted with the recipe's key",
+        why="use the recipe's key for objects in the bucket",
         conditions=conditions,
     )
     yield PolicyStatement(
         sid="LendKey",
         actions=("kms:CreateGrant",),
         resources=(key,),
-        why="SageMaker encrypts the job's volumes with it",
+        why="let SageMaker encrypt the job's volumes with the key",
         conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
     )

@@ -75,7 +75,7 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
     require_ownership_tag(observed)
     if observed.not_owned_reason:
         raise Refused(
-            observed.not_owned_reason, hint="choose another name in the recipe; nothing of theirs was touched"
+            observed.not_owned_reason, hint="choose another name in the recipe. Nothing was changed"
         )
     _require_same_bucket(spec, observed)
     if endpoint is None or endpoint.status not in SETTLING or endpoint.status == "SystemUpdating":
@@ -83,14 +83,14 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
     if endpoint.status == "Deleting":
         if not _intended(observed, DeleteEndpoint):
             raise Refused(
-                f"{spec.name}: its endpoint is being deleted, by somebody else",
-                hint="run the same command again once it is gone (`lmi status`)",
+                f"{spec.name}: another process is deleting its endpoint",
+                hint="wait until it is deleted (`lmi status`), then run the same command again",
             )
     elif not _is_owned_target(target_endpoint_config(endpoint), desired, observed):
         raise Refused(
-            f"{spec.name}: somebody else is changing the endpoint: {endpoint.status}, to "
+            f"{spec.name}: another process is changing the endpoint: {endpoint.status}, to "
             f"{target_endpoint_config(endpoint)}",
-            hint=f"`lmi wait {spec.name}` waits for its end; then run the same command again",
+            hint=f"wait with `lmi wait {spec.name}`, then run the same command again",
         )
 
 
@@ -99,8 +99,9 @@ def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
     live = next((r.tag(TAG_BUCKET) for r in observed.resources if r.kind == "endpoint"), "")
     if live and live != spec.cloud.bucket:
         raise Refused(
-            f"{spec.name}: its record and artifacts lie in s3://{live}, and the recipe says s3://{spec.cloud.bucket}",
-            hint=f"keep endpoint.bucket: {live}, or `lmi down {spec.name}` first; `lmi weights copy` copies weights",
+            f"{spec.name}: its record and artifacts are in s3://{live}, but the recipe says s3://{spec.cloud.bucket}",
+            hint=f"keep endpoint.bucket: {live}, or run `lmi down {spec.name}` first; `lmi weights copy` copies "
+            "weights",
         )
 
 

@@ -33,12 +33,11 @@ def expiry_notice(observed: CloudObserved, plan: Plan) -> str:
     ttl = next((action.ttl for action in plan.actions if isinstance(action, SetExpiry)), None)
     if not observed.expired or ttl is None:
         return ""
-    then = (
-        f"may live for {duration_text(ttl)} from now"
-        if ttl
-        else "has no expiry any more: the recipe has no ttl"
+    then = f"expires {duration_text(ttl)} from now" if ttl else "no longer expires: the recipe has no ttl"
+    return (
+        f"{observed.ref.name} expired at {observed.expires}, and `lmi gc` may delete it; after this `up` it "
+        f"{then}"
     )
-    return f"{observed.ref.name} expired at {observed.expires}, and `lmi gc` may delete it; with this `up` it {then}"
 
 
 def _live(observed: CloudObserved) -> str:

@@ -24,9 +24,9 @@ def candidates(observed: CloudObserved) -> tuple[tuple[Generation, str], ...]:
 def lacks(generation: Generation, observed: CloudObserved) -> str:
     """Which of its resources is missing, so that a rollback to it is impossible; empty if none is."""
     if generation.server not in existing(observed, "endpoint-config"):
-        return f"its endpoint config {generation.server} is gone"
+        return f"its endpoint config {generation.server} was deleted"
     model = generation.serving.cloud.model
-    return f"its model {model} is gone" if model and model not in existing(observed, "model") else ""
+    return f"its model {model} was deleted" if model and model not in existing(observed, "model") else ""
 
 
 def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
@@ -45,11 +45,11 @@ def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
     if not numbered:
         count = len(past)
         kept = f"{counted(count, 'earlier generation')} kept"
-        hint = f"`lmi status {name}` numbers them; `lmi up` with an earlier recipe does the same"
+        hint = f"choose a number from `lmi status {name}`, or run `lmi up` with an earlier recipe"
         raise NotFound(f"{name}: no generation {to}: {kept}", hint=hint)
     if why := lacks(numbered[0], observed):
-        hint = f"`lmi up` with its recipe creates it again; `lmi status {name}` lists the others"
-        raise NotFound(f"{name}: generation {to} cannot be gone back to: {why}", hint=hint)
+        hint = f"run `lmi up` with its recipe, or choose another one from `lmi status {name}`"
+        raise NotFound(f"{name}: cannot roll back to generation {to}: {why}", hint=hint)
     return numbered[0]
 
 
@@ -61,7 +61,7 @@ def _default(observed: CloudObserved) -> Generation:
     possible = [generation for generation in earlier(observed) if not lacks(generation, observed)]
     if not possible:
         raise NotFound(
-            f"{observed.ref.name}: no earlier generation to go back to",
-            hint="the last five are kept in the record; `lmi up` with an earlier recipe does the same",
+            f"{observed.ref.name}: no earlier generation to roll back to",
+            hint="run `lmi up` with an earlier recipe; the record keeps the last five generations",
         )
     return possible[0]

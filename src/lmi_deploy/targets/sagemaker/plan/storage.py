@@ -113,5 +113,5 @@ def _require_default(spec: Spec) -> None:
     if place.bucket != default_bucket(place.account, place.region):
         raise NotFound(
             f"s3://{place.bucket}: no such bucket in {place.region}",
-            hint="make it (aws s3 mb), or leave endpoint.bucket out: the account's default one is made",
+            hint="create it (aws s3 mb), or omit endpoint.bucket: lmi then creates the account's default bucket",
         )

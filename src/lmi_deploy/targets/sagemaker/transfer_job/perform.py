@@ -115,7 +115,9 @@ class TransferJobs:
         for wait in self.poll_intervals():
             observed = self.cloud.jobs.job(action.job)
             if observed is None:
-                raise TransferFailed(f"{action.job}: the job is gone", hint="run the same command again")
+                raise TransferFailed(
+                    f"{action.job}: the job does not exist", hint="run the same command again"
+                )
             lines = list(self.cloud.jobs.lines(action.job))
             for line in lines[reported:]:
                 yield Line(key=key, text=line)
@@ -128,15 +130,15 @@ class TransferJobs:
             yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=observed.status)
             self.clock.sleep(wait)
         raise Overdue(
-            f"{action.job}: still at work after {action.settings.timeout + _GRACE} s",
-            hint="`lmi up` goes on watching it, `lmi down` stops it; it costs money as long as it runs",
+            f"{action.job}: still running after {action.settings.timeout + _GRACE} s",
+            hint="run `lmi up` to wait for it, `lmi down` to stop it; it costs money while it runs",
         )
 
     def _failure(self, action: RunTransferJob, ended: ObservedJob) -> TransferFailed:
-        why = ended.message or ended.reason or "it left no reason"
+        why = ended.message or ended.reason or "no reason given"
         return TransferFailed(
             f"{action.job}: the job ended {ended.status}: {why}",
-            hint="run the same command again: another job goes on from what the bucket has",
+            hint="run the same command again: a new job continues with what is missing in the bucket",
             details=list(self.cloud.jobs.lines(action.job))[-_LAST:],
         )
 
@@ -156,7 +158,7 @@ def stop_job(
             break
         yield Progress(key=name, done=round(waited, 1), total=None, unit="seconds", note=observed.status)
         clock.sleep(wait)
-    raise Overdue(f"{action.job}: not ended after {_GRACE} s", hint="run the same command again")
+    raise Overdue(f"{action.job}: still not ended after {_GRACE} s", hint="run the same command again")
 
 
 def clear_job(store: ObjectStore, job: str) -> None:

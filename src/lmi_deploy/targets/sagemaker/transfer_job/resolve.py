@@ -54,16 +54,16 @@ def unreachable_reason(recipe: Recipe, hub: str) -> str:
     """Why a job cannot use this address; empty if it can."""
     parts = urlsplit(hub)
     if parts.username or parts.password or parts.query:
-        return "holds a password, which no job is handed"
+        return "contains a password, which lmi does not pass to a job"
     host = parts.hostname or ""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return "is this machine's own" if host == "localhost" or host.endswith(".localhost") else ""
+        return "exists only on this machine" if host == "localhost" or host.endswith(".localhost") else ""
     if address.is_loopback or address.is_unspecified:
-        return "is this machine's own"
+        return "exists only on this machine"
     if not address.is_global and recipe.endpoint.vpc is None:
-        return "is of a private network, and the job is in none (endpoint.vpc puts it into yours)"
+        return "is in a private network, and the job has no VPC (set endpoint.vpc)"
     return ""
 
 
@@ -73,11 +73,11 @@ def job_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
     if why := unreachable_reason(recipe, hub):
         parts = urlsplit(hub)
         yield (
-            f"HF_ENDPOINT ({parts.scheme}://{parts.hostname or ''}) {why}: the job fetches from the public Hub; "
-            "weights.via: stream sends them from here"
+            f"HF_ENDPOINT ({parts.scheme}://{parts.hostname or ''}) {why}: the job downloads from the public Hub; "
+            "to send the weights from this machine, set weights.via: stream"
         )
     if facts.listing.gated and not recipe.weights.token_secret:
         yield (
-            "the model is gated, and the job has no token: your own never leaves this machine; keep one in Secrets "
+            "the model is gated, and the job has no token (lmi never sends yours to AWS). Store a token in Secrets "
             "Manager and name it in weights.token_secret"
         )

@@ -57,7 +57,7 @@ def _requirement_name(requirement: str) -> tuple[str, bool] | None:
 
 def _absent(name: str) -> UsageRefused:
     return UsageRefused(
-        f"{name}: not installed, and a transfer inside AWS takes it along",
+        f"{name}: not installed, but the transfer job needs it",
         hint="install lmi-deploy with its dependencies, or use weights.via: stream",
     )
 

@@ -19,8 +19,8 @@ def _count(recipe: Recipe) -> Iterator[Issue]:
     scaling, count = recipe.endpoint.autoscaling, recipe.endpoint.count
     if scaling is None or count is None or scaling.min <= count <= scaling.max:
         return
-    what = f"{count} is not within autoscaling, {scaling.min} to {scaling.max}"
-    hint = f"leave it out: it starts with {scaling.min}"
+    what = f"{count} is outside of autoscaling, {scaling.min} to {scaling.max}"
+    hint = f"omit it: it starts with {scaling.min}"
     yield Issue(path="endpoint.count", what=what, hint=hint, depends_on=("endpoint.autoscaling",))
 
 
@@ -35,14 +35,20 @@ def _environment(recipe: Recipe) -> Iterator[Issue]:
     most = limits.bounds("environment")[1]
     names = {name for name, _ in (*recipe.container.environment, *OUR_ENVIRONMENT)}
     if len(names) > most:
-        what = f"{len(names)} variables with {', '.join(name for name, _ in OUR_ENVIRONMENT)}, which is set for you"
-        yield Issue(path="container.environment", what=what, hint=f"SageMaker takes {most}")
+        what = (
+            f"{len(names)} variables, including {', '.join((name for name, _ in OUR_ENVIRONMENT))}, which lmi "
+            "sets"
+        )
+        yield Issue(path="container.environment", what=what, hint=f"SageMaker accepts {most}")
 
 
 def _tags(recipe: Recipe) -> Iterator[Issue]:
     most = limits.bounds("tags")[1] - OUR_TAGS
     if len(recipe.endpoint.tags) > most:
-        what = f"{len(recipe.endpoint.tags)} tags; SageMaker takes {most + OUR_TAGS}, of which {OUR_TAGS} are ours"
+        what = (
+            f"{len(recipe.endpoint.tags)} tags; SageMaker accepts {most + OUR_TAGS}, and lmi needs {OUR_TAGS} of "
+            "them"
+        )
         yield Issue(path="endpoint.tags", what=what, hint=f"at most {most}")
 
 

@@ -28,21 +28,23 @@ def in_words(machine: Instance) -> str:
     count = devices(machine)
     what = "NeuronCore" if machine.kind == "neuron" else "GPU"
     if not count:
-        return "no accelerator" if count == 0 else "a number of devices that is not known here"
+        return "no accelerator" if count == 0 else "an unknown number of devices"
     return counted(count, what)
 
 
 def _named(recipe: Recipe) -> Iterator[Issue]:
     if not recipe.instance_type:
         hint = "such as ml.g5.xlarge (1 GPU of 24 GB) or ml.g5.12xlarge (4); or endpoint: {target: local}"
-        what = "is missing: target sagemaker runs on an instance"
+        what = "missing; target sagemaker needs it"
         yield Issue(path="instance_type", what=what, hint=hint, depends_on=("endpoint.target",))
     elif "auto" in recipe.instance_type and recipe.instance_type != AUTO_INSTANCE:
         yield Issue(
-            path="instance_type", what="auto stands beside other types", hint="name auto alone, or none"
+            path="instance_type",
+            what="auto cannot be combined with other types",
+            hint="name auto alone, or none",
         )
     elif len(set(recipe.instance_type)) < len(recipe.instance_type):
-        yield Issue(path="instance_type", what="names a type twice", hint="name each once")
+        yield Issue(path="instance_type", what="lists a type twice", hint="list each type once")
 
 
 def _engine(recipe: Recipe) -> Iterator[Issue]:
@@ -74,13 +76,15 @@ def _degree(recipe: Recipe) -> Iterator[Issue]:
         yield from _too_many(recipe.tensor_parallel_degree, machines)
     elif None in counts:
         unknown = next(machine.name for machine in machines if devices(machine) is None)
-        what = f"auto means all devices of the instance, and how many {unknown} has is not known here"
+        what = f"auto means all devices of the instance, but lmi does not know how many {unknown} has"
         yield _about_degree(what, "write the number")
     elif len({count or 1 for count in counts if count is not None}) > 1:
         each = ", ".join(f"{machine.name} has {in_words(machine)}" for machine in machines)
         least = min(count or 1 for count in counts if count is not None)
-        what = f"auto means all devices of the instance: {each}; the same files are served on all of them"
-        yield _about_degree(what, f"write tensor_parallel_degree: {least}, or name types that agree")
+        what = f"auto means all devices of the instance: {each}; but all of them serve the same files"
+        yield _about_degree(
+            what, f"write tensor_parallel_degree: {least}, or use types with equal numbers of devices"
+        )
 
 
 def _too_many(degree: int, machines: tuple[Instance, ...]) -> Iterator[Issue]:
@@ -117,9 +121,9 @@ def _volume(recipe: Recipe) -> Iterator[Issue]:
         return
     if all(machine.refuses_volume for machine in machines):
         names = ", ".join(machine.name for machine in machines)
-        have = "has disks of its own" if len(machines) == 1 else "have disks of their own"
-        what = f"{names} {have}, and SageMaker refuses a volume size there"
-        yield Issue(path="endpoint.volume_gb", what=what, hint="leave it out", depends_on=("instance_type",))
+        have = "has local disks" if len(machines) == 1 else "have local disks"
+        what = f"{names} {have}; SageMaker refuses a volume size for such types"
+        yield Issue(path="endpoint.volume_gb", what=what, hint="omit it", depends_on=("instance_type",))
 
 
 RULES: tuple[Rule, ...] = (_named, _engine, _degree, _volume)

@@ -56,8 +56,8 @@ def _version(recipe: Recipe) -> Iterator[Issue]:
     version, region = recipe.container.version, recipe.endpoint.region
     if recipe.container.image is not None:
         if version is not None:
-            what = "stands beside container.image, which has its own"
-            yield _complaint("container.version", what, "leave it out", "container.image")
+            what = "cannot be combined with container.image, which has its own"
+            yield _complaint("container.version", what, "omit it", "container.image")
     elif refusal := _refused(recipe, _ANY_REGION):
         path = "engine" if version is None else "container.version"
         yield _complaint(path, refusal.message, refusal.hint, "engine")
@@ -79,11 +79,11 @@ def _registry(recipe: Recipe) -> Iterator[Issue]:
         return
     where = region_of(image)
     if where is None:
-        what = f"{image} is not in ECR, from which alone SageMaker takes images here"
+        what = f"{image} is not in ECR; SageMaker accepts only images in ECR"
         hint = "push it to ECR: <account>.dkr.ecr.<region>.amazonaws.com/<name>:<tag>"
         yield _complaint("container.image", what, hint)
     elif region is not None and where != region:
-        what = f"is in {where}, and the endpoint in {region}: SageMaker takes images of its own region"
+        what = f"is in {where}, but the endpoint is in {region}; SageMaker accepts only images in the same region"
         yield _complaint("container.image", what, f"copy it to {region}", "endpoint.region")
 
 
@@ -95,8 +95,8 @@ def _hardware(recipe: Recipe) -> Iterator[Issue]:
     if any(unsupported.values()):
         have = ", ".join(f"{name} has {what}" for name, what in unsupported.items() if what)
         family = engine(recipe.engine).family
-        what = f"{have}, and the images of {family} are made for x86 processors and NVIDIA's GPUs"
-        yield _complaint("instance_type", what, "name an image that fits: container.image", "engine")
+        what = f"{have}, but the images of {family} need x86 processors and NVIDIA GPUs"
+        yield _complaint("instance_type", what, "name a suitable image in container.image", "engine")
 
 
 def _unsupported_devices(recipe: Recipe, machine: Instance) -> str:
@@ -117,10 +117,8 @@ def _old_gpus(recipe: Recipe) -> Iterator[Issue]:
     for machine in chosen(recipe):
         existing = machine.accelerators
         if existing and existing.compute_capability and existing.compute_capability < _TURING:
-            what = (
-                f"{machine.name} has {existing.name}, which CUDA {cuda} of the image does not know any more"
-            )
-            hint = "write container.version: 0.35.0, whose CUDA is 12.8, or use a younger type such as ml.g5.xlarge"
+            what = f"{machine.name} has {existing.name}, which CUDA {cuda} of the image no longer supports"
+            hint = "write container.version: 0.35.0, whose CUDA is 12.8, or use a newer type such as ml.g5.xlarge"
             yield _complaint("instance_type", what, hint, "container.version", "engine")
             return
 
@@ -136,7 +134,7 @@ def _host(recipe: Recipe) -> Iterator[Issue]:
     found = amis.mismatch(engine, cuda, (fitting or machines)[0])
     if found:
         better = amis.required_ami(cuda, machines[0].kind)
-        hint = f"leave it out: it is {better} then" if better else "leave it out"
+        hint = f"omit it: the default is {better}" if better else "omit it"
         extra = ("instance_type", "container.version", "container.image", "engine")
         yield _complaint("container.host_ami", found, hint, *extra)
 

@@ -9,7 +9,7 @@ from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.recipe.yaml.tree import quoted
 from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
-_CUT = "endpoint.network_isolation cuts the container off the network"
+_CUT = "endpoint.network_isolation gives the container no network"
 _HUB_OPTIONS = (
     "tokenizer",
     "hf_config_path",
@@ -23,15 +23,15 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def _delivery(recipe: Recipe) -> Iterator[Issue]:
     if recipe.endpoint.network_isolation and recipe.weights.deliver == "s3":
-        what = f"s3 means that the container downloads the weights itself, and {_CUT}"
-        hint = "write mount, or leave it out: it is mount then"
+        what = f"with s3 the container downloads the weights itself, but {_CUT}"
+        hint = "write mount, or omit it: the default is then mount"
         yield _complaint("weights.deliver", what, hint)
 
 
 def _packages(recipe: Recipe) -> Iterator[Issue]:
     if recipe.endpoint.network_isolation and recipe.requirements is not None:
-        what = f"the server installs these when it starts, and {_CUT}"
-        yield _complaint("requirements", what, "bring an image that holds them: container.image")
+        what = f"the server installs these when it starts, but {_CUT}"
+        yield _complaint("requirements", what, "use an image that contains them: container.image")
 
 
 def _hub_ids(recipe: Recipe) -> Iterator[Issue]:
@@ -39,11 +39,11 @@ def _hub_ids(recipe: Recipe) -> Iterator[Issue]:
         return
     for name, value in recipe.options:
         if name in _HUB_OPTIONS and _HUB_ID.fullmatch(value):
-            yield _complaint(f"options.{name}", f"{value} would be downloaded from the Hub, and {_CUT}", "")
+            yield _complaint(f"options.{name}", f"{value} would be downloaded from the Hub, but {_CUT}", "")
     for name, value in recipe.container.environment:
         if name == "HF_ENDPOINT" or value.startswith(("s3://", "hf://")):
-            what = f"{quoted(value)} is an address, and {_CUT}"
-            yield _complaint(f"container.environment.{name}", what, "leave it out")
+            what = f"{quoted(value)} is an address, but {_CUT}"
+            yield _complaint(f"container.environment.{name}", what, "omit it")
 
 
 def _complaint(path: str, what: str, hint: str) -> Issue:

@@ -13,8 +13,8 @@ def _source(recipe: Recipe) -> Iterator[Issue]:
     if recipe.weights.via == "job" and recipe.model_id.startswith(("/", "./", "../", "~", "s3://")):
         yield Issue(
             path="weights.via",
-            what=f"job fetches from the Hub, and {recipe.model_id} is not there",
-            hint="leave it out: a folder is sent from here, and S3 copies by itself",
+            what=f"a job downloads from the Hub, but {recipe.model_id} is not on the Hub",
+            hint="omit it: lmi sends a folder from this machine, and copies S3 objects inside S3",
             depends_on=("model_id",),
         )
 
@@ -24,7 +24,7 @@ def _machines(recipe: Recipe) -> Iterator[Issue]:
         if given is not None and recipe.weights.via != "job":
             yield Issue(
                 path=f"weights.{key}",
-                what="is of no use without weights.via: job",
+                what="has no effect without weights.via: job",
                 hint="remove it, or write via: job",
                 depends_on=("weights.via",),
             )
@@ -36,8 +36,9 @@ def _encrypted(recipe: Recipe) -> Iterator[Issue]:
     if key and job is not None and job.instance_type and has_local_disks(job.instance_type):
         yield Issue(
             path="weights.job.instance_type",
-            what=f"{job.instance_type} has local disks, and SageMaker takes no endpoint.kms_key for jobs on those",
-            hint="leave it out, or choose a type without local disks, such as ml.m5.4xlarge",
+            what=f"{job.instance_type} has local disks, and SageMaker accepts no endpoint.kms_key for jobs on such "
+            "types",
+            hint="omit it, or choose a type without local disks, such as ml.m5.4xlarge",
             depends_on=("endpoint.kms_key",),
         )
 
