@@ -23,7 +23,7 @@ from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors import RecipeError
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.recipe.model.declaration import RECIPE
-from lmi_deploy.recipe.model.field_types import Group
+from lmi_deploy.recipe.model.field_types import KeyGroup
 from lmi_deploy.recipe.parse import parse
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
@@ -147,12 +147,12 @@ def _described(case: Case | None) -> str:
     return "" if case is None else f"{case.kind}, {len(case.text)} characters: {case.text[:60]!r}"
 
 
-def _examples(group: Group, rng: random.Random, depth: int = 0) -> Iterator[str]:
+def _examples(group: KeyGroup, rng: random.Random, depth: int = 0) -> Iterator[str]:
     """Some keys of the declaration with their own examples, as block YAML."""
     for key in group.keys:
         if rng.random() < 0.6:
             continue
-        if isinstance(key.shape, Group):
+        if isinstance(key.shape, KeyGroup):
             yield "  " * depth + f"{key.name}:"
             yield from _examples(key.shape, rng, depth + 1)
         else:

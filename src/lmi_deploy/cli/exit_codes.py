@@ -9,11 +9,23 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 import click
 
-from lmi_deploy.errors import EXIT_CODES, LmiError
+from lmi_deploy.cli.streams import discard_when_closed
+from lmi_deploy.errors import (
+    EXIT_CODES,
+    EXTRAS,
+    UNBEGUN,
+    Bug,
+    DiskRefused,
+    Interrupted,
+    LmiError,
+    NotInstalled,
+    UsageRefused,
+)
 
 JSON_FLAG = "--json"
 _PROGRAM = "lmi"
@@ -29,8 +41,9 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     if {*argv} == {"--version", JSON_FLAG}:
         return _version()
     try:
-        outcome = _invoked(group, list(argv), given)
-        return _flushed(outcome if isinstance(outcome, int) else 0)
+        outcome = _invoke(group, list(argv), given)
+        sys.stdout.flush()
+        return outcome if isinstance(outcome, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as problem:
@@ -40,11 +53,16 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     except (KeyboardInterrupt, EOFError, click.Abort):
         return interrupted(argv)
     except BrokenPipeError:
-        return _closed_pipe()
-    except ModuleNotFoundError as missing:
-        return _not_installed(missing, argv)
+        # The reader went away (`lmi logs | head`): no error, and no complaint from the interpreter's own flush.
+        discard_when_closed()
+        _discard(sys.stdout)
+        return 128 + signal.SIGPIPE
+    except OSError as reason:
+        return _full(reason, argv) if reason.errno in (errno.ENOSPC, errno.EDQUOT) else _bug(reason, argv)
     except Exception as bug:  # noqa: BLE001 (the boundary: any other exception is a bug, and is reported)
-        return _full(bug, argv) if _is_full(bug) else _bug(bug, argv)
+        # Optional packages are imported where they are needed.
+        package = (bug.name or "").partition(".")[0] if isinstance(bug, ModuleNotFoundError) else ""
+        return _report_error(NotInstalled(package), argv) if package in EXTRAS else _bug(bug, argv)
 
 
 def _open_streams() -> None:
@@ -61,11 +79,7 @@ def _open_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _is_full(bug: Exception) -> bool:
-    return isinstance(bug, OSError) and bug.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def _invoked(group: click.Group, argv: list[str], given: object) -> object:
+def _invoke(group: click.Group, argv: list[str], given: object) -> object:
     if _COMPLETION in os.environ:
         return group.main(argv, prog_name=_PROGRAM, standalone_mode=False)
     # Not `main`, which exits with 1 if the reader of a pipe has closed it, and prints its own text on Ctrl-C.
@@ -73,13 +87,7 @@ def _invoked(group: click.Group, argv: list[str], given: object) -> object:
         return group.invoke(context)
 
 
-def _flushed(code: int) -> int:
-    sys.stdout.flush()
-    return code
-
-
 def _report_error(error: LmiError, argv: Sequence[str]) -> int:
-    from lmi_deploy.cli.streams import discard_when_closed
     from lmi_deploy.ui.selection import open_view
 
     discard_when_closed()  # the exit code is the error's, whether anybody reads it or not
@@ -112,8 +120,6 @@ def _version() -> int:
 
 def _usage(error: click.ClickException, argv: Sequence[str]) -> int:
     if JSON_FLAG in argv:
-        from lmi_deploy.errors import UsageRefused
-
         misplaced = isinstance(error, click.NoSuchOption) and error.option_name == JSON_FLAG
         hint = f"write {JSON_FLAG} after the command: lmi COMMAND {JSON_FLAG}" if misplaced else "lmi --help"
         return _report_error(UsageRefused(error.format_message(), hint=hint), argv)
@@ -123,50 +129,54 @@ def _usage(error: click.ClickException, argv: Sequence[str]) -> int:
 
 def interrupted(argv: Sequence[str]) -> int:
     """Ctrl-C before any action, or in a command that changes nothing."""
-    from lmi_deploy.errors import UNBEGUN, Interrupted
-
     # Actions that had started were reported as a separate error (`CommandContext.run`).
     hint = UNBEGUN if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
     return _report_error(Interrupted("interrupted", hint=hint), argv)
 
 
-def _closed_pipe() -> int:
-    """The reader went away (`lmi logs | head`): no error, and no complaint from the interpreter's own flush."""
-    from lmi_deploy.cli.streams import discard_when_closed
-
-    discard_when_closed()
-    _discard(sys.stdout)
-    return 128 + signal.SIGPIPE
-
-
-def _full(bug: Exception, argv: Sequence[str]) -> int:
+def _full(reason: OSError, argv: Sequence[str]) -> int:
     """A full disk is never a bug of lmi."""
-    from lmi_deploy.errors import DiskRefused
-
-    assert isinstance(bug, OSError)
     try:
         sys.stdout.flush()
     except OSError:
         _discard(sys.stdout)
-    place = bug.filename or "a disk of this machine, or the target of stdout"
+    place = reason.filename or "a disk of this machine, or the target of stdout"
     hint = "free some space (`df -h` shows the disks), then run the command again"
-    return _report_error(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)
-
-
-def _not_installed(missing: ModuleNotFoundError, argv: Sequence[str]) -> int:
-    """Optional packages are imported where they are needed, and a missing one is handled here."""
-    from lmi_deploy.errors import EXTRAS, NotInstalled
-
-    package = (missing.name or "").partition(".")[0]
-    return _report_error(NotInstalled(package), argv) if package in EXTRAS else _bug(missing, argv)
+    return _report_error(DiskRefused(f"{place}: {reason.strerror}", hint=hint), argv)
 
 
 def _bug(bug: Exception, argv: Sequence[str]) -> int:
-    from lmi_deploy.cli.bug_report import write_report
-    from lmi_deploy.errors import Bug
-
     try:
         report = f"{EXIT_CODES[3]}: {write_report(bug, argv)}; it contains no secrets, please send it to us"
     except OSError as reason:
         report = f"a bug of lmi, please report it; the report file could not be written: {reason.strerror}"
     return _report_error(Bug(f"{type(bug).__name__}: {bug}", hint=report), argv)
+
+
+def write_report(bug: BaseException, argv: Sequence[str]) -> Path:
+    """A file with the place of the bug and all versions, but no user data: arguments are cut to their names, as values
+    may be prompts or worse.
+    """
+    import platform
+    import tempfile
+    import traceback
+    from importlib.metadata import distributions
+
+    from lmi_deploy import __version__
+
+    names = [part.split("=", 1)[0] if part.startswith("-") else "..." for part in argv[1:]]
+    lines = [
+        f"lmi {__version__}, Python {sys.version.split()[0]}, {platform.platform()}",
+        f"command: lmi {' '.join([*argv[:1], *names])}",
+        "",
+        *(
+            f"{frame.filename}:{frame.lineno} in {frame.name}"
+            for frame in traceback.extract_tb(bug.__traceback__)
+        ),
+        f"{type(bug).__name__}",
+        "",
+        *sorted(f"{d.name} {d.version}" for d in distributions()),
+    ]
+    with tempfile.NamedTemporaryFile("w", prefix="lmi-report-", suffix=".txt", delete=False) as file:
+        file.write("\n".join(lines) + "\n")
+    return Path(file.name)

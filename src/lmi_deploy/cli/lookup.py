@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lmi_deploy.cli.options import TargetOptions
 from lmi_deploy.cli.recipe_loading import SUFFIXES, read_recipe, recipes_here
-from lmi_deploy.domain.recipe import TargetName
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials, UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
     from lmi_deploy.workflows.dependencies import Dependencies
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetOptions:
-    """The target options of the command line; empty if not given."""
-
-    target: TargetName | None = None
-    region: str = ""
 
 
 ANYWHERE = TargetOptions()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from lmi_deploy.composition.weights import BucketContext, open_bucket, session_at
@@ -99,3 +99,17 @@ def open_bucket_services(
             guard=guard,
         ),
     )
+
+
+def sdk_families() -> tuple[str, ...]:
+    """Every family of images that the installed SDK knows."""
+    from lmi_deploy.aws.sagemaker import sdk
+
+    return sdk.families()
+
+
+def sdk_images(family: str, region: str) -> Iterator[tuple[str, str]]:
+    """Version and address of every image of a family in a region, as the installed SDK gives them."""
+    from lmi_deploy.aws.sagemaker import sdk
+
+    return sdk.uris(family, region)

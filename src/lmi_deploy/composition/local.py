@@ -37,7 +37,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     from lmi_deploy.composition.targets import CloudFactory, journals, locks, sagemaker
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
-    from lmi_deploy.host.machine import machine
+    from lmi_deploy.host.machine import free_port, machine
     from lmi_deploy.sources.local_folder import LocalModelFiles
     from lmi_deploy.targets.local.target import LocalTarget
 
@@ -45,13 +45,17 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     state = _state(environ)
     environments = environments_at(environ)
     servers = servers_at(environ)
+
+    def free(used: frozenset[int]) -> int:
+        return free_port(HOST, start=FIRST_PORT, used=used)
+
     local = LocalTarget(
         state=state,
         servers=servers,
         environments=environments,
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, local.status_of_home, _first_free),
+        port=lambda name: port_of(name, state, local.status_of_home, free),
         runtimes=lambda image: _available_runtimes(image, environ),
     )
 
@@ -199,7 +203,7 @@ def _hubs(environ: Mapping[str, str], notify: Notify) -> Callable[[str], Hub]:
 
     @cache
     def s3() -> Hub:
-        from lmi_deploy.composition.s3_models import open_s3_models
+        from lmi_deploy.composition.weights import open_s3_models
         from lmi_deploy.host.clock import SystemClock
 
         return open_s3_models(cache_folder(environ), SystemClock(), environ, notify=notify)
@@ -238,9 +242,3 @@ def _reserved_port(record: Record | None) -> int | None:
         return record.current.port
     ports = (intent.names.get("port") for intent in record.started(StartServer))
     return next((port for port in ports if port), None)
-
-
-def _first_free(used: frozenset[int]) -> int:
-    from lmi_deploy.host.machine import free_port
-
-    return free_port(HOST, start=FIRST_PORT, used=used)

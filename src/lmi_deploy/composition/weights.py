@@ -16,6 +16,7 @@ from lmi_deploy.errors.url_credentials import mask_urls
 from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hosting import Hosting
+from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.resource_tags import ResourceTags
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 REQUESTS = "LMI_AWS_REQUESTS"
 """Names a file that gets one line for every request to AWS, including retries: the service and the operation."""
 _AWS = ".amazonaws.com"
+_ANY_REGION = "us-east-1"
+"""The region in which a bucket is looked up if none is named: S3 returns a bucket's region from any region."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +128,27 @@ def open_bucket(
         },
     )
     return store, weights
+
+
+def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str], *, notify: Notify = ignore) -> Hub:
+    """Credentials by the AWS chain, the region by the bucket; nothing is opened before it is read."""
+    from lmi_deploy.aws.account import AwsAccount, bucket_region
+    from lmi_deploy.aws.s3 import BucketLocation, S3Store
+    from lmi_deploy.aws.session import aws_session
+    from lmi_deploy.sources.s3_prefix import S3Models
+    from lmi_deploy.weights.manifests import read_manifest
+
+    def store(bucket: str) -> ObjectStore:
+        session = session_at("", environ)
+        if not session().region_name:
+            session = aws_session(region=_ANY_REGION)
+        owner = AwsAccount(session, clock=clock, notify=notify).get_caller().account
+        region = bucket_region(session, bucket, owner, clock=clock)
+        return S3Store(
+            aws_session(region=region), BucketLocation(bucket=bucket, owner=owner), clock=clock, notify=notify
+        )
+
+    return S3Models(store, read_manifest, cache=cache, clock=clock, notify=notify)
 
 
 def session_at(region: str, environ: Mapping[str, str], *, profile: str = "") -> SessionFactory:

@@ -1,14 +1,31 @@
 """What the user wrote, checked and typed. It may contain `auto` or leave keys out; a Spec may not.
 
-The declaration with the texts for people (errors, JSON Schema, reference page) is in `recipe/model/declaration.py`; a
-test checks that both have the same fields.
+Each field with a `Doc` is a key of the recipe, and this is its only declaration: `recipe/model/declaration.py` makes
+the parser, the JSON Schema, the reference page and the comments of `lmi init` from it. A key without a default is
+required; `bool`, a Literal and a group need no rule beside their type.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: the declarations are read as objects, not as text.
 import shlex
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal, get_args
+
+from lmi_deploy.domain.djl_serving import SERVER_VERSION
+from lmi_deploy.domain.key_types import (
+    Doc,
+    EnumOf,
+    FilePath,
+    Limited,
+    MatchingRule,
+    Named,
+    NotImplementedYet,
+    OneLine,
+    OneOrList,
+    PairsOf,
+    Seconds,
+)
+from lmi_deploy.domain.recipe_endpoint import Endpoint
+from lmi_deploy.domain.recipe_weights import Files, Weights
 
 Engine = Literal[
     "vllm",
@@ -25,63 +42,76 @@ Engine = Literal[
 DEFAULT_ENGINE: Engine = "vllm"
 AUTO_INSTANCE = ("auto",)
 """The cheapest instance type that holds the model."""
-TargetName = Literal["sagemaker", "local"]
+BUILT_ENGINES: tuple[Engine, ...] = ("vllm", "accelerate", "custom")
 Task = Literal[
-    "text-generation",
-    "text2text-generation",
-    "text-embedding",
-    "text-classification",
-    "question-answering",
+    "text-generation", "text2text-generation", "text-embedding", "text-classification", "question-answering"
 ]
-RuntimeName = Literal["auto", "embedded", "djl-serving", "container"]
 Pairs = tuple[tuple[str, str], ...]
 """Keys and values as the user wrote them, in the order of the file."""
+TTL = Seconds(60, 90 * 86400)
+"""The lifetime of a deployment: the recipe's `ttl`, and the argument of `lmi extend`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """Seconds; None if the recipe sets none."""
 
-    model_download: int | None = None
-    container_startup: int | None = None
-    model_loading: int | None = None
-    predict: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
-    """Patterns (fnmatch, as the Hub's own client uses them) over the repository's paths."""
-
-    allow: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    allow_pickle: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferJob:
-    """The machines of `via: job`; None leaves the choice to us."""
-
-    instance_type: str | None = None
-    count: int | None = None
-    role: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    via: Literal["stream", "snapshot", "job"] | None = None
-    engine: Literal["auto", "own", "s5cmd", "obstore"] | None = None
-    deliver: Literal["s3", "mount", "artifact"] | None = None
-    memory_mb: int | None = None
-    token_secret: str | None = None
-    job: TransferJob | None = None
+    model_download: Annotated[
+        int | None,
+        Limited("model_download", "seconds"),
+        Doc("Time limit for the download of the model's files to the instance.", "600"),
+    ] = None
+    container_startup: Annotated[
+        int | None,
+        Limited("container_startup", "seconds"),
+        Doc(
+            "Time limit from the server's start to its first healthy response; includes model_loading.",
+            "600",
+        ),
+    ] = None
+    model_loading: Annotated[
+        int | None,
+        Seconds(1, 3600),
+        Doc("Time limit for a worker to load the model; at most container_startup.", "500"),
+    ] = None
+    predict: Annotated[
+        int | None,
+        Seconds(1, 3600),
+        Doc("Time limit of one request; SageMaker's limit for real-time requests is 60 s.", "60"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    version: str | None = None
-    image: str | None = None
-    environment: Pairs = ()
-    host_ami: str | None = None
+    version: Annotated[
+        str | None,
+        OneLine("version of the image family"),
+        Doc(
+            "DJLServing's version, or an image tag; by default the newest. `lmi images` lists them.",
+            SERVER_VERSION,
+        ),
+    ] = None
+    image: Annotated[
+        str | None,
+        MatchingRule("image", "image address"),
+        Doc(
+            "Your own image instead of the family's; runtime `container` runs it.",
+            "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1",
+        ),
+    ] = None
+    environment: Annotated[
+        Pairs,
+        PairsOf("environment"),
+        Doc("Environment variables of the server, passed unchanged.", "{OMP_NUM_THREADS: 4}"),
+    ] = ()
+    host_ami: Annotated[
+        str | None,
+        EnumOf("host_amis", "inference AMI version"),
+        Doc(
+            "The host image (AMI); by default the one for the image's CUDA version.",
+            "al2023-ami-sagemaker-inference-gpu-4-1",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,84 +120,118 @@ class Handler:
     model.py).
     """
 
-    builtin: str | None = None
-    template: str | None = None
-    file: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    target: TargetName = "sagemaker"
-    runtime: RuntimeName = "auto"
-    port: int | None = None
-    region: str | None = None
-    role: str | None = None
-    bucket: str | None = None
-    count: int | None = None
-    volume_gb: int | None = None
-    kms_key: str | None = None
-    network_isolation: bool = False
-    vpc: Vpc | None = None
-    autoscaling: Autoscaling | None = None
-    asynchronous: Asynchronous | None = None
-    tags: Pairs = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vpc:
-    subnets: tuple[str, ...]
-    security_groups: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Autoscaling:
-    min: int
-    max: int
-    invocations_per_instance: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asynchronous:
-    output: str
-    max_concurrent_per_instance: int | None = None
+    builtin: Annotated[
+        str | None,
+        Named("handler module"),
+        Doc("A handler of DJL's Python engine; needs no code.", "djl_python.huggingface"),
+    ] = None
+    template: Annotated[
+        str | None, Named("handler template"), Doc("One of lmi's model.py templates.", "text-generation")
+    ] = None
+    file: Annotated[str | None, FilePath(".py"), Doc("Your own model.py.", "model.py")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """The probe of the deployment; `expect` is text that the response must contain."""
 
-    prompt: str | None = None
-    body: str | None = None
-    content_type: str = "application/json"
-    expect: str | None = None
+    prompt: Annotated[str | None, Named("text"), Doc("The prompt of the probe.", "Say OK")] = None
+    body: Annotated[
+        str | None,
+        Named("text"),
+        Doc(
+            "The whole request body of the probe, instead of a prompt; JSON unless content_type is set.",
+            '\'{"inputs": "OK"}\'',
+        ),
+    ] = None
+    content_type: Annotated[
+        str, OneLine("media type"), Doc("The media type of the body.", "application/json")
+    ] = "application/json"
+    expect: Annotated[str | None, Named("text"), Doc("Text that the response must contain.", "OK")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    name: str
-    model_id: str
-    revision: str = "main"
-    engine: Engine = DEFAULT_ENGINE
-    task: Task | None = None
-    tensor_parallel_degree: int | None = None
+    name: Annotated[
+        str,
+        Named("deployment name"),
+        Doc("The deployment's name; `--overlay NAME` appends the overlay's name.", "flan-t5-xxl"),
+    ]
+    model_id: Annotated[str, Named("model id"), Doc("The model.", "google/flan-t5-xxl")]
+    revision: Annotated[
+        str, Named("revision"), Doc("The version of the model; `lmi plan` pins it to a commit.", "main")
+    ] = "main"
+    engine: Annotated[
+        Engine,
+        Doc("The inference engine.", "accelerate"),
+        NotImplementedYet(
+            f"this version supports {', '.join(BUILT_ENGINES)}",
+            tuple(name for name in get_args(Engine) if name not in BUILT_ENGINES),
+        ),
+    ] = DEFAULT_ENGINE
+    task: Annotated[
+        Task | None, Doc("The model's task; by default detected from the model.", "text-generation")
+    ] = None
+    tensor_parallel_degree: Annotated[
+        int | None,
+        Named("degree"),
+        Doc(
+            "Over how many devices the model is cut; `auto`, also where left out: as many of the instance's as its "
+            "attention heads can be divided by.",
+            "4",
+        ),
+    ] = None
     """None: auto."""
-    instance_type: tuple[str, ...] = ()
+    instance_type: Annotated[
+        tuple[str, ...],
+        OneOrList(EnumOf("instance_types", "instance type", or_auto=True), most=5),
+        Doc(
+            "SageMaker instance type, or several in order of preference; required for target sagemaker. `auto`: "
+            "the cheapest type with a known price that holds the model.",
+            "ml.g5.12xlarge",
+        ),
+    ] = ()
     """AUTO_INSTANCE: to be chosen by what fits."""
-    trust_remote_code: bool = False
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    files: Files = field(default_factory=Files)
-    weights: Weights = field(default_factory=Weights)
-    container: Container = field(default_factory=Container)
-    handler: Handler = field(default_factory=Handler)
-    options: Pairs = ()
-    properties: Pairs = ()
-    requirements: str | None = None
+    trust_remote_code: Annotated[bool, Doc("Run code from the model's repository.", "true")] = False
+    timeouts: Annotated[Timeouts, Doc("Time limits.")] = field(default_factory=Timeouts)
+    files: Annotated[Files, Doc("Selection of the model's files.")] = field(default_factory=Files)
+    weights: Annotated[Weights, Doc("Transfer of the weights to the bucket and to the container.")] = field(
+        default_factory=Weights
+    )
+    container: Annotated[Container, Doc("The image, its host image and its environment.")] = field(
+        default_factory=Container
+    )
+    handler: Annotated[
+        Handler, Doc("The code that handles requests: one of the three; by default the engine's own.")
+    ] = field(default_factory=Handler)
+    options: Annotated[
+        Pairs,
+        PairsOf("option"),
+        Doc("`option.*` of serving.properties, without the prefix, passed unchanged.", "{dtype: fp16}"),
+    ] = ()
+    properties: Annotated[
+        Pairs,
+        PairsOf("property"),
+        Doc("Other keys of serving.properties, passed unchanged.", "{job_queue_size: 100}"),
+    ] = ()
+    requirements: Annotated[
+        str | None,
+        FilePath(".txt"),
+        Doc("A requirements.txt with the packages of the handler.", "requirements.txt"),
+    ] = None
     """Path of a requirements.txt, relative to the recipe."""
-    endpoint: Endpoint = field(default_factory=Endpoint)
-    probe: Probe | None = None
-    ttl: int | None = None
+    endpoint: Annotated[Endpoint, Doc("The target and its settings.")] = field(default_factory=Endpoint)
+    probe: Annotated[
+        Probe | None, Doc("The request that tests the deployment; by default one for the task.")
+    ] = None
+    ttl: Annotated[int | None, TTL, Doc("Time until the deployment expires.", "8h")] = None
     """Seconds."""
-    bench: Pairs = ()
+    bench: Annotated[
+        Pairs,
+        PairsOf("text"),
+        Doc("Defaults of `lmi bench`.", "{concurrency: 4}"),
+        NotImplementedYet("lmi bench"),
+    ] = ()
     overlay: str | None = None
     """The overlay that was applied; `name` already carries it."""
     origin: str = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lmi_deploy.domain.action import ActionBase
-from lmi_deploy.domain.recipe import TargetName
+from lmi_deploy.domain.recipe_endpoint import TargetName
 from lmi_deploy.domain.serving import ServingRecord
 
 SCHEMA = 2

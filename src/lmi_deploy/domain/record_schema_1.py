@@ -10,7 +10,8 @@ from typing import Any
 from lmi_deploy.domain.dataclass_json import load
 from lmi_deploy.domain.environment_digests import masked
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.recipe import Pairs, Vpc
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_endpoint import Vpc
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.sagemaker.settings import Placement, Scaling
 from lmi_deploy.domain.serving import LocalServing, SageMakerServing, ServingRecord

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.recipe import Pairs, Vpc
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_endpoint import Vpc
 from lmi_deploy.domain.sagemaker.settings import Placement, Scaling
 
 

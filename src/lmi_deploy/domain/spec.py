@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from lmi_deploy.domain.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.recipe import Engine, Pairs, TargetName, Task
+from lmi_deploy.domain.recipe import Engine, Pairs, Task
+from lmi_deploy.domain.recipe_endpoint import TargetName
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.target_spec import LocalPlace, Place, SageMakerPlace
 from lmi_deploy.domain.weights import selection_digest

@@ -76,7 +76,10 @@ def diagnose(lines: Sequence[str], around: DiagnosisContext = UNKNOWN) -> Diagno
         if by_fact is not None:
             return by_fact
         hit = chosen[0] if chosen else None
-    return _describe(hit, lines[hit.line]) if hit else None
+    if hit is None:
+        return None
+    groups = {key: value for key, value in hit.match.groupdict().items() if value is not None}
+    return _diagnosis(hit.failure, groups, evidence=lines[hit.line].strip(), line=hit.line + 1)
 
 
 def _hits(lines: Sequence[str], around: DiagnosisContext) -> Iterator[_Match]:
@@ -170,11 +173,6 @@ def _by_facts(around: DiagnosisContext) -> Diagnosis | None:
             named = ", ".join(f"{key}: {value}" for key, value in failure.given.items())
             return _diagnosis(failure, {}, evidence=named, line=0)
     return None
-
-
-def _describe(hit: _Match, line: str) -> Diagnosis:
-    groups = {key: value for key, value in hit.match.groupdict().items() if value is not None}
-    return _diagnosis(hit.failure, groups, evidence=line.strip(), line=hit.line + 1)
 
 
 def _diagnosis(failure: Failure, groups: Mapping[str, str], *, evidence: str, line: int) -> Diagnosis:

@@ -114,11 +114,10 @@ def _signature(function: _Function) -> Iterator[HandlerFinding]:
     ]
     takes_one = required <= 1 and (places or arguments.vararg) and not named
     if not takes_one:
+        word = "async def" if isinstance(function, ast.AsyncFunctionDef) else "def"
         listed = ", ".join([*(arg.arg for arg in places), *(f"*, {name}" for name in named)])
         what = f"{function.name}({listed}) cannot be called with one argument, as the server does"
-        yield HandlerFinding(
-            line=function.lineno, what=what, hint=f"write `{_word(function)} {function.name}(inputs)`"
-        )
+        yield HandlerFinding(line=function.lineno, what=what, hint=f"write `{word} {function.name}(inputs)`")
 
 
 def _mode(function: _Function, requirements: HandlerRequirements) -> Iterator[HandlerFinding]:
@@ -234,7 +233,3 @@ def _is_main(node: ast.stmt) -> bool:
 def _called(call: ast.Call) -> str:
     function = call.func
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-
-
-def _word(function: _Function) -> str:
-    return "async def" if isinstance(function, ast.AsyncFunctionDef) else "def"

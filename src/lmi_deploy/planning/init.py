@@ -13,12 +13,13 @@ from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.naming import name_for
 from lmi_deploy.domain.number_text import gib_text
-from lmi_deploy.domain.recipe import Files, TargetName
+from lmi_deploy.domain.recipe_endpoint import TargetName
+from lmi_deploy.domain.recipe_weights import Files
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import select
 from lmi_deploy.planning.recognition import ModelKind, Recognition, architecture_of, recognize
 from lmi_deploy.recipe.model.declaration import RECIPE, TEMPLATES
-from lmi_deploy.recipe.model.field_types import Group
+from lmi_deploy.recipe.model.field_types import KeyGroup
 
 InitEngine = Literal["vllm", "accelerate"]
 _PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9._/-]*")
@@ -227,12 +228,12 @@ def _note(name: str, why: str, line: str) -> str:
 
 
 def _doc(path: str) -> str:
-    group: Group = RECIPE
+    group: KeyGroup = RECIPE
     *parents, last = path.split(".")
     for parent in parents:
         key = group.find(parent)
         assert key is not None
-        assert isinstance(key.shape, Group)
+        assert isinstance(key.shape, KeyGroup)
         group = key.shape
     found = group.find(last)
     assert found is not None

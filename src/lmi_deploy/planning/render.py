@@ -12,7 +12,9 @@ from lmi_deploy.domain.spec import Spec
 def render(spec: Spec) -> Artifact:
     """serving.properties, model.py and requirements.txt, as far as the spec has them, sorted by path."""
     files = [ArtifactFile(SERVING_PROPERTIES, _properties(spec))]
-    if code := _code(spec):
+    template = spec.engine.handler.template
+    code = (templates() / template / MODEL_PY).read_bytes() if template else spec.inputs.model_py
+    if code:
         files.append(ArtifactFile(MODEL_PY, code))
     if spec.inputs.requirements:
         files.append(ArtifactFile(REQUIREMENTS_TXT, spec.inputs.requirements))
@@ -20,12 +22,21 @@ def render(spec: Spec) -> Artifact:
 
 
 def _properties(spec: Spec) -> bytes:
+    import jinja2
+
     # The slot is written unescaped: the target replaces it by an escaped location.
     lines = [
         f"{key}={value}" if value == SLOT else write_line(key, escape_free(value))
         for key, value in spec.engine.properties
     ]
-    text = _place("serving.properties.jinja", spec=spec, lines=lines)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates()),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,
+    )
+    text = environment.get_template("serving.properties.jinja").render(spec=spec, lines=lines)
     return text.encode("latin-1")
 
 
@@ -34,23 +45,3 @@ def escape_free(value: str) -> str:
     if SLOT in value:
         raise ValueError(f"a value contains {SLOT}")
     return value
-
-
-def _code(spec: Spec) -> bytes:
-    template = spec.engine.handler.template
-    if template is None:
-        return spec.inputs.model_py
-    return (templates() / template / MODEL_PY).read_bytes()
-
-
-def _place(template: str, **values: object) -> str:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates()),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        autoescape=False,
-    )
-    return environment.get_template(template).render(**values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.facts import Facts
@@ -48,11 +47,12 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     require_shards(weights, facts.shards, recipe.files)
     model = _model(recipe, facts)
     module = engine(recipe.engine)
-    handler = _handler(recipe, module, model)
+    version, _ = server_version(recipe.container.version, recipe.container.image)
+    handler = module.handler(recipe.handler, model.task, version=version)
     return Spec(
         name=recipe.name,
         model=model,
-        engine=_engine(recipe, facts, weights, model),
+        engine=_engine(recipe, facts, weights, model, handler=handler),
         weights=weights,
         inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
         probe=_probe(recipe, module, handler, model.task),
@@ -73,9 +73,10 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
     )
 
 
-def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec) -> EngineSpec:
+def _engine(
+    recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec, *, handler: HandlerSpec
+) -> EngineSpec:
     module = engine(recipe.engine)
-    handler = _handler(recipe, module, model)
     degree = degree_of(recipe, facts.config)
     # Clients use the model's own name, not the folder of its weights, or vLLM's `lmi`.
     by_name = (handler.template or handler.entry_point == vllm.SERVICE) and model.source == "hub"
@@ -89,11 +90,6 @@ def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec
         properties=_with_properties(lines, recipe.properties),
         packages=module.packages(handler),
     )
-
-
-def _handler(recipe: Recipe, module: EngineModule, model: ModelSpec) -> HandlerSpec:
-    version, _ = server_version(recipe.container.version, recipe.container.image)
-    return module.handler(recipe.handler, model.task, version=version)
 
 
 def _option_pairs(recipe: Recipe, size: int) -> Pairs:
@@ -139,11 +135,8 @@ def _probe(recipe: Recipe, module: EngineModule, handler: HandlerSpec, task: Tas
 def _refuse_remote_code(recipe: Recipe, facts: Facts) -> None:
     named = facts.config.get("auto_map")
     if named and not recipe.trust_remote_code:
+        classes = json.dumps(named)[:100]
         raise Unresolvable(
-            f"{facts.listing.model_id} contains its own code ({_some(named)}), which would run on your server",
+            f"{facts.listing.model_id} contains its own code ({classes}), which would run on your server",
             hint="read the code at the commit that `revision` pins, then set trust_remote_code: true",
         )
-
-
-def _some(auto_map: Any) -> str:
-    return json.dumps(auto_map)[:100]

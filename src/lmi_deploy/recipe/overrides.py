@@ -1,62 +1,137 @@
-"""`--set key=value`: one key overridden from the command line, its value YAML."""
+"""What replaces keys of a recipe: an overlay that is selected by name, then each `--set key=value`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from lmi_deploy.domain.naming import NAME, name_error
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.model.field_types import Group, MappingField
+from lmi_deploy.recipe.model.declaration import RECIPE
+from lmi_deploy.recipe.model.field_types import KeyGroup, MappingField
+from lmi_deploy.recipe.reader import ParsedFields, RecipeReader
+from lmi_deploy.recipe.suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.composer import Composer
 from lmi_deploy.recipe.yaml.source import decode
-from lmi_deploy.recipe.yaml.tree import MappingEntry, MappingNode, Node, ScalarNode, SourcePosition
+from lmi_deploy.recipe.yaml.tree import (
+    InvalidNode,
+    MappingEntry,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SourcePosition,
+    describe,
+    merged,
+    quoted,
+)
+
+MOST_OVERLAYS = 50
 
 
-def applied(
-    sets: Sequence[str], table: MappingNode, declaration: Group, problems: list[Problem]
-) -> MappingNode:
+class Overlays:
+    """The overlays of one recipe, and the one that was chosen."""
+
+    def __init__(self, table: MappingNode, chosen: str | None) -> None:
+        self._base = MappingNode(table.place, {k: v for k, v in table.entries.items() if k != "overlays"})
+        self._entry = table.entries.get("overlays")
+        self._chosen = chosen
+
+    def merged(self, problems: list[Problem]) -> MappingNode:
+        """The recipe with the selected overlay applied; errors in any overlay are added to `problems`."""
+        known = self._known(problems)
+        for name, entry in known.items():
+            problems += self._problems(name, entry)
+        if self._chosen is None:
+            return self._base
+        if self._chosen in known:
+            table = merged(self._base, known[self._chosen].value)
+            return table if isinstance(table, MappingNode) else self._base
+        place = self._entry.place if self._entry else SourcePosition(self._base.place.origin, 1, 1)
+        hints = (suggestion_text(self._chosen, [*known]), f"use one of {', '.join(known)}")
+        hint = "; ".join(filter(None, hints)) if known else "the recipe has none"
+        problems.append(place.problem("overlays", f"no such overlay: {quoted(self._chosen)}", hint))
+        return self._base
+
+    def name_problems(self, partial: ParsedFields) -> Iterator[Problem]:
+        """The name with the overlay's must be a name still."""
+        name = partial.value("name")
+        if self._chosen is None or name is None or name_error(self._chosen):
+            return
+        error = name_error(f"{name}-{self._chosen}")
+        if error:
+            what = (
+                f"{name}-{self._chosen}, the name with the overlay, is not a valid deployment name: {error}"
+            )
+            yield partial.problem("name", what, "shorten the name or the overlay's name")
+
+    def _known(self, problems: list[Problem]) -> dict[str, MappingEntry]:
+        value = self._entry.value if self._entry else None
+        if isinstance(value, MappingNode):
+            if len(value.entries) <= MOST_OVERLAYS:
+                return value.entries
+            hint = f"use at most {MOST_OVERLAYS}"
+            problems.append(value.place.problem("overlays", f"{len(value.entries)} overlays", hint))
+        elif value is not None and not _is_blank(value):
+            what = f"expected a mapping, not {describe(value)}"
+            hint = "write the overlay's name, and under it the keys that it changes"
+            problems.append(value.place.problem("overlays", what, hint))
+        return {}
+
+    def _problems(self, name: str, entry: MappingEntry) -> list[Problem]:
+        path, value = f"overlays.{name[:60]}", entry.value
+        if not NAME.fullmatch(name):
+            hint = "use lower case letters, digits and dashes"
+            return [entry.place.problem(path, "not a valid end of a deployment name", hint)]
+        if isinstance(value, MappingNode):
+            if name == self._chosen:
+                return []  # it is read with the rest of the recipe
+            reader = RecipeReader(value.place, prefix=f"{path}.", is_complete=False)
+            reader.read(value)
+            return reader.problems
+        if _is_blank(value):
+            return []
+        return [value.place.problem(path, f"expected a mapping, not {describe(value)}")]
+
+
+def _is_blank(node: Node) -> bool:
+    """A key without a value, or with one that was refused already."""
+    return isinstance(node, InvalidNode) or (isinstance(node, ScalarNode) and node.blank)
+
+
+def apply_overrides(sets: Sequence[str], table: MappingNode, problems: list[Problem]) -> MappingNode:
     """The recipe with every `--set` applied in order; errors in their form are added to `problems`."""
     for number, text in enumerate(sets, start=1):
-        origin = f"--set:{number}"
-        path, error = _path(text, origin, declaration)
-        if error is not None:
-            problems.append(error)
-        elif not any(part.startswith("x-") for part in path):
-            value = _value(text, origin, problems)
-            table = _put(table, path, value, SourcePosition(origin, 0, 1)) if value else table
+        start = SourcePosition(f"--set:{number}", 0, 1)
+        left, equals, right = text.partition("=")
+        parts = left.strip().split(".")
+        if not equals or not all(parts) or not left.isprintable():
+            problems.append(start.problem("", "not KEY=VALUE", "write for example endpoint.port=8080"))
+        elif parts[0] == "overlays":
+            hint = "set the key itself: --set overrides the overlay"
+            problems.append(start.problem("", "choose an overlay with --overlay", hint))
+        else:
+            path = _keys(parts)
+            if not any(part.startswith("x-") for part in path):
+                value = _value(right, start.origin, len(left) + 1, problems)
+                table = _put(table, path, value, start) if value else table
     return table
 
 
-def _path(text: str, origin: str, declaration: Group) -> tuple[list[str], Problem | None]:
-    left, equals, _ = text.partition("=")
-    parts = left.strip().split(".")
-    if not equals or not all(parts) or not left.isprintable():
-        return [], _problem(origin, "not KEY=VALUE", "write for example endpoint.port=8080")
-    if parts[0] == "overlays":
-        return [], _problem(
-            origin, "choose an overlay with --overlay", "set the key itself: --set overrides the overlay"
-        )
-    return _keys(parts, declaration), None
-
-
-def _keys(parts: list[str], declaration: Group) -> list[str]:
+def _keys(parts: list[str]) -> list[str]:
     """The dotted path as keys; below free pairs the dots belong to the key itself."""
-    group = declaration
+    group = RECIPE
     for index, part in enumerate(parts):
         key = group.find(part)
-        if key is None:
-            break
-        if isinstance(key.shape, MappingField):
+        if key is not None and isinstance(key.shape, MappingField):
             rest = ".".join(parts[index + 1 :])
             return [*parts[: index + 1], rest] if rest else parts
-        if not isinstance(key.shape, Group):
+        if key is None or not isinstance(key.shape, KeyGroup):
             break
         group = key.shape
     return parts
 
 
-def _value(text: str, origin: str, problems: list[Problem]) -> Node | None:
-    left, _, right = text.partition("=")
-    source = decode(right, origin, step=len(left) + 1)
+def _value(text: str, origin: str, step: int, problems: list[Problem]) -> Node | None:
+    source = decode(text, origin, step=step)
     if isinstance(source, Problem):
         problems.append(source)
         return None
@@ -77,7 +152,3 @@ def _put(table: MappingNode, path: list[str], value: Node, place: SourcePosition
         value = _put(group, rest, value, place)
         place = below.place if below else place
     return MappingNode(table.place, {**table.entries, name: MappingEntry(place, value)})
-
-
-def _problem(origin: str, what: str, hint: str) -> Problem:
-    return Problem(origin=origin, line=0, column=1, key="", what=what, hint=hint)

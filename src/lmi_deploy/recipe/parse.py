@@ -8,15 +8,12 @@ from dataclasses import replace
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors import RecipeError
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.builder import build
 from lmi_deploy.recipe.checks.cross_checks import check
-from lmi_deploy.recipe.model.declaration import RECIPE
-from lmi_deploy.recipe.overlays import Overlays
-from lmi_deploy.recipe.overrides import applied
+from lmi_deploy.recipe.overrides import Overlays, apply_overrides
 from lmi_deploy.recipe.reader import DEPLOYING, MOST_PROBLEMS, ParsedFields, Purpose, RecipeReader
 from lmi_deploy.recipe.yaml.composer import Composer
 from lmi_deploy.recipe.yaml.source import decode
-from lmi_deploy.recipe.yaml.tree import InvalidNode, MappingNode, SourcePosition, describe
+from lmi_deploy.recipe.yaml.tree import MappingNode, SourcePosition, describe
 
 
 def parse(
@@ -35,8 +32,9 @@ def parse(
     problems += [*check(partial), *overlays.name_problems(partial)]
     if problems:
         raise _error(problems)
-    recipe = build(RECIPE, partial)
-    return replace(overlays.named(recipe, origin), overrides=tuple(sets))
+    recipe: Recipe = partial.build()
+    name = f"{recipe.name}-{overlay}" if overlay else recipe.name
+    return replace(recipe, name=name, overlay=overlay, origin=origin, overrides=tuple(sets))
 
 
 def positions(
@@ -49,34 +47,30 @@ def positions(
 def _fields(
     text: bytes | str, origin: str, overlay: str | None, sets: Sequence[str], purpose: Purpose
 ) -> tuple[ParsedFields, list[Problem], Overlays]:
-    table, problems = _written(text, origin)
-    if table is None:
-        raise _error(problems)
-    overlays = Overlays(table, overlay)
-    table = overlays.merged(problems)
-    table = applied(sets, table, RECIPE, problems)
-    reader = RecipeReader(RECIPE, SourcePosition(origin, 1, 1), purpose=purpose)
+    problems: list[Problem] = []
+    overlays = Overlays(_compose(text, origin, problems), overlay)
+    table = apply_overrides(sets, overlays.merged(problems), problems)
+    reader = RecipeReader(SourcePosition(origin, 1, 1), purpose=purpose)
     reader.read(table)
     return reader.partial, [*problems, *reader.problems], overlays
 
 
-def _written(text: bytes | str, origin: str) -> tuple[MappingNode | None, list[Problem]]:
+def _compose(text: bytes | str, origin: str, problems: list[Problem]) -> MappingNode:
+    """The mapping that the text contains; RecipeError if there is none, as nothing else can be checked then."""
     source = decode(text, origin)
     if isinstance(source, Problem):
-        return None, [source]
+        raise _error([source])
     composer = Composer(source)
     root = composer.compose()
+    problems += composer.problems
     if isinstance(root, MappingNode):
-        return root, composer.problems
-    if not composer.problems:
+        return root
+    if not problems:
         place = root.place if root else SourcePosition(origin, 1, 1)
         what = "the recipe is empty" if root is None else f"expected a mapping, not {describe(root)}"
         hint = "start with name, model_id and engine; `lmi init MODEL` writes one"
-        composer.problems.append(
-            Problem(origin=place.origin, line=place.line, column=place.column, key="", what=what, hint=hint)
-        )
-    assert root is None or not isinstance(root, InvalidNode) or composer.problems
-    return None, composer.problems
+        problems.append(place.problem("", what, hint))
+    raise _error(problems)
 
 
 def _error(problems: Sequence[Problem]) -> RecipeError:

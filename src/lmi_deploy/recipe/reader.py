@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.model.field_types import INVALID, Group, Key, NotImplementedYet
+from lmi_deploy.recipe.model.declaration import RECIPE
+from lmi_deploy.recipe.model.field_types import INVALID, FieldType, Key, KeyGroup
 from lmi_deploy.recipe.suggestions import nearest
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,
@@ -23,20 +24,15 @@ MOST_PROBLEMS = 100
 """More than anybody reads; the rest is counted."""
 
 
-def _no_check(path: str) -> str:
-    """No check."""
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purpose:
     """The purpose for which a recipe is read."""
 
     deploying: bool = True
     """It will be deployed, so keys that are not implemented are refused; else only its weights are transferred."""
-    file_error: Callable[[str], str] = _no_check
+    file_error: Callable[[str], str] = lambda path: ""
     """Why one of the user's files, by its path in the recipe, cannot be read; empty if it can."""
-    folder_error: Callable[[str], str] = _no_check
+    folder_error: Callable[[str], str] = lambda path: ""
     """Why a path in the recipe is no folder; empty if it is one."""
 
 
@@ -85,13 +81,35 @@ class ParsedFields:
         """Whether none of these was complained about already."""
         return not any(path in self.is_invalid for path in paths)
 
+    def problem(self, path: str, what: str, hint: str = "") -> Problem:
+        """A mistake at the position of `path`."""
+        return self.place(path).problem(path, what, hint)
+
+    def build(self, group: KeyGroup = RECIPE, path: str = "") -> Any:
+        """The dataclass of `group`; an absent key gets the dataclass's default.
+
+        Cross-checks build a recipe with errors too: an invalid value counts as left out, a missing one is empty, and
+        a group that lacks one is None. They call `is_valid` before they report.
+        """
+        filled: dict[str, Any] = {}
+        for key in group.keys:
+            local = f"{path}{key.name}"
+            if local in self.found and local not in self.is_invalid:
+                nested = isinstance(key.shape, KeyGroup)
+                filled[key.name] = self.build(key.shape, f"{local}.") if nested else self.value(local)  # type: ignore[arg-type]
+        missing = [key.name for key in group.keys if key.required and key.name not in filled]
+        if missing and path:
+            return None
+        return group.dataclass_type(**dict.fromkeys(missing, ""), **filled)
+
 
 class RecipeReader:
-    """Walks one tree along the declaration."""
+    """Walks one tree along the declaration. `is_complete`: required keys must be present, and keys that are not
+    implemented are refused.
+    """
 
     def __init__(
         self,
-        declaration: Group,
         root: SourcePosition,
         *,
         prefix: str = "",
@@ -100,89 +118,65 @@ class RecipeReader:
     ) -> None:
         self.partial = ParsedFields(root, purpose)
         self.problems: list[Problem] = []
-        self._declaration = declaration
         self._prefix = prefix
         self._complete = is_complete
 
     def read(self, table: MappingNode) -> None:
-        """`is_complete`: required keys must be present, and keys that are not implemented are refused."""
-        self._group(self._declaration, table, "")
+        self._group(RECIPE, table, "")
 
-    def _group(self, group: Group, table: MappingNode, path: str) -> None:
+    def _group(self, group: KeyGroup, table: MappingNode, path: str) -> None:
         for name, entry in table.entries.items():
             key = group.find(name)
             if key is None:
                 self._unknown(group, name, entry, path)
             else:
                 self._key(key, entry, f"{path}{name}")
-        if self._complete:
-            self._missing(group, table, path)
-
-    def _key(self, key: Key, entry: MappingEntry, path: str) -> None:
-        before = len(self.problems)
-        if isinstance(key.shape, Group):
-            self._nested(key.shape, entry, path)
-        elif not (_bare(entry.value) and key.shape.collects):
-            self._leaf(key, entry, path)
-        if (
-            self._complete
-            and key.later
-            and self._waits(key.later)
-            and path in self.partial.found
-            and len(self.problems) == before
-        ):
-            self._later(key.later, entry, path)
-
-    def _waits(self, later: NotImplementedYet) -> bool:
-        return later.always or self.partial.purpose.deploying
-
-    def _leaf(self, key: Key, entry: MappingEntry, path: str) -> None:
-        assert not isinstance(key.shape, Group)
-
-        def notify(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
-            self.report(place, f"{path}.{suffix}" if suffix else path, what, hint)
-
-        value = key.shape.read(entry.value, notify)
-        if value is INVALID:
-            self.partial.is_invalid.add(path)
-        else:
-            self.partial.found[path] = ParsedValue(value, entry.place)
-            if isinstance(entry.value, MappingNode):
-                self.partial.pairs.update(
-                    {f"{path}.{name}": pair for name, pair in entry.value.entries.items()}
-                )
-
-    def _nested(self, group: Group, entry: MappingEntry, path: str) -> None:
-        if isinstance(entry.value, MappingNode):
-            self.partial.found[path] = ParsedValue(None, entry.place)
-            self._group(group, entry.value, f"{path}.")
-        elif not _bare(entry.value):
-            self.partial.is_invalid.add(path)
-            if not isinstance(entry.value, InvalidNode):
-                keys = ", ".join(key.name for key in group.keys)
-                self.report(
-                    entry.value.place,
-                    path,
-                    f"expected a mapping, not {describe(entry.value)}",
-                    f"with {keys}",
-                )
-
-    def _later(self, later: NotImplementedYet, entry: MappingEntry, path: str) -> None:
-        value = self.partial.value(path)
-        if later.covers(value):
-            what = f"not yet: {value}" if later.values else "not yet"
-            self.partial.is_invalid.add(path)
-            self.report(entry.place, path, f"{what} ({later.reason})", "")
-
-    def _missing(self, group: Group, table: MappingNode, path: str) -> None:
-        for key in group.keys:
+        for key in group.keys if self._complete else ():
             local = f"{path}{key.name}"
             if key.required and key.name not in table.entries and local not in self.partial.is_invalid:
                 place = self.partial.place(path.rstrip("."))
                 self.partial.is_invalid.add(local)
                 self.report(place, local, "is missing", f"such as {key.name}: {key.example}")
 
-    def _unknown(self, group: Group, name: str, entry: MappingEntry, path: str) -> None:
+    def _key(self, key: Key, entry: MappingEntry, path: str) -> None:
+        before = len(self.problems)
+        if isinstance(key.shape, KeyGroup):
+            self._nested(key.shape, entry, path)
+        elif not (_is_empty(entry.value) and key.shape.collects):
+            self._leaf(key.shape, entry, path)
+        is_good = path in self.partial.found and len(self.problems) == before
+        if self._complete and key.later and self.partial.purpose.deploying and is_good:
+            value = self.partial.value(path)
+            if not key.later.values or value in key.later.values:
+                what = f"not yet: {value}" if key.later.values else "not yet"
+                self.partial.is_invalid.add(path)
+                self.report(entry.place, path, f"{what} ({key.later.reason})", "")
+
+    def _leaf(self, shape: FieldType, entry: MappingEntry, path: str) -> None:
+        def notify(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
+            self.report(place, f"{path}.{suffix}" if suffix else path, what, hint)
+
+        value = shape.read(entry.value, notify)
+        if value is INVALID:
+            self.partial.is_invalid.add(path)
+        else:
+            self.partial.found[path] = ParsedValue(value, entry.place)
+            if isinstance(entry.value, MappingNode):
+                pairs = entry.value.entries
+                self.partial.pairs.update({f"{path}.{name}": pair for name, pair in pairs.items()})
+
+    def _nested(self, group: KeyGroup, entry: MappingEntry, path: str) -> None:
+        if isinstance(entry.value, MappingNode):
+            self.partial.found[path] = ParsedValue(None, entry.place)
+            self._group(group, entry.value, f"{path}.")
+        elif not _is_empty(entry.value):
+            self.partial.is_invalid.add(path)
+            if not isinstance(entry.value, InvalidNode):
+                keys = ", ".join(key.name for key in group.keys)
+                what = f"expected a mapping, not {describe(entry.value)}"
+                self.report(entry.value.place, path, what, f"with {keys}")
+
+    def _unknown(self, group: KeyGroup, name: str, entry: MappingEntry, path: str) -> None:
         suggestion = self._suggestion(group, name, path) if len(self.problems) < MOST_PROBLEMS else ""
         hint = f"did you mean {suggestion.removeprefix(path)}?" if suggestion else ""
         if not hint and len(group.keys) <= 8:
@@ -191,33 +185,24 @@ class RecipeReader:
         self.partial.is_invalid.add(suggestion)
         self.report(entry.place, f"{path}{name[:80]}", "unknown key", hint)
 
-    def _suggestion(self, group: Group, name: str, path: str) -> str:
+    def _suggestion(self, group: KeyGroup, name: str, path: str) -> str:
         """The path of the key that the user probably meant, here or in another group; empty if that is unclear."""
         local = nearest(name, [*(key.name for key in group.keys), *(group.also if self._complete else ())])
         if local:
             return f"{path}{local}"
-        return next((path for path in _paths(self._declaration, "") if path.rpartition(".")[2] == name), "")
+        return next((path for path in _paths(RECIPE, "") if path.rpartition(".")[2] == name), "")
 
     def report(self, place: SourcePosition, path: str, what: str, hint: str) -> None:
-        self.problems.append(
-            Problem(
-                origin=place.origin,
-                line=place.line,
-                column=place.column,
-                key=self._prefix + path,
-                what=what,
-                hint=hint,
-            )
-        )
+        self.problems.append(place.problem(self._prefix + path, what, hint))
 
 
-def _bare(node: Node) -> bool:
+def _is_empty(node: Node) -> bool:
     """A key with nothing after it, for example if its whole content is commented out."""
     return isinstance(node, ScalarNode) and node.plain and not node.text
 
 
-def _paths(group: Group, path: str) -> Iterator[str]:
+def _paths(group: KeyGroup, path: str) -> Iterator[str]:
     for key in group.keys:
         yield f"{path}{key.name}"
-        if isinstance(key.shape, Group):
+        if isinstance(key.shape, KeyGroup):
             yield from _paths(key.shape, f"{path}{key.name}.")

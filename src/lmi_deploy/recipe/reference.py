@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog import limits, options
 from lmi_deploy.recipe.model.declaration import RECIPE
-from lmi_deploy.recipe.model.field_types import Group, Key
-from lmi_deploy.recipe.schema import default
+from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 
 _HEAD = """\
 # The recipe
 
-This page is generated from the declaration that reads recipes (`lmi_deploy/recipe/model/declaration.py`).
+This page is generated from the declaration that reads recipes (`lmi_deploy/domain/recipe.py`).
 
 A recipe is one YAML file of at most 1 MiB. Every plain value stays the text that was written (`1.10`, `012`, `no`);
 each key reads that text as its type says, and `options`, `properties` and `environment` pass it unchanged. Aliases,
@@ -52,11 +51,11 @@ def reference_page() -> str:
     return "\n".join(section.rstrip("\n") + "\n" for section in sections)
 
 
-def _sections(group: Group, path: str) -> Iterator[str]:
+def _sections(group: KeyGroup, path: str) -> Iterator[str]:
     """The keys of this group in one table, then each group below it."""
     yield "\n".join(
         [
-            _title(path),
+            f"## `{path}`" if path else "## Keys at the top",
             "",
             "| Key | Type | Default | Meaning | Example |",
             "|---|---|---|---|---|",
@@ -64,24 +63,20 @@ def _sections(group: Group, path: str) -> Iterator[str]:
         ]
     )
     for key in group.keys:
-        if isinstance(key.shape, Group):
+        if isinstance(key.shape, KeyGroup):
             yield from _sections(key.shape, f"{path}.{key.name}" if path else key.name)
 
 
-def _title(path: str) -> str:
-    return f"## `{path}`" if path else "## Keys at the top"
-
-
-def _rows(group: Group) -> Iterator[str]:
+def _rows(group: KeyGroup) -> Iterator[str]:
     for key in group.keys:
         kind = _kind(key)
         example = f"`{key.name}: {key.example}`" if key.example else ""
-        cells = (f"`{key.name}`", kind, _default(group, key), _meaning(key), example)
+        cells = (f"`{key.name}`", kind, _default(key), _meaning(key), example)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _kind(key: Key) -> str:
-    if isinstance(key.shape, Group):
+    if isinstance(key.shape, KeyGroup):
         return "group, see below"
     bounds = key.shape.schema()
     if "SageMaker's limits" in key.shape.label and "minimum" in bounds:
@@ -89,13 +84,12 @@ def _kind(key: Key) -> str:
     return key.shape.label
 
 
-def _default(group: Group, key: Key) -> str:
+def _default(key: Key) -> str:
     if key.required:
         return "*required*"
-    known = default(group, key)
-    if isinstance(known, bool):
-        return f"`{str(known).lower()}`"
-    return "" if known is None or isinstance(key.shape, Group) else f"`{known}`"
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    return "" if key.default is None else f"`{key.default}`"
 
 
 def _meaning(key: Key) -> str:

@@ -7,14 +7,13 @@ reading the recipe.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from lmi_deploy.domain.naming import NAME
 from lmi_deploy.recipe.model.declaration import RECIPE
-from lmi_deploy.recipe.model.field_types import Group, Key
+from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TITLE = "Recipe of lmi"
@@ -29,16 +28,10 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **recipe.model_json_schema(), "title": TITLE}
 
 
-def default(group: Group, key: Key) -> Any:
-    """The default of the dataclass if the key is left out; None if `resolve` determines it."""
-    field = next(f for f in dataclasses.fields(group.dataclass_type) if f.name == key.name)
-    return None if field.default is dataclasses.MISSING or field.default == () else field.default
-
-
-def _model(group: Group, *, part: bool, **more: Any) -> type[BaseModel]:
+def _model(group: KeyGroup, *, part: bool, **more: Any) -> type[BaseModel]:
     """`part`: an overlay's view, in which nothing is required."""
     part = part and _requires(group)
-    fields: dict[str, Any] = {key.name: _field(group, key, part=part) for key in group.keys}
+    fields: dict[str, Any] = {key.name: _field(key, part=part) for key in group.keys}
     config = ConfigDict(extra="forbid", json_schema_extra={"patternProperties": {"^x-": {}}})
     name = (
         ("Overlay" if group is RECIPE else f"{group.dataclass_type.__name__}Part")
@@ -48,19 +41,20 @@ def _model(group: Group, *, part: bool, **more: Any) -> type[BaseModel]:
     return create_model(name, __config__=config, **fields, **more)
 
 
-def _requires(group: Group) -> bool:
-    return any(key.required or (isinstance(key.shape, Group) and _requires(key.shape)) for key in group.keys)
+def _requires(group: KeyGroup) -> bool:
+    return any(
+        key.required or (isinstance(key.shape, KeyGroup) and _requires(key.shape)) for key in group.keys
+    )
 
 
-def _field(group: Group, key: Key, *, part: bool) -> tuple[Any, Any]:
+def _field(key: Key, *, part: bool) -> tuple[Any, Any]:
     field_type = key.shape
     kind = (
         _model(field_type, part=part)
-        if isinstance(field_type, Group)
+        if isinstance(field_type, KeyGroup)
         else Annotated[Any, WithJsonSchema(field_type.schema())]
     )
-    known = default(group, key)
-    extra = {"default": known} if known is not None and not isinstance(field_type, Group) else {}
+    extra = {} if key.default is None else {"default": key.default}
     required = key.required and not part
 
     def finish(schema: dict[str, Any]) -> None:

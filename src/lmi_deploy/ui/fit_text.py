@@ -13,25 +13,24 @@ _WIDTH = 30
 
 def fit_lines(fields: Mapping[str, Any]) -> Iterator[str]:
     """Line by line the memory of one device, the verdict, the limits, and the remedies."""
-    yield from _title(fields)
-    if fields["budget"]:
-        yield from _sum(fields)
-    yield f"{fields['verdict']}: {fields['reason']}"
-    if fields["context"]:
-        yield from _limits(fields)
-    if fields["remedies"]:
-        tight = fields["verdict"] == "tight"
-        yield f"changes that would {'leave more memory free' if tight else 'make it fit'}, cheapest first:"
-        yield from (f"  - {remedy['what']}" for remedy in fields["remedies"])
-    yield from (f"note: {note}" for note in fields["notes"])
-
-
-def _title(fields: Mapping[str, Any]) -> Iterator[str]:
     where = f"{fields['devices']} x {fields['device']}" if fields["device"] else ""
     if fields["instance"]:
         where = f"{fields['instance']} ({where})"
     degree = f", degree {fields['degree']}" if fields["degree"] else ""
     yield f"{fields['model']}, {fields['engine']}" + (f", on {where}{degree}" if where else "")
+    if fields["budget"]:
+        yield from _sum(fields)
+    yield f"{fields['verdict']}: {fields['reason']}"
+    if fields["context"]:
+        yield (
+            f"KV cache for {fields['kv_tokens']} tokens; longest context at {fields['sequences']} at once:"
+            f" {fields['max_context']}; most sequences of {fields['context']}: {fields['max_sequences']}"
+        )
+    if fields["remedies"]:
+        tight = fields["verdict"] == "tight"
+        yield f"changes that would {'leave more memory free' if tight else 'make it fit'}, cheapest first:"
+        yield from (f"  - {remedy['what']}" for remedy in fields["remedies"])
+    yield from (f"note: {note}" for note in fields["notes"])
 
 
 def _sum(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -44,13 +43,6 @@ def _sum(fields: Mapping[str, Any]) -> Iterator[str]:
     if fields["context"]:
         yield _line("left for the KV cache", fields["left"])
         yield _line(f"{counted(fields['sequences'], 'sequence')} of {fields['context']}", fields["needed"])
-
-
-def _limits(fields: Mapping[str, Any]) -> Iterator[str]:
-    yield (
-        f"KV cache for {fields['kv_tokens']} tokens; longest context at {fields['sequences']} at once:"
-        f" {fields['max_context']}; most sequences of {fields['context']}: {fields['max_sequences']}"
-    )
 
 
 def _line(what: str, size: int) -> str:

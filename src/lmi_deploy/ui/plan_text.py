@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.plan import Estimate, Plan
@@ -26,29 +26,19 @@ def plan_lines(plan: Plan, estimate: Estimate) -> Iterator[str]:
     if any(change.before for change in plan.changes):
         for change in plan.changes:
             yield f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"
-    elif created := _created(plan):
-        yield f"  {created}"
-    if estimate.figures:
-        yield from (
-            f"  {line}" for line in _lines([f"{name}: {_figure(name, v)}" for name, v in estimate.figures])
-        )
-
-
-def _created(plan: Plan) -> str:
-    """What a first deployment creates, in one line; details are in `--json`."""
-    new = {change.field: change.after for change in plan.changes}
-    return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
-
-
-def _lines(figures: Sequence[str]) -> list[str]:
-    """In one line if they fit; else a line each."""
-    one = ", ".join(figures)
-    return [one] if len(one) <= _WIDE else list(figures)
+    else:
+        # Of a first deployment what it creates, in one line; details are in `--json`.
+        new = {change.field: change.after for change in plan.changes}
+        if created := ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new):
+            yield f"  {created}"
+    figures = [
+        f"{name}: {size_text(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value}"
+        for name, value in estimate.figures
+    ]
+    if figures:
+        one = ", ".join(figures)
+        yield from (f"  {line}" for line in ([one] if len(one) <= _WIDE else figures))
 
 
 def _value(text: str) -> str:
     return plain(text) or "(none)"
-
-
-def _figure(name: str, value: str) -> str:
-    return size_text(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TextIO
 
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
 from lmi_deploy.domain.number_text import seconds_text, size_text
@@ -21,6 +21,10 @@ if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of
 _IDLE_SECONDS = 5.0
 _LATELY = 60
 """Lines that are not repeated when a failure contains them."""
+_BETWEEN: Final = 2
+_LEAST: Final = 12
+"""Minimum characters of a cell, however narrow the terminal."""
+_NOTHING: Final = "-"
 
 
 class HumanView:
@@ -37,19 +41,26 @@ class HumanView:
 
     def show(self, event: Event) -> None:
         match event:
+            case Started(title=text) if self._moving:
+                self._live_line().begin(text)
             case Started(title=text):
-                self._begin(text)
+                self._pending = text  # shown once it takes a while
             case Progress():
                 self._progress(event)
             case Line(text=text):
                 self._lately.append(text)
                 self._line(mask_urls(plain(text)))
-            case Finished():
-                self._finish(event)
+            case Finished(title=text, seconds=seconds):
+                self.close()
+                outcome = f", {event.outcome}" if event.outcome else ""
+                self._shown_at, self._pending = 0.0, ""
+                self._write_line(f"ok  {text} ({seconds_text(seconds)}{outcome})")
             case Notice(text=text):
                 self._write_line(text)
-            case Answered():
-                self._answered(event)
+            case Answered(prompt=prompt, answer=answer):
+                self.close()
+                self._write_line(f"    asked: {_in_a_line(prompt)}")
+                self._write_line(f"    answered: {_in_a_line(answer)}")
 
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         from lmi_deploy.ui.plan_text import plan_lines
@@ -65,13 +76,11 @@ class HumanView:
             return
         from shutil import get_terminal_size
 
-        from lmi_deploy.ui.table import table
-
         heads = [name for name in rows[0] if not name.startswith("_")]
         cells = [[_cell(name, row[name]) for name in heads] for row in rows]
         # A pipe has no width: lines are not cut.
         width = get_terminal_size().columns if self._out.isatty() else 0
-        for line in table([heads, *cells], spare=spare, width=width):
+        for line in format_table([heads, *cells], spare=spare, width=width):
             self._out.write(line + "\n")
 
     def words(self, lines: Iterable[str]) -> None:
@@ -108,12 +117,6 @@ class HumanView:
             self._live.close()
             self._live = None
 
-    def _begin(self, text: str) -> None:
-        if self._moving:
-            self._live_line().begin(text)
-        else:
-            self._pending = text  # shown once it takes a while
-
     def _progress(self, event: Progress) -> None:
         if self._moving:
             self._live_line().progress(event)
@@ -138,18 +141,6 @@ class HumanView:
         if self._pending:
             self._write_line(f"... {self._pending}")
             self._pending = ""
-
-    def _finish(self, event: Finished) -> None:
-        self.close()
-        outcome = f", {event.outcome}" if event.outcome else ""
-        self._shown_at, self._pending = 0.0, ""
-        self._write_line(f"ok  {event.title} ({seconds_text(event.seconds)}{outcome})")
-
-    def _answered(self, event: Answered) -> None:
-        if self._live is not None:
-            self.close()
-        self._write_line(f"    asked: {_in_a_line(event.prompt)}")
-        self._write_line(f"    answered: {_in_a_line(event.answer)}")
 
     def _write_line(self, text: str) -> None:
         text = mask_urls(text)
@@ -197,4 +188,46 @@ def _cell(name: str, value: object) -> str:
         value = str(value).partition(" (")[0]
     if isinstance(value, bool):
         value = "yes" if value else ""
-    return "-" if value in (None, "") else str(value)
+    return _NOTHING if value in (None, "") else str(value)
+
+
+def format_table(
+    lines: Sequence[Sequence[str]], *, spare: Sequence[str] = (), width: int = 0
+) -> Iterator[str]:
+    """Aligned lines, the heads first. `spare` names columns that may be left out if `width` (0: unlimited) is too
+    small, least needed first; without `spare` nothing is left out or cut: users copy names and paths.
+    """
+    kept = list(zip(*lines, strict=True))
+    if width and spare and _wide(kept) > width:
+        kept = _shortened(_fewer(kept, spare, width), width)
+    widths = [max(map(len, column)) for column in kept]
+    for line in zip(*kept, strict=True):
+        text = (" " * _BETWEEN).join(cell.ljust(wide) for cell, wide in zip(line, widths, strict=True))
+        yield text.rstrip()
+
+
+def _fewer(columns: list[tuple[str, ...]], spare: Sequence[str], width: int) -> list[tuple[str, ...]]:
+    """Without empty columns, and then without the spare ones, one at a time."""
+    blank = [column[0] for column in columns if {*column[1:]} == {_NOTHING}]
+    for name in (*blank, *spare):
+        if _wide(columns) <= width:
+            break
+        columns = [column for column in columns if column[0] != name]
+    return columns
+
+
+def _shortened(columns: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """The widest column gives way, never the first, which names the line."""
+    over = _wide(columns) - width
+    if over <= 0 or len(columns) < 2:
+        return columns
+    widest = max(columns[1:], key=lambda column: max(map(len, column)))
+    most = max(_LEAST, max(map(len, widest)) - over)
+    cut = tuple(cell if len(cell) <= most else cell[: most - 1] + "…" for cell in widest)
+    if cut == widest:
+        return columns
+    return _shortened([cut if column is widest else column for column in columns], width)
+
+
+def _wide(columns: Sequence[tuple[str, ...]]) -> int:
+    return sum(max(map(len, column)) + _BETWEEN for column in columns) - _BETWEEN

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from datetime import timedelta
 
+from lmi_deploy.domain.recipe import TTL
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.recipe.model.scalar_types import InvalidValue
-from lmi_deploy.recipe.model.ttl import TTL
+from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 
@@ -30,6 +30,6 @@ def extend(ref: DeploymentRef, duration: str, deps: Dependencies) -> tuple[Deplo
 
 def _seconds(duration: str) -> int:
     try:
-        return int(TTL.read(duration))
+        return int(scalar_type(TTL).read(duration))
     except InvalidValue as wrong:
         raise UsageRefused(f"{duration}: {wrong.what}", hint=wrong.hint) from None

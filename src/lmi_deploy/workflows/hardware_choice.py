@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from lmi_deploy.catalog import instances, prices
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import gib_text
-from lmi_deploy.domain.recipe import TargetName
+from lmi_deploy.domain.recipe_endpoint import TargetName
 from lmi_deploy.errors import Unresolvable, UsageRefused
 from lmi_deploy.planning.init import InitEngine
 from lmi_deploy.sizing.assessment import Checkpoint, Fit

@@ -7,9 +7,11 @@ from typing import Final
 
 from lmi_deploy.catalog import instances, prices
 from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.key_types import Named
 from lmi_deploy.domain.naming import name_for
 from lmi_deploy.domain.number_text import gib_text
-from lmi_deploy.domain.recipe import TargetName, Timeouts
+from lmi_deploy.domain.recipe import Timeouts
+from lmi_deploy.domain.recipe_endpoint import TargetName
 from lmi_deploy.errors import LmiError, NoCredentials, Unresolvable, UsageRefused
 from lmi_deploy.planning.init import (
     Choice,
@@ -23,8 +25,7 @@ from lmi_deploy.planning.init import (
 )
 from lmi_deploy.planning.recognition import require_model
 from lmi_deploy.planning.timeouts import startup_timeout, startup_with_download
-from lmi_deploy.recipe.model.scalar_types import InvalidValue
-from lmi_deploy.recipe.model.scalar_types import model_id as id_of_a_model
+from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
 from lmi_deploy.sizing.instance_choice import USUAL_REGION
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES
 from lmi_deploy.workflows.checkpoint import checkpoint_of, listing_without_hashes
@@ -81,7 +82,7 @@ def generate_recipe(asked: InitRequest, deps: Dependencies, *, schema: str) -> R
 
 def _valid_id(model_id: str) -> str:
     try:
-        return str(id_of_a_model().read(model_id))
+        return str(scalar_type(Named("model id")).read(model_id))
     except InvalidValue as wrong:
         hint = "write owner/name for the Hub, s3://bucket/prefix, or a folder that begins with ./ or /"
         raise UsageRefused(f"MODEL: {wrong.what}", hint=hint) from None

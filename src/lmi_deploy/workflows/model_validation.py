@@ -19,7 +19,7 @@ from lmi_deploy.planning.compatibility import (
     model_mistakes,
     model_notes,
 )
-from lmi_deploy.recipe.checks.sagemaker import is_refused
+from lmi_deploy.recipe.checks.cross_checks import is_refused
 from lmi_deploy.sizing.assessment import Checkpoint, Verdict
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies

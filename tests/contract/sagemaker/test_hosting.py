@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
-from lmi_deploy.domain.recipe import Vpc
+from lmi_deploy.domain.recipe_endpoint import Vpc
 from lmi_deploy.domain.sagemaker.settings import Mount
 from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud

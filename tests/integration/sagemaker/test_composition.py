@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.composition.aws import open_bucket_services, open_cloud
-from lmi_deploy.composition.s3_models import open_s3_models
-from lmi_deploy.composition.weights import REQUESTS, open_weights
+from lmi_deploy.composition.weights import REQUESTS, open_s3_models, open_weights
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import AccessError, NotFound, UsageRefused

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.cli.bug_report import write_report
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.exit_codes import run, write_report
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.emulator.faults.rules import Call
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator

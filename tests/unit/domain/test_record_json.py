@@ -19,7 +19,7 @@ from lmi_deploy.domain.environment_digests import value_digest
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.observed import CloudObserved, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import Estimate, Plan
-from lmi_deploy.domain.recipe import Vpc
+from lmi_deploy.domain.recipe_endpoint import Vpc
 from lmi_deploy.domain.record import SCHEMA, DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import parse_record, record_text
 from lmi_deploy.domain.sagemaker.settings import (

@@ -12,7 +12,8 @@ from lmi_deploy.catalog import images
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.naming import name_error, name_for
-from lmi_deploy.domain.recipe import Recipe, TargetName
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_endpoint import TargetName
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.init import (
     Choice,

@@ -1,12 +1,13 @@
-"""One declaration, held to core's dataclasses, to the vendors' own tables, and to everything published from it."""
+"""One declaration, held to its own types, to the vendors' own tables, and to everything published from it."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import botocore
 import jsonschema
@@ -14,22 +15,32 @@ import pytest
 import yaml
 
 from lmi_deploy.catalog import limits, options
+from lmi_deploy.domain import dataclass_json
 from lmi_deploy.errors import RecipeError
 from lmi_deploy.recipe import schema
-from lmi_deploy.recipe.model.declaration import NOT_WRITTEN, RECIPE, TEMPLATES
-from lmi_deploy.recipe.model.field_types import Group, Key
+from lmi_deploy.recipe.model.declaration import RECIPE, TEMPLATES
+from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.yaml.composer import Composer
+from lmi_deploy.recipe.yaml.source import SourceText
+from lmi_deploy.recipe.yaml.tree import SourcePosition
 from tools import generate_limits
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = sorted((ROOT / "recipes").glob("*.yaml"))
+REQUIRED = {
+    "": {"name", "model_id"},
+    "endpoint.vpc": {"subnets", "security_groups"},
+    "endpoint.autoscaling": {"min", "max", "invocations_per_instance"},
+    "endpoint.asynchronous": {"output"},
+}
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
 
 
-def groups(group: Group, path: str = "") -> Iterator[tuple[str, Group]]:
+def groups(group: KeyGroup, path: str = "") -> Iterator[tuple[str, KeyGroup]]:
     yield path, group
     for key in group.keys:
-        if isinstance(key.shape, Group):
+        if isinstance(key.shape, KeyGroup):
             yield from groups(key.shape, f"{path}.{key.name}".lstrip("."))
 
 
@@ -38,31 +49,43 @@ def leaves() -> list[tuple[str, Key]]:
         (f"{path}.{key.name}".lstrip("."), key)
         for path, group in groups(RECIPE)
         for key in group.keys
-        if not isinstance(key.shape, Group)
+        if not isinstance(key.shape, KeyGroup)
     ]
 
 
 @pytest.mark.parametrize(
     ("path", "group"), list(groups(RECIPE)), ids=lambda value: value if value else "recipe"
 )
-def test_the_declaration_and_core_have_the_same_fields(path: str, group: Group) -> None:
-    fields = {field.name for field in dataclasses.fields(group.dataclass_type)} - set(
-        NOT_WRITTEN if not path else ()
-    )
-    assert {key.name for key in group.keys} == fields
-    assert len(group.keys) == len(fields)
+def test_every_field_is_a_key(path: str, group: KeyGroup) -> None:
+    filled_by_parse = set() if path else {"overlay", "origin", "overrides"}
+    fields = [f.name for f in dataclasses.fields(group.dataclass_type) if f.name not in filled_by_parse]
+    assert [key.name for key in group.keys] == fields
 
 
 @pytest.mark.parametrize(
     ("path", "group"), list(groups(RECIPE)), ids=lambda value: value if value else "recipe"
 )
-def test_what_core_requires_the_declaration_requires(path: str, group: Group) -> None:
-    bare = {
-        field.name
-        for field in dataclasses.fields(group.dataclass_type)
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    }
-    assert {key.name for key in group.keys if key.required} == bare
+def test_keys_without_a_default_are_required(path: str, group: KeyGroup) -> None:
+    required = {key.name: key.example for key in group.keys if key.required}
+    assert set(required) == REQUIRED.get(path, set())
+    with pytest.raises(TypeError) if required else nullcontext():
+        group.dataclass_type()
+
+
+@pytest.mark.parametrize(("path", "key"), leaves(), ids=lambda value: value if isinstance(value, str) else "")
+def test_values_are_read_as_the_field_is_typed(path: str, key: Key) -> None:
+    *parents, name = path.split(".")
+    group = next(group for found, group in groups(RECIPE) if found == ".".join(parents))
+    assert not isinstance(key.shape, KeyGroup)
+    node = Composer(SourceText(key.example, "r.yaml")).compose()
+    assert node is not None
+    value = key.shape.read(node, refuse)
+    hints = get_type_hints(group.dataclass_type)
+    assert dataclass_json.load(hints[name], dataclass_json.dump(value)) == value
+
+
+def refuse(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
+    raise AssertionError(what)
 
 
 @pytest.mark.parametrize(("path", "key"), leaves(), ids=lambda value: value if isinstance(value, str) else "")

@@ -13,7 +13,7 @@ from lmi_deploy.errors import RecipeError
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.yaml import composer
 from lmi_deploy.recipe.yaml.composer import Composer
-from lmi_deploy.recipe.yaml.source import Source, decode
+from lmi_deploy.recipe.yaml.source import SourceText, decode
 from lmi_deploy.recipe.yaml.tree import MappingNode
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
@@ -207,7 +207,7 @@ def test_deep_towers_are_stopped_at_the_fifty_first_level() -> None:
 def test_both_of_yamls_parsers_give_the_same_tree(loader: type[yaml.Loader]) -> None:
     text = BASE + "options: {a: 012, 'b': \"x\\ty\"}\nrevision: |\n  a\n  b\n"
     source = decode(text, "r.yaml")
-    assert isinstance(source, Source)
+    assert isinstance(source, SourceText)
     first, second = Composer(source, loader), Composer(source)
     tree = first.compose()
     assert isinstance(tree, MappingNode)

@@ -8,7 +8,8 @@ from typing import get_args
 
 import pytest
 
-from lmi_deploy.domain.recipe import Engine, RuntimeName, TargetName, Task
+from lmi_deploy.domain.recipe import Engine, Task
+from lmi_deploy.domain.recipe_endpoint import RuntimeName, TargetName
 from lmi_deploy.recipe.suggestions import suggestion_text
 
 LISTS = (

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lmi_deploy.domain.recipe import Pairs, Vpc
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_endpoint import Vpc
 from lmi_deploy.domain.sagemaker.settings import (
     VARIANT,
     EndpointConfigSettings,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
-from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
+from lmi_deploy.cli.lookup import find_deployment, ref_fields
+from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.errors import UsageRefused
@@ -24,9 +24,7 @@ from lmi_deploy.workflows import down
 @click.option("--logs", is_flag=True, help="Also delete its log group in CloudWatch.")
 @yes_option
 @json_option
-def command(
-    *, name: str | None, target: TargetName | None, region: str, yes: bool, as_json: bool, **far: bool
-) -> None:
+def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool, **far: bool) -> None:
     """Delete a deployment, and check that nothing is left.
 
     On AWS, lmi deletes only resources with the deployment's tag. It keeps the weights for the next `up` (--purge
@@ -39,7 +37,7 @@ def command(
             hint="run `lmi down NAME --yes` or `lmi down RECIPE --yes`; `lmi ls` lists the deployments",
         )
     context = open_context(as_json=as_json)
-    found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    found = find_deployment(name, context.deps, where)
     teardown = down.prepare(found, context.deps, down.TeardownScope(**far))
     for notice in teardown.notices:
         context.view.note(f"  {notice}")

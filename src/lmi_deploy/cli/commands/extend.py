@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
-from lmi_deploy.cli.options import TargetName, json_option, place_options
+from lmi_deploy.cli.lookup import find_deployment, ref_fields
+from lmi_deploy.cli.options import TargetOptions, json_option, place_options
 from lmi_deploy.workflows.extend import extend
 
 
@@ -15,7 +15,7 @@ from lmi_deploy.workflows.extend import extend
 @click.argument("duration")
 @place_options
 @json_option
-def command(*, name: str, duration: str, target: TargetName | None, region: str, as_json: bool) -> None:
+def command(*, name: str, duration: str, where: TargetOptions, as_json: bool) -> None:
     """Let deployment NAME expire DURATION from now (90m, 8h, 7d), instead of at the end of its `ttl`.
 
     DURATION is from one minute to 90 days, like `ttl`. The next `lmi up` keeps the new time, unless the recipe's `ttl`
@@ -24,7 +24,7 @@ def command(*, name: str, duration: str, target: TargetName | None, region: str,
     Nothing is deleted automatically: `lmi gc` lists expired deployments and deletes them after you agree.
     """
     context = open_context(as_json=as_json)
-    ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    ref = find_deployment(name, context.deps, where)
     ref, expires = extend(ref, duration, context.deps)
     context.view.note(f"{ref.name} ({ref.place}): expires at {expires}")
     context.view.result({**ref_fields(ref), "expires_at": expires}, expires)

@@ -34,9 +34,7 @@ from lmi_deploy.workflows import down
 @json_option
 def command(
     *,
-    bucket: str,
-    region: str,
-    profile: str,
+    bucket_request: BucketRequest,
     older_than: float,
     deployments: bool,
     yes: bool,
@@ -49,13 +47,12 @@ def command(
     resources with its tag and objects under its prefixes. It lists all of them before it asks you.
     """
     context = open_context(as_json=as_json)
-    ended = _deployments(context, region, yes=yes) if deployments else CleanupResult()
+    ended = _deployments(context, bucket_request.region, yes=yes) if deployments else CleanupResult()
     kept = (
         f"no leftover was removed; {counted(ended.count, 'deployment')} deleted before"
         if ended.count
         else "nothing was changed"
     )
-    bucket_request = BucketRequest(bucket=bucket, region=region, profile=profile)
     freed = _bucket(context, bucket_request, older_than, yes=yes, kept=kept)
     ended.require_all(freed)
     context.view.result({"freed": freed, "ended": ended.count, "kept": ended.skipped})

@@ -52,30 +52,18 @@ def command(
             f"endpoint.target: {read.endpoint.target} needs no AWS permissions",
             hint="use a recipe with target sagemaker",
         )
-    prefix = _prefix(shared, read.name)
+    if shared is not None and (error := prefix_error(shared, read.name)):
+        raise UsageRefused(f"--shared {shared}: {error}", hint="give a prefix of the deployments' names")
+    prefix = shared or ""
     facts = gather(read, context.deps)
     spec = resolve(settled(read, facts)[0], facts, context.deps.targets["sagemaker"].place_of)
     found = policies(spec, prefix=prefix)
-    documents = found.documents
+    documents: Mapping[str, Any] = found.documents
+    if part is not None and part not in documents:
+        hint = "set weights.via: job in the recipe, or omit --part job"
+        raise UsageRefused(f"--part {part}: the recipe has no transfer job", hint=hint)
     if part is None:  # a user who prints one part already follows these lines
         for line in role_commands(spec, read.arguments, found, prefix=prefix):
             context.view.note(line)
-    shown = documents if part is None else _part(documents, part)
+    shown = documents if part is None else documents[part]
     context.view.result(documents if part is None else {part: shown}, json.dumps(shown, indent=2))
-
-
-def _prefix(shared: str | None, name: str) -> str:
-    if shared is None:
-        return ""
-    if error := prefix_error(shared, name):
-        raise UsageRefused(f"--shared {shared}: {error}", hint="give a prefix of the deployments' names")
-    return shared
-
-
-def _part(documents: Mapping[str, Any], part: str) -> Any:
-    if part not in documents:
-        raise UsageRefused(
-            f"--part {part}: the recipe has no transfer job",
-            hint="set weights.via: job in the recipe, or omit --part job",
-        )
-    return documents[part]

@@ -39,7 +39,14 @@ def command(*, family: str | None, region: str, version: str | None, source: str
         local = suggestion_text(region, limits.names("regions")) or "name another region, such as us-east-1"
         raise NotFound(f"{region}: AWS publishes no images in this region", hint=local)
     if version is not None:
-        found = _one(family, version, region, source)
+        if family is None or source == "sdk":
+            what = (
+                "--version needs a family"
+                if family is None
+                else "--version cannot be combined with --source sdk"
+            )
+            raise UsageRefused(what, hint="run for example `lmi images djl-lmi --version 0.36.0`")
+        found = _row(images.image(family, version, region))
         view.result(found, found["image"])
         return
     rows = list(_from_sdk(family, region) if source == "sdk" else _packaged(family, region))
@@ -47,15 +54,6 @@ def command(*, family: str | None, region: str, version: str | None, source: str
     table, date = ("the SDK that is installed here", "") if source == "sdk" else images.source()
     view.note(f"{len(rows)} in {region}; from {table}" + (f" ({date})" if date else ""))
     view.result({"images": len(rows), "region": region, "source": table, "date": date})
-
-
-def _one(family: str | None, version: str, region: str, source: str) -> Row:
-    if family is None or source == "sdk":
-        what = (
-            "--version needs a family" if family is None else "--version cannot be combined with --source sdk"
-        )
-        raise UsageRefused(what, hint="run for example `lmi images djl-lmi --version 0.36.0`")
-    return _row(images.image(family, version, region))
 
 
 def _packaged(family: str | None, region: str) -> Iterator[Row]:
@@ -81,7 +79,7 @@ def _built(image: images.Image) -> Row:
 
 
 def _from_sdk(family: str | None, region: str) -> Iterator[Row]:
-    from lmi_deploy.composition.sagemaker_sdk import sdk_families, sdk_images
+    from lmi_deploy.composition.aws import sdk_families, sdk_images
 
     if family is None:
         yield from ({"family": name} for name in sdk_families())

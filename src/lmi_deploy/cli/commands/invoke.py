@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment, known, ref_fields
-from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.cli.lookup import find_deployment, known, ref_fields
+from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.naming import name_error
 from lmi_deploy.domain.number_text import seconds_text
@@ -47,8 +47,7 @@ def command(
     *,
     name: str | None,
     prompt: str | None,
-    target: TargetName | None,
-    region: str,
+    where: TargetOptions,
     as_json: bool,
     raw: bool,
     timeout: float,
@@ -64,10 +63,12 @@ def command(
             hint="use --raw for the unchanged body, --json for JSON Lines",
         )
     context = open_context(as_json=as_json)
-    ref, prompt = _who(name, prompt, context, TargetOptions(target=target, region=region))
+    ref, prompt = _who(name, prompt, context, where)
     request = _read_request(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
     if raw:
-        _raw(ref, request, context, timeout)
+        for chunk in invoke_raw(ref, request, context.deps, timeout=timeout):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
     else:
         _print_response(ref, request, context, timeout)
 
@@ -138,12 +139,6 @@ def _parameter(pair: str) -> tuple[str, Any]:
         return key, json.loads(value)
     except ValueError:
         return key, value
-
-
-def _raw(ref: DeploymentRef, request: InferenceRequest, context: CommandContext, timeout: float) -> None:
-    for chunk in invoke_raw(ref, request, context.deps, timeout=timeout):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
 
 
 def _print_response(

@@ -7,8 +7,8 @@ from contextlib import nullcontext, suppress
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment
-from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.cli.lookup import find_deployment
+from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.workflows.status import status
 
 
@@ -17,13 +17,13 @@ from lmi_deploy.workflows.status import status
 @place_options
 @click.option("-f", "--follow", is_flag=True, help="Print new lines until interrupted.")
 @json_option
-def command(*, name: str | None, target: TargetName | None, region: str, follow: bool, as_json: bool) -> None:
+def command(*, name: str | None, where: TargetOptions, follow: bool, as_json: bool) -> None:
     """Show the output of the model server and its workers, oldest first.
 
     If the deployment failed for a known reason, the cause is printed to stderr at the end.
     """
     context = open_context(as_json=as_json)
-    ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    ref = find_deployment(name, context.deps, where)
     count = 0
     # Following ends with Ctrl-C: that is the intended way.
     with suppress(KeyboardInterrupt) if follow else nullcontext():

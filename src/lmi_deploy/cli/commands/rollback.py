@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
+from lmi_deploy.cli.lookup import find_deployment, ref_fields
 from lmi_deploy.cli.options import (
-    TargetName,
+    TargetOptions,
     json_option,
     max_hourly_option,
     name_argument,
@@ -34,8 +34,7 @@ from lmi_deploy.workflows import rollback as workflows_rollback
 def command(
     *,
     name: str | None,
-    target: TargetName | None,
-    region: str,
+    where: TargetOptions,
     to: int | None,
     max_hourly: float | None,
     yes: bool,
@@ -47,7 +46,7 @@ def command(
     takes to start.
     """
     context = open_context(as_json=as_json)
-    found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    found = find_deployment(name, context.deps, where)
     ref, plan, estimate, server = workflows_rollback.prepare_rollback(
         found, context.deps, to or 0, max_hourly=max_hourly
     )

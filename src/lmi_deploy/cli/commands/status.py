@@ -7,8 +7,8 @@ import dataclasses
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment
-from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.cli.lookup import find_deployment
+from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.observed import SERVING
 from lmi_deploy.workflows.status import EXIT, Status, status
@@ -20,16 +20,14 @@ _EXPIRED = " (expired: `lmi gc` may delete it, `lmi extend {name} 8h` keeps it)"
 @name_argument
 @place_options
 @json_option
-def command(*, name: str | None, target: TargetName | None, region: str, as_json: bool) -> int:
+def command(*, name: str | None, where: TargetOptions, as_json: bool) -> int:
     """Show the state of a deployment: in-step, drifted, absent, failed.
 
     The exit code is 0 for in-step, 4 for drifted, starting or absent, and 1 for failed. This command needs neither the
     Hub nor the model.
     """
     context = open_context(as_json=as_json)
-    found = status(
-        find_deployment(name, context.deps, TargetOptions(target=target, region=region)), context.deps
-    )
+    found = status(find_deployment(name, context.deps, where), context.deps)
     context.view.result(dataclasses.asdict(found), _words(found))
     return EXIT[found.standing]
 

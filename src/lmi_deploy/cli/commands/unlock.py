@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
-from lmi_deploy.cli.options import TargetName, json_option, place_options
+from lmi_deploy.cli.lookup import find_deployment, ref_fields
+from lmi_deploy.cli.options import TargetOptions, json_option, place_options
 
 
 @click.command("unlock")
@@ -19,16 +19,14 @@ from lmi_deploy.cli.options import TargetName, json_option, place_options
     help="Also remove a lock that is still renewed; its holder stops before its next change.",
 )
 @json_option
-def command(
-    *, name: str, lock_id: str, target: TargetName | None, region: str, force: bool, as_json: bool
-) -> None:
+def command(*, name: str, lock_id: str, where: TargetOptions, force: bool, as_json: bool) -> None:
     """Remove the lock ID of deployment NAME, if you know that its holder is dead.
 
     A lock expires 90 s after its last renewal, so this command is only needed if you cannot wait. A lock that was
     renewed in the last 45 s has a running holder, and is removed only with --force.
     """
     context = open_context(as_json=as_json)
-    found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    found = find_deployment(name, context.deps, where)
     ref = context.deps.targets[found.target].observe(found).ref
     lock_file = context.deps.lock(ref).unlock(ref.name, lock_id, force=force)
     what = f"{ref.name} ({ref.place})"

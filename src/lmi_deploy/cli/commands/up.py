@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import Any
+
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.next_steps import how_to_invoke, how_to_invoke_fields
 from lmi_deploy.cli.options import (
     force_fit_option,
     json_option,
@@ -20,6 +22,7 @@ from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.workflows import handler_dry_run, up
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 
 @click.command("up")
@@ -78,5 +81,37 @@ def command(
     context.run(up.execute(deployment, context.deps, probe=not no_probe, detach=detach))
     address = deployment.target.address(deployment.ref)
     if not (detach and deployment.plan.actions):
-        context.view.note(how_to_invoke(deployment, address))
-    context.view.result(how_to_invoke_fields(deployment, address), address)
+        context.view.note(_how_to_invoke(deployment, address))
+    context.view.result(_how_to_invoke_fields(deployment, address), address)
+
+
+def _how_to_invoke(deployment: DeploymentPlan, address: str) -> str:
+    """Its address, how to invoke it from a shell and from Python, how to stop it."""
+    spec = deployment.spec
+    where, examples = deployment.target.request_examples(spec, address)
+    prompt = (
+        '"What is the capital of France?"' if spec.probe.prompt else f"--body {shlex.quote(spec.probe.body)}"
+    )
+    return f"""
+{spec.name} answers at {where}
+
+Invoke it:
+  lmi invoke {spec.name} {prompt}
+{examples}
+Watch and delete it:
+  lmi status {spec.name}    lmi logs {spec.name} -f    lmi down {spec.name}
+"""
+
+
+def _how_to_invoke_fields(deployment: DeploymentPlan, address: str) -> dict[str, Any]:
+    """The same for a program."""
+    return {
+        "deployment": deployment.spec.name,
+        "target": deployment.spec.target,
+        "address": address,
+        **deployment.spec.place.fields,
+        "changed": not deployment.plan.empty,
+        "model": deployment.spec.model.model_id,
+        "commit": deployment.spec.model.commit,
+        "artifact": deployment.artifact.digest,
+    }

@@ -7,8 +7,8 @@ import dataclasses
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import TargetOptions, find_deployment
-from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.cli.lookup import find_deployment
+from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.workflows import wait
 from lmi_deploy.workflows.status import EXIT, status
 
@@ -23,15 +23,13 @@ from lmi_deploy.workflows.status import EXIT, status
     help="Stop waiting after this time.  [default: the time limits of the recipe]",
 )
 @json_option
-def command(
-    *, name: str | None, target: TargetName | None, region: str, timeout: int | None, as_json: bool
-) -> int:
+def command(*, name: str | None, where: TargetOptions, timeout: int | None, as_json: bool) -> int:
     """Wait for a deployment that `lmi up --detach` or an interrupted `up` started, and send it a probe.
 
     If nothing is in progress, the command ends at once with the exit code of `lmi status`.
     """
     context = open_context(as_json=as_json)
-    ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    ref = find_deployment(name, context.deps, where)
     context.run(wait.wait(ref, context.deps, timeout=timeout))
     found = status(ref, context.deps)
     context.view.note(f"{ref.name}: {found.standing}" + (f" ({found.why})" if found.why else ""))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from lmi_deploy.cli.commands.weights_job import job
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.domain.number_text import counted, size_text
+from lmi_deploy.domain.sagemaker.transfer_job import read_order
 from lmi_deploy.domain.weights import BucketRequest, Manifest
-from lmi_deploy.errors import IntegrityError
+from lmi_deploy.errors import IntegrityError, UsageRefused
 from lmi_deploy.workflows import weights as steps
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,12 +27,16 @@ _SPARE = ("created", "files")
 
 
 def bucket_options(command: F) -> F:
-    """Which bucket."""
-    command = click.option("--profile", default="", help="The AWS profile to use.")(command)
-    command = click.option("--region", default="", help="The region of the bucket.")(command)
-    return click.option("--bucket", default="", help="The bucket.  [default: the account's default bucket]")(
-        command
-    )
+    """Which bucket, as the argument `bucket_request`."""
+
+    @functools.wraps(command)
+    def with_request(*, bucket: str, region: str, profile: str, **given: Any) -> Any:
+        return command(bucket_request=BucketRequest(bucket=bucket, region=region, profile=profile), **given)
+
+    profile = click.option("--profile", default="", help="The AWS profile to use.")
+    region = click.option("--region", default="", help="The region of the bucket.")
+    bucket = click.option("--bucket", default="", help="The bucket.  [default: the account's default bucket]")
+    return bucket(region(profile(with_request)))  # type: ignore[return-value]
 
 
 @click.group("weights")
@@ -52,9 +60,7 @@ def push(
     recipe: str | None,
     overlay: str | None,
     sets: tuple[str, ...],
-    bucket: str,
-    region: str,
-    profile: str,
+    bucket_request: BucketRequest,
     create_bucket: bool,
     as_json: bool,
 ) -> None:
@@ -65,7 +71,7 @@ def push(
     """
     context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets, deploying=False)
-    bucket_request = BucketRequest(bucket=bucket, region=region, profile=profile, create=create_bucket)
+    bucket_request = replace(bucket_request, create=create_bucket)
     store = context.deps.weights(steps.bucket_of(read, bucket_request), read.weights.memory_mb)
     selection = steps.choose_weights(read, context.deps)
     count = f"{len(selection.weights.files)} files, {size_text(selection.weights.size)}"
@@ -79,9 +85,9 @@ def push(
 @command.command("ls")
 @bucket_options
 @json_option
-def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
+def ls(*, bucket_request: BucketRequest, as_json: bool) -> None:
     """List the weights in the bucket, their sizes, and the deployments that use them."""
-    context, store = _open(bucket, region, profile, as_json=as_json)
+    context, store = _open(bucket_request, as_json=as_json)
     used = store.references()
     found = store.all()
     context.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found], spare=_SPARE)
@@ -94,9 +100,9 @@ def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
 @bucket_options
 @click.option("--deep", is_flag=True, help="Read every byte and compare its sha256.")
 @json_option
-def verify(*, name: str, bucket: str, region: str, profile: str, deep: bool, as_json: bool) -> None:
+def verify(*, name: str, bucket_request: BucketRequest, deep: bool, as_json: bool) -> None:
     """Verify weights by size and S3's checksums, or with --deep by hashing every byte."""
-    context, store = _open(bucket, region, profile, as_json=as_json)
+    context, store = _open(bucket_request, as_json=as_json)
     manifest = store.find(name)
     issues = context.outcome(store.verify(manifest, deep=deep, key="verify"))
     if issues:
@@ -113,9 +119,9 @@ def verify(*, name: str, bucket: str, region: str, profile: str, deep: bool, as_
 @bucket_options
 @yes_option
 @json_option
-def rm(*, name: str, bucket: str, region: str, profile: str, yes: bool, as_json: bool) -> None:
+def rm(*, name: str, bucket_request: BucketRequest, yes: bool, as_json: bool) -> None:
     """Remove weights that no deployment uses."""
-    context, store = _open(bucket, region, profile, as_json=as_json)
+    context, store = _open(bucket_request, as_json=as_json)
     manifest = store.find(name)
     confirm(f"Remove {manifest.name} ({size_text(manifest.size)})?", yes=yes)
     freed = store.remove(manifest.name)
@@ -129,23 +135,53 @@ def rm(*, name: str, bucket: str, region: str, profile: str, yes: bool, as_json:
 @click.option("--to-bucket", required=True, help="Where to.")
 @click.option("--to-region", default="", help="Its region.")
 @json_option
-def copy(
-    *, name: str, bucket: str, region: str, profile: str, to_bucket: str, to_region: str, as_json: bool
-) -> None:
+def copy(*, name: str, bucket_request: BucketRequest, to_bucket: str, to_region: str, as_json: bool) -> None:
     """Copy weights to another bucket, in any region, inside S3: no byte passes through this machine."""
-    context, origin = _open(bucket, region, profile, as_json=as_json)
-    target = context.deps.weights(BucketRequest(bucket=to_bucket, region=to_region, profile=profile), None)
+    context, origin = _open(bucket_request, as_json=as_json)
+    target = context.deps.weights(replace(bucket_request, bucket=to_bucket, region=to_region), None)
     manifest = origin.find(name)
     copied = context.outcome(steps.copy(manifest, origin, target, context.deps.clock))
     context.view.result(_fields(copied, target), target.address(copied.name))
 
 
-command.add_command(job)
+@command.command("job", hidden=True)
+@click.argument("order", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("resources", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+def job(*, order: Path, resources: Path, as_json: bool) -> None:
+    """Transfer this instance's files of ORDER; RESOURCES is SageMaker's resourceconfig.json."""
+    from lmi_deploy.composition.transfer_job import open_order
 
-
-def _open(bucket: str, region: str, profile: str, *, as_json: bool) -> tuple[CommandContext, steps.Weights]:
     context = open_context(as_json=as_json)
-    return context, context.deps.weights(BucketRequest(bucket=bucket, region=region, profile=profile), None)
+    required = _read(order, read_order)
+    number, count = _read(resources, _place)
+    weights, source = open_order(required)
+    manifest = context.outcome(weights.push_shard(required, source, number=number, count=count, key="job"))
+    state = "complete" if manifest else "this part is done; other parts are still running"
+    context.view.result({"job": required.job, "complete": manifest is not None}, state)
+
+
+def _read(path: Path, reader: Any) -> Any:
+    try:
+        return reader(path.read_text("utf-8"))
+    except ValueError as exc:
+        raise UsageRefused(
+            f"{path}: {exc}", hint="SageMaker starts this command; use `lmi weights push`"
+        ) from exc
+
+
+def _place(text: str) -> tuple[int, int]:
+    found = json.loads(text)
+    try:
+        hosts = sorted(found["hosts"], key=lambda host: (len(host), host))
+        return hosts.index(found["current_host"]), len(hosts)
+    except (KeyError, TypeError) as exc:
+        raise ValueError(f"not a resource configuration: {exc}") from exc
+
+
+def _open(bucket_request: BucketRequest, *, as_json: bool) -> tuple[CommandContext, steps.Weights]:
+    context = open_context(as_json=as_json)
+    return context, context.deps.weights(bucket_request, None)
 
 
 def _row(manifest: Manifest) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.recipe import Pairs, Vpc
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_endpoint import Vpc
 
 VARIANT: Final = "main"
 """The one production variant of our endpoint configs."""

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.recipe import Pairs, Vpc
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_endpoint import Vpc
 from lmi_deploy.domain.weights import StoredFile
 
 ORDER_SCHEMA: Final = 1

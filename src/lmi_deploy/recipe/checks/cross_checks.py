@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from lmi_deploy.domain.recipe import DEFAULT_ENGINE
+from lmi_deploy.domain.recipe import DEFAULT_ENGINE, Recipe
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.recipe.checks.model_files import check_model_folder, check_patterns
 from lmi_deploy.recipe.checks.options import lint
-from lmi_deploy.recipe.checks.sagemaker import check_sagemaker
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.secret_detection import secret_in
 from lmi_deploy.recipe.yaml.tree import ScalarNode
@@ -29,7 +28,7 @@ def check(partial: ParsedFields) -> tuple[Problem, ...]:
 def _instances(partial: ParsedFields) -> Iterator[Problem]:
     if partial.value("endpoint.target") == "local" and partial.value("instance_type"):
         hint = "remove it, or in an overlay write instance_type: []"
-        yield _at(partial, "instance_type", "endpoint.target is local, which has no instance types", hint)
+        yield partial.problem("instance_type", "endpoint.target is local, which has no instance types", hint)
 
 
 def _handler(partial: ParsedFields) -> Iterator[Problem]:
@@ -37,12 +36,8 @@ def _handler(partial: ParsedFields) -> Iterator[Problem]:
     if len(chosen) > 1:
         last = max(chosen, key=lambda name: _where(partial, f"handler.{name}"))
         others = " and ".join(name for name in chosen if name != last)
-        yield _at(
-            partial,
-            f"handler.{last}",
-            f"cannot be combined with {others}",
-            "keep one of builtin, template and file",
-        )
+        hint = "keep one of builtin, template and file"
+        yield partial.problem(f"handler.{last}", f"cannot be combined with {others}", hint)
     elif chosen == ["template"]:
         yield from _template(partial)
 
@@ -52,11 +47,11 @@ def _template(partial: ParsedFields) -> Iterator[Problem]:
     template = partial.value("handler.template")
     if engine in ("custom", "vllm"):
         what = f"{template} needs engine accelerate"
-        yield _at(partial, "handler.template", what, "set handler.file, or engine: accelerate")
+        yield partial.problem("handler.template", what, "set handler.file, or engine: accelerate")
     task = partial.value("task")
     if task is not None and task != template:
         hint = "set handler.builtin or handler.file, or another task"
-        yield _at(partial, "handler.template", f"{template} does not support task {task}", hint)
+        yield partial.problem("handler.template", f"{template} does not support task {task}", hint)
 
 
 def _custom(partial: ParsedFields) -> Iterator[Problem]:
@@ -66,19 +61,19 @@ def _custom(partial: ParsedFields) -> Iterator[Problem]:
     named = any(f"handler.{name}" in partial.found for name in HANDLERS)
     if not named and partial.is_valid("handler", *(f"handler.{name}" for name in HANDLERS)):
         what = "missing; engine custom runs your own model.py"
-        yield _at(partial, "handler.file", what, "such as handler: {file: model.py}")
+        yield partial.problem("handler.file", what, "such as handler: {file: model.py}")
     if "handler.builtin" in partial.found:
         what = "engine custom runs your own model.py"
-        yield _at(partial, "handler.builtin", what, "set handler.file, or use engine: accelerate")
+        yield partial.problem("handler.builtin", what, "set handler.file, or use engine: accelerate")
     if "probe.body" not in partial.found and partial.is_valid("probe", "probe.body"):
         what = "missing; lmi does not know the request format of engine custom"
-        yield _at(partial, "probe.body", what, 'such as probe: {body: \'{"inputs": "OK"}\'}')
+        yield partial.problem("probe.body", what, 'such as probe: {body: \'{"inputs": "OK"}\'}')
 
 
 def _probe(partial: ParsedFields) -> Iterator[Problem]:
     if "probe.prompt" in partial.found and "probe.body" in partial.found:
         last = max(("probe.prompt", "probe.body"), key=lambda path: _where(partial, path))
-        yield _at(partial, last, "both prompt and body", "keep one of them")
+        yield partial.problem(last, "both prompt and body", "keep one of them")
 
 
 def _probe_body(partial: ParsedFields) -> Iterator[Problem]:
@@ -89,7 +84,7 @@ def _probe_body(partial: ParsedFields) -> Iterator[Problem]:
         return
     if why := _no_json(body):
         what, hint = f"is not valid {_JSON}: {why}", "or set content_type, such as text/plain"
-        yield _at(partial, "probe.body", what, hint)
+        yield partial.problem("probe.body", what, hint)
 
 
 def _no_json(text: str) -> str:
@@ -106,7 +101,8 @@ def _own_files(partial: ParsedFields) -> Iterator[Problem]:
     for path in OWN_FILES if partial.purpose.deploying else ():
         name = partial.value(path)
         if name is not None and (why := partial.purpose.file_error(name)):
-            yield _at(partial, path, f"{name}: {why}", "write the path relative to the recipe's folder")
+            hint = "write the path relative to the recipe's folder"
+            yield partial.problem(path, f"{name}: {why}", hint)
 
 
 def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
@@ -114,22 +110,21 @@ def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
     loading, startup = partial.value("timeouts.model_loading"), partial.value("timeouts.container_startup")
     if loading is not None and startup is not None and loading > startup:
         what = f"{loading} s is longer than container_startup ({startup} s), which includes the load of the model"
-        yield _at(
-            partial, "timeouts.model_loading", what, f"use at most {startup}, or a longer container_startup"
-        )
+        hint = f"use at most {startup}, or a longer container_startup"
+        yield partial.problem("timeouts.model_loading", what, hint)
     predict = partial.value("timeouts.predict")
     real_time = partial.value("endpoint.target") != "local" and "endpoint.asynchronous" not in partial.found
     if predict is not None and predict > _PREDICT_LIMIT and real_time:
         what = f"{predict} s, but SageMaker limits a real-time request to {_PREDICT_LIMIT} s"
-        yield _at(
-            partial, "timeouts.predict", what, f"use at most {_PREDICT_LIMIT}, or endpoint.asynchronous"
+        yield partial.problem(
+            "timeouts.predict", what, f"use at most {_PREDICT_LIMIT}, or endpoint.asynchronous"
         )
 
 
 def _scaling(partial: ParsedFields) -> Iterator[Problem]:
     low, high = partial.value("endpoint.autoscaling.min"), partial.value("endpoint.autoscaling.max")
     if low is not None and high is not None and low > high:
-        yield _at(partial, "endpoint.autoscaling.min", f"{low} is more than max ({high})", "")
+        yield partial.problem("endpoint.autoscaling.min", f"{low} is more than max ({high})")
 
 
 def _secrets(partial: ParsedFields) -> Iterator[Problem]:
@@ -137,9 +132,12 @@ def _secrets(partial: ParsedFields) -> Iterator[Problem]:
         "keep secrets out of the recipe: for the Hub log in or set HF_TOKEN; for a handler use AWS Secrets Manager "
         "(docs/how-to/use-secrets.md)"
     )
-    for path, text in _texts(partial):
+    texts = [(path, found.value) for path, found in partial.found.items() if isinstance(found.value, str)]
+    pairs = [(path, entry.value) for path, entry in partial.pairs.items()]
+    texts += [(path, node.text) for path, node in pairs if isinstance(node, ScalarNode)]
+    for path, text in texts:
         if what := secret_in(text):
-            yield _at(partial, path, f"holds {what}", hint)
+            yield partial.problem(path, f"holds {what}", hint)
 
 
 def _uploader(partial: ParsedFields) -> Iterator[Problem]:
@@ -151,16 +149,7 @@ def _uploader(partial: ParsedFields) -> Iterator[Problem]:
     if engine in ("s5cmd", "obstore") and not staged and not folder and is_valid:
         what = f"{engine} sends files from the disk, but these weights are not stored here"
         hint = "add weights.via: snapshot, which downloads them first, or remove weights.engine"
-        yield _at(partial, "weights.engine", what, hint)
-
-
-def _texts(partial: ParsedFields) -> Iterator[tuple[str, str]]:
-    for path, found in partial.found.items():
-        if isinstance(found.value, str):
-            yield path, found.value
-    for path, entry in partial.pairs.items():
-        if isinstance(entry.value, ScalarNode):
-            yield path, entry.value.text
+        yield partial.problem("weights.engine", what, hint)
 
 
 def _where(partial: ParsedFields, path: str) -> tuple[int, int]:
@@ -168,9 +157,34 @@ def _where(partial: ParsedFields, path: str) -> tuple[int, int]:
     return (place.line or 1 << 30), place.column
 
 
-def _at(partial: ParsedFields, path: str, what: str, hint: str) -> Problem:
-    place = partial.place(path)
-    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
+def _sagemaker(partial: ParsedFields) -> Iterator[Problem]:
+    """Nothing if only the weights are transferred, and nothing that depends on an invalid key."""
+    if not (partial.purpose.deploying and _is_valid_path(partial, "endpoint.target")):
+        return
+    if partial.value("endpoint.target") == "local":
+        return
+    # Imported here, not above: the rules load every engine, image and instance, a quarter of the time to check a
+    # recipe for this machine, which does not need them.
+    from lmi_deploy.targets.sagemaker.validate import validate
+
+    for issue in validate(partial.build()):
+        if all(_is_valid_path(partial, path) for path in issue.about):
+            written = (path for path in issue.about if path in partial.found or path in partial.pairs)
+            place = partial.place(next(written, issue.path))
+            yield place.problem(issue.path, issue.what, issue.hint)
+
+
+def is_refused(recipe: Recipe) -> bool:
+    """Whether SageMaker would refuse a complete recipe."""
+    from lmi_deploy.targets.sagemaker.validate import validate
+
+    return any(validate(recipe))
+
+
+def _is_valid_path(partial: ParsedFields, path: str) -> bool:
+    """Whether neither the key nor a group around it was complained about."""
+    parts = path.split(".")
+    return partial.is_valid(*(".".join(parts[: end + 1]) for end in range(len(parts))))
 
 
 RULES: tuple[Rule, ...] = (
@@ -184,7 +198,7 @@ RULES: tuple[Rule, ...] = (
     _scaling,
     _secrets,
     _uploader,
-    check_sagemaker,
+    _sagemaker,
     lint,
     check_model_folder,
     check_patterns,

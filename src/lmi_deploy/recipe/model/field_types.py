@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lmi_deploy.catalog import limits
+from lmi_deploy.domain.key_types import NotImplementedYet
+from lmi_deploy.recipe.model.mapping_rules import PairRules
 from lmi_deploy.recipe.model.scalar_types import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,
@@ -51,14 +53,11 @@ class ScalarField:
     """One value."""
 
     word: ScalarType
+    collects: ClassVar = False
 
     @property
     def label(self) -> str:
         return self.word.label
-
-    @property
-    def collects(self) -> bool:
-        return False
 
     def read(self, node: Node, notify: Report) -> Any:
         return _word(node, self.word, notify)
@@ -73,14 +72,11 @@ class ListField:
 
     word: ScalarType
     limit: str = ""
+    collects: ClassVar = True
 
     @property
     def label(self) -> str:
         return f"list: {self.word.label}"
-
-    @property
-    def collects(self) -> bool:
-        return True
 
     def read(self, node: Node, notify: Report) -> Any:
         if not isinstance(node, SequenceNode):
@@ -101,14 +97,11 @@ class ScalarOrListField:
 
     word: ScalarType
     most: int
+    collects: ClassVar = False
 
     @property
     def label(self) -> str:
         return f"{self.word.label}, or a list of at most {self.most}"
-
-    @property
-    def collects(self) -> bool:
-        return False
 
     def read(self, node: Node, notify: Report) -> Any:
         if isinstance(node, SequenceNode) and len(node.items) > self.most:
@@ -127,19 +120,14 @@ class ScalarOrListField:
 class MappingField:
     """The user's own keys with one value each, in order and as written."""
 
-    label: str
-    key: Callable[[str], str] = lambda key: key
-    value: Callable[[str], str] = lambda value: value
-    limit: str = ""
-
-    @property
-    def collects(self) -> bool:
-        return True
+    rules: PairRules
+    label: ClassVar = "pairs: name and text"
+    collects: ClassVar = True
 
     def read(self, node: Node, notify: Report) -> Any:
         if not isinstance(node, MappingNode):
             return _unless_invalid(node, notify, f"expected a mapping, not {describe(node)}")
-        most = limits.bounds(self.limit)[1] if self.limit else MOST_ITEMS
+        most = limits.bounds(self.rules.limit)[1] if self.rules.limit else MOST_ITEMS
         if len(node.entries) > most:
             notify(node.place, f"{len(node.entries)} keys", f"use at most {most}", "")
             return INVALID
@@ -153,7 +141,7 @@ class MappingField:
 
     def _pair(self, key: str, place: SourcePosition, node: Node, notify: Report) -> Any:
         try:
-            self.key(key)
+            self.rules.key(key)
         except InvalidValue as exc:
             notify(place, exc.what, exc.hint, key)
             return INVALID
@@ -165,28 +153,10 @@ class MappingField:
         if _endless(node, notify, key):
             return INVALID
         try:
-            return key, self.value(node.text)
+            return key, self.rules.value(node.text)
         except InvalidValue as exc:
             notify(node.place, exc.what, exc.hint, key)
             return INVALID
-
-
-@dataclass(frozen=True, slots=True)
-class NotImplementedYet:
-    """Declared and checked, but not implemented yet: the whole key, or only some `values` of it (or those with such a
-    prefix).
-
-    `always`: in every use of a recipe; else only for a deployment.
-    """
-
-    reason: str
-    values: tuple[str, ...] = ()
-    always: bool = False
-
-    def covers(self, value: object) -> bool:
-        if not self.values:
-            return True
-        return any(value == v or (v.endswith("://") and str(value).startswith(v)) for v in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +164,17 @@ class Key:
     """One key of the recipe: its name and type, its meaning, and whether it is implemented."""
 
     name: str
-    shape: FieldType | Group
+    shape: FieldType | KeyGroup
     doc: str
-    example: str = ""
-    required: bool = False
-    later: NotImplementedYet | None = None
+    example: str
+    required: bool
+    default: Any
+    """None: `resolve` determines it."""
+    later: NotImplementedYet | None
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class KeyGroup:
     """A group of keys; `dataclass_type` is the dataclass of `domain` that they fill."""
 
     dataclass_type: type[Any]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 from lmi_deploy.catalog import limits
 from lmi_deploy.domain.artifact import SLOT
@@ -86,11 +89,6 @@ def environment_key(key: str) -> str:
     return key
 
 
-def environment_value(value: str) -> str:
-    """A value that SageMaker accepts."""
-    return _matching_rule("environment_value", value)
-
-
 def tag_key(key: str) -> str:
     """The name of a tag."""
     if key.lower().startswith("aws:"):
@@ -105,12 +103,8 @@ def tag_key(key: str) -> str:
     return _matching_rule("tag_key", key)
 
 
-def tag_value(value: str) -> str:
-    """The value of a tag."""
-    return _matching_rule("tag_value", value)
-
-
 def _matching_rule(kind: str, text: str) -> str:
+    """Text that SageMaker accepts."""
     error = limits.text_error(kind, text)
     if error:
         raise InvalidValue(error)
@@ -134,3 +128,20 @@ def _property(key: str) -> str:
             "use letters, digits, dots, dashes and underscores",
         )
     return key
+
+
+class PairRules(NamedTuple):
+    """What the keys and values of one such mapping must be; `limit` names SageMaker's limit on how many there are."""
+
+    key: Callable[[str], str] = str
+    value: Callable[[str], str] = str
+    limit: str = ""
+
+
+PAIR_RULES: Mapping[str, PairRules] = {
+    "environment": PairRules(environment_key, partial(_matching_rule, "environment_value"), "environment"),
+    "option": PairRules(option_key, property_value),
+    "property": PairRules(property_key, property_value),
+    "tag": PairRules(tag_key, partial(_matching_rule, "tag_value"), "tags"),
+    "text": PairRules(),
+}

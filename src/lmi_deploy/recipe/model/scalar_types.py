@@ -5,11 +5,23 @@ Schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lmi_deploy.catalog import limits
+from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
+from lmi_deploy.domain.key_types import (
+    EnumOf,
+    FilePath,
+    Integer,
+    Limited,
+    MatchingRule,
+    Named,
+    OneLine,
+    ScalarRule,
+    Seconds,
+)
 from lmi_deploy.domain.naming import MAX_NAME, NAME, name_error
 from lmi_deploy.recipe.suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.tree import quoted
@@ -20,6 +32,8 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _HUB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?")
 _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", re.DOTALL)
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
+_ROLE_NAME = re.compile(r"([A-Za-z0-9_+=,.@-]{1,64}/){0,4}[A-Za-z0-9_+=,.@-]{1,64}")
+"""IAM's rule for a role's name, with the path before it that some roles have."""
 Schema = dict[str, Any]
 NUMERIC_TEXT: Schema = {"type": ["string", "number", "boolean"]}
 """Text that an editor may read as a number; here it stays text."""
@@ -42,49 +56,7 @@ class ScalarType:
     schema: Callable[[], Schema] = field(default=lambda: {"type": "string"})
 
 
-def line(label: str = "text") -> ScalarType:
-    """Text on one line, not blank, that may look like a number."""
-    return ScalarType(label, _line, lambda: NUMERIC_TEXT)
-
-
-def free_text(label: str = "text, one or more lines") -> ScalarType:
-    """Any text."""
-    return ScalarType(label, lambda text: text, lambda: NUMERIC_TEXT)
-
-
-def integer(low: int, high: int) -> ScalarType:
-    """A whole number in decimal digits."""
-    return ScalarType(
-        f"whole number, {low} to {high}",
-        lambda text: _within(text, low, high),
-        lambda: {"type": "integer", "minimum": low, "maximum": high},
-    )
-
-
-def bounded(key: str, unit: str) -> ScalarType:
-    """A whole number within SageMaker's own bounds."""
-    return ScalarType(
-        f"whole number of {unit}, within SageMaker's limits", lambda t: _bounded(t, key), lambda: _span(key)
-    )
-
-
-def seconds(low: int, high: int) -> ScalarType:
-    """A duration in seconds: `3600`, `90m`, `8h`, `2d`."""
-    schema = {
-        "anyOf": [{"type": "integer", "minimum": low, "maximum": high}, {"pattern": f"^{_DURATION.pattern}$"}]
-    }
-    return ScalarType(
-        f"duration (`3600`, `90m`, `8h`, `2d`), {low} to {high} seconds", _duration(low, high), lambda: schema
-    )
-
-
-def bounded_seconds(key: str) -> ScalarType:
-    """A duration within SageMaker's own bounds."""
-    return ScalarType(
-        "duration (`600`, `10m`), within SageMaker's limits",
-        lambda t: _read_bounded_seconds(t, key),
-        lambda: _span(key),
-    )
+FLAG = ScalarType("`true` or `false`", lambda text: _flag(text), lambda: {"type": "boolean"})
 
 
 def choice(*values: str) -> ScalarType:
@@ -96,63 +68,52 @@ def choice(*values: str) -> ScalarType:
     )
 
 
-def enum_of(table: str, what: str) -> ScalarType:
-    """A name that SageMaker's own model lists."""
-    return ScalarType(what, lambda t: _read_enum(t, table, what), lambda: {"enum": [*limits.names(table)]})
-
-
-def enum_or_auto(table: str, what: str) -> ScalarType:
-    """The same, or `auto`."""
-    return ScalarType(
-        f"{what}, or `auto`",
-        lambda text: text if text == "auto" else _read_enum(text, table, what),
-        lambda: {"enum": ["auto", *limits.names(table)]},
-    )
-
-
-def matching_rule(kind: str, what: str) -> ScalarType:
-    """Text that SageMaker's own model has a rule for."""
-    return ScalarType(what, lambda t: _read_matching_rule(t, kind, what))
-
-
-FLAG = ScalarType("`true` or `false`", lambda text: _flag(text), lambda: {"type": "boolean"})
-
-
-def degree() -> ScalarType:
-    """A positive whole number, or `auto` (None)."""
-    return ScalarType(
-        "whole number, or `auto`",
-        _degree,
-        lambda: {"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]},
-    )
-
-
-def deployment_name() -> ScalarType:
-    """A name that can be a deployment's."""
-    schema = {"type": "string", "pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME}
-    return ScalarType(
-        f"lower case letters, digits and single dashes, at most {MAX_NAME}", _name, lambda: schema
-    )
-
-
-def model_id() -> ScalarType:
-    """A Hub id, an s3:// prefix, or a folder."""
-    return ScalarType("Hub id, `s3://` prefix, or folder (`./…`, `/…`, `~/…`)", _model_id)
-
-
-def revision() -> ScalarType:
-    """A branch, a tag or a commit of the Hub."""
-    return ScalarType("branch, tag or commit", _revision, lambda: NUMERIC_TEXT)
-
-
-def relative_path(suffix: str) -> ScalarType:
-    """A file beside the recipe."""
-    return ScalarType(f"path of a {suffix} file, relative to the recipe", lambda t: _path(t, suffix))
-
-
-def module() -> ScalarType:
-    """A Python module's dotted name."""
-    return ScalarType("dotted name of a module of DJL's Python engine", _module)
+def scalar_type(rule: ScalarRule) -> ScalarType:
+    """How values under this rule of the declaration are read and described."""
+    match rule:
+        case OneLine(label):
+            return ScalarType(label, _line, lambda: NUMERIC_TEXT)
+        case Integer(low, high):
+            return ScalarType(
+                f"whole number, {low} to {high}",
+                lambda text: _integer(text, low, high),
+                lambda: {"type": "integer", "minimum": low, "maximum": high},
+            )
+        case Seconds(low, high):
+            number = {"type": "integer", "minimum": low, "maximum": high}
+            schema = {"anyOf": [number, {"pattern": f"^{_DURATION.pattern}$"}]}
+            return ScalarType(
+                f"duration (`3600`, `90m`, `8h`, `2d`), {low} to {high} seconds",
+                lambda text: _duration(text, low, high),
+                lambda: schema,
+            )
+        case Limited(limit, "seconds"):
+            return ScalarType(
+                "duration (`600`, `10m`), within SageMaker's limits",
+                lambda text: _duration(text, *limits.bounds(limit)),
+                lambda: _limit_schema(limit),
+            )
+        case Limited(limit, unit):
+            return ScalarType(
+                f"whole number of {unit}, within SageMaker's limits",
+                lambda text: _integer(text, *limits.bounds(limit)),
+                lambda: _limit_schema(limit),
+            )
+        case EnumOf(table, noun, or_auto):
+            auto = ("auto",) if or_auto else ()
+            return ScalarType(
+                f"{noun}, or `auto`" if or_auto else noun,
+                lambda text: text if text in auto else _enum(text, table, noun),
+                lambda: {"enum": [*auto, *limits.names(table)]},
+            )
+        case MatchingRule(kind, noun):
+            return ScalarType(noun, lambda text: _matching_rule(text, kind, noun))
+        case FilePath(suffix):
+            return ScalarType(
+                f"path of a {suffix} file, relative to the recipe", lambda text: _path(text, suffix)
+            )
+        case Named(name):
+            return _NAMED[name]
 
 
 def _line(text: str) -> str:
@@ -165,12 +126,12 @@ def _line(text: str) -> str:
     return text
 
 
-def _read_integer(text: str) -> int | None:
+def _decimal(text: str) -> int | None:
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
-def _within(text: str, low: int, high: int) -> int:
-    number = _read_integer(text)
+def _integer(text: str, low: int, high: int) -> int:
+    number = _decimal(text)
     if number is None:
         digits = text.isascii() and text.isdigit()
         hint = (
@@ -184,31 +145,19 @@ def _within(text: str, low: int, high: int) -> int:
     return number
 
 
-def _bounded(text: str, key: str) -> int:
-    return _within(text, *limits.bounds(key))
+def _duration(text: str, low: int, high: int) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise InvalidValue(f"{quoted(text)} is not a duration", "write 3600, 90m, 8h or 2d")
+    number = int(match[1]) * _UNITS[match[2]]
+    if not low <= number <= high:
+        raise InvalidValue(f"{number} seconds is out of range", f"from {low} to {high} seconds")
+    return number
 
 
-def _span(key: str) -> Schema:
-    low, high = limits.bounds(key)
+def _limit_schema(limit: str) -> Schema:
+    low, high = limits.bounds(limit)
     return {"type": "integer", "minimum": low, "maximum": high}
-
-
-def _duration(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        match = _DURATION.fullmatch(text)
-        if match is None:
-            raise InvalidValue(f"{quoted(text)} is not a duration", "write 3600, 90m, 8h or 2d")
-        number = int(match[1]) * _UNITS[match[2]]
-        if not low <= number <= high:
-            raise InvalidValue(f"{number} seconds is out of range", f"from {low} to {high} seconds")
-        return number
-
-    return read
-
-
-def _read_bounded_seconds(text: str, key: str) -> int:
-    low, high = limits.bounds(key)
-    return _duration(low, high)(text)
 
 
 def _one_of(text: str, values: Sequence[str]) -> str:
@@ -217,7 +166,7 @@ def _one_of(text: str, values: Sequence[str]) -> str:
     raise InvalidValue(f"{quoted(text)} is not one of {', '.join(values)}", suggestion_text(text, values))
 
 
-def _read_enum(text: str, table: str, what: str) -> str:
+def _enum(text: str, table: str, what: str) -> str:
     known = limits.names(table)
     if text in known:
         return text
@@ -226,7 +175,7 @@ def _read_enum(text: str, table: str, what: str) -> str:
     raise InvalidValue(f"{quoted(text)}: SageMaker has no such {what}", hint)
 
 
-def _read_matching_rule(text: str, kind: str, what: str) -> str:
+def _matching_rule(text: str, kind: str, what: str) -> str:
     error = limits.text_error(kind, text)
     if error:
         raise InvalidValue(f"{quoted(text)} is not a valid {what}: {error}")
@@ -245,7 +194,7 @@ def _flag(text: str) -> bool:
 def _degree(text: str) -> int | None:
     if text == "auto":
         return None
-    number = _read_integer(text)
+    number = _decimal(text)
     if number is None or not 1 <= number <= 1024:
         raise InvalidValue(f"{quoted(text)} is neither a positive whole number nor auto")
     return number
@@ -292,3 +241,43 @@ def _module(text: str) -> str:
             "such as djl_python.huggingface; your own model.py goes under handler.file",
         )
     return text
+
+
+def _role(text: str) -> str:
+    if _ROLE_NAME.fullmatch(text):
+        return text
+    error = limits.text_error("role", text)
+    if error:
+        raise InvalidValue(
+            f"{quoted(text)} is neither a role ARN nor a role name",
+            "write arn:aws:iam::<account>:role/<name>",
+        )
+    return text
+
+
+def _bucket(text: str) -> str:
+    plain = text.replace("-", "").replace(".", "")
+    if not (3 <= len(text) <= 63 and plain.isascii() and plain.isalnum() and plain == plain.lower()):
+        raise InvalidValue(f"{quoted(text)} is not a bucket name", "write only the name, without s3://")
+    return text
+
+
+_NAMED: Mapping[str, ScalarType] = {
+    "bucket": ScalarType("bucket name", _bucket),
+    "degree": ScalarType(
+        "whole number, or `auto`",
+        _degree,
+        lambda: {"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]},
+    ),
+    "deployment name": ScalarType(
+        f"lower case letters, digits and single dashes, at most {MAX_NAME}",
+        _name,
+        lambda: {"type": "string", "pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME},
+    ),
+    "handler module": ScalarType("dotted name of a module of DJL's Python engine", _module),
+    "handler template": choice(*TEMPLATE_OPTIONS),
+    "model id": ScalarType("Hub id, `s3://` prefix, or folder (`./…`, `/…`, `~/…`)", _model_id),
+    "revision": ScalarType("branch, tag or commit", _revision, lambda: NUMERIC_TEXT),
+    "role": ScalarType("role ARN, or the name of a role in the account", _role),
+    "text": ScalarType("text, one or more lines", lambda text: text, lambda: NUMERIC_TEXT),
+}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import yaml
 
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.yaml.source import MAX_DEPTH, MAX_VALUES, Source
+from lmi_deploy.recipe.yaml.source import MAX_DEPTH, MAX_VALUES, SourceText
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,
     MappingEntry,
@@ -30,7 +30,7 @@ LOADER: type[yaml.CLoader] | type[yaml.Loader] = getattr(yaml, "CLoader", yaml.L
 class Composer:
     """Collects the problems of one text; `tree` is None if it contains nothing usable."""
 
-    def __init__(self, source: Source, loader: type[yaml.CLoader] | type[yaml.Loader] = LOADER) -> None:
+    def __init__(self, source: SourceText, loader: type[yaml.CLoader] | type[yaml.Loader] = LOADER) -> None:
         self._loader = loader
         self.problems: list[Problem] = []
         self._source = source
@@ -52,32 +52,29 @@ class Composer:
     def _take(self, event: yaml.Event) -> bool:
         """Add one event to the tree; False if reading further is pointless."""
         if isinstance(event, yaml.DocumentStartEvent):
-            return self._document(event)
+            self._documents += 1
+            if self._documents > 1:
+                what, hint = "a second document starts here", "remove the ---: a recipe is one document"
+                self._report(self._place(event), what, hint)
+            return self._documents == 1
         if isinstance(event, yaml.NodeEvent):
             return self._node(event, self._place(event))
         if isinstance(event, yaml.CollectionEndEvent):
             self._add(self._open.pop().node())
         return True
 
-    def _document(self, event: yaml.Event) -> bool:
-        self._documents += 1
-        if self._documents == 1:
-            return True
-        self._report(
-            self._place(event), "a second document starts here", "remove the ---: a recipe is one document"
-        )
-        return False
-
     def _node(self, event: yaml.NodeEvent, place: SourcePosition) -> bool:
         self._values += 1
         if self._values > MAX_VALUES:
-            return self._stop(place, f"more than {MAX_VALUES} values", "use fewer values")
+            self._report(place, f"more than {MAX_VALUES} values", "use fewer values")
+            return False
         invalid = self._refused(event, place)
         if isinstance(event, (yaml.ScalarEvent, yaml.AliasEvent)):
             self._add(InvalidNode(place) if invalid else self._scalar(event, place))
             return True
         if len(self._open) >= MAX_DEPTH:
-            return self._stop(place, f"nested deeper than {MAX_DEPTH} levels", "")
+            self._report(place, f"nested deeper than {MAX_DEPTH} levels")
+            return False
         self._open.append(_Frame(self._report, place, listing=isinstance(event, yaml.SequenceStartEvent)))
         return True
 
@@ -118,28 +115,13 @@ class Composer:
         else:
             self._root = node
 
-    def _stop(self, place: SourcePosition, what: str, hint: str) -> bool:
-        self._report(place, what, hint)
-        return False
-
     def _place(self, event: yaml.Event) -> SourcePosition:
         mark = event.start_mark
         return self._source.place(mark.line, mark.column) if mark else self._source.place(0, 0)
 
-    def _path(self) -> str:
-        return ".".join(frame.pending for frame in self._open if frame.pending)
-
     def _report(self, place: SourcePosition, what: str, hint: str = "") -> None:
-        self.problems.append(
-            Problem(
-                origin=place.origin,
-                line=place.line,
-                column=place.column,
-                key=self._path(),
-                what=what,
-                hint=hint,
-            )
-        )
+        path = ".".join(frame.pending for frame in self._open if frame.pending)
+        self.problems.append(place.problem(path, what, hint))
 
 
 class _Frame:

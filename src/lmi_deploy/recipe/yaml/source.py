@@ -27,7 +27,7 @@ class YamlMark(Protocol):
     column: int
 
 
-class Source:
+class SourceText:
     """One text to compose. `step` is its start in a `--set` argument; None for a file."""
 
     def __init__(self, text: str, origin: str, *, step: int | None = None) -> None:
@@ -53,16 +53,17 @@ class Source:
         context = f" {exc.context}" if exc.context and exc.problem else ""
         place = self.place(mark.line, mark.column) if mark else self.place(0, 0)
         if mark and (self.text[mark.index : mark.index + 1] == "\t" or self.tab_before(mark)):
-            return _problem(place, "this line is indented with a tab", "use spaces for indentation")
-        return _problem(place, f"not YAML: {what}{context}", "")
+            return place.problem("", "this line is indented with a tab", "use spaces for indentation")
+        return place.problem("", f"not YAML: {what}{context}")
 
 
-def decode(text: bytes | str, origin: str, *, step: int | None = None) -> Source | Problem:
-    """The text ready to compose, or the one reason why it is invalid. `step`: see Source."""
+def decode(text: bytes | str, origin: str, *, step: int | None = None) -> SourceText | Problem:
+    """The text ready to compose, or the one reason why it is invalid. `step`: see SourceText."""
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     start = _at("", 0, origin, step)
     if size > MAX_BYTES:
-        return _problem(start, "more than 1 MiB", "give the path of the recipe, not of the model")
+        hint = "give the path of the recipe, not of the model"
+        return start.problem("", "more than 1 MiB", hint)
     if isinstance(text, bytes):
         decoded = _decoded(text, origin)
         if isinstance(decoded, Problem):
@@ -72,8 +73,8 @@ def decode(text: bytes | str, origin: str, *, step: int | None = None) -> Source
     bad = _UNPRINTABLE.search(text)
     if bad:
         place = _at(text, bad.start(), origin, step)
-        return _problem(place, f"control character U+{ord(bad[0]):04X}", "remove it")
-    return Source(text, origin, step=step)
+        return place.problem("", f"control character U+{ord(bad[0]):04X}", "remove it")
+    return SourceText(text, origin, step=step)
 
 
 def _decoded(raw: bytes, origin: str) -> str | Problem:
@@ -82,7 +83,7 @@ def _decoded(raw: bytes, origin: str) -> str | Problem:
     except UnicodeDecodeError as exc:
         before = raw[: exc.start].decode("utf-8")
         place = _at(before, len(before), origin)
-        return _problem(place, f"byte 0x{raw[exc.start]:02x} is not UTF-8", "save the file as UTF-8")
+        return place.problem("", f"byte 0x{raw[exc.start]:02x} is not UTF-8", "save the file as UTF-8")
 
 
 def _at(text: str, index: int, origin: str, step: int | None = None) -> SourcePosition:
@@ -90,7 +91,3 @@ def _at(text: str, index: int, origin: str, step: int | None = None) -> SourcePo
         return SourcePosition(origin, 0, step + index + 1)
     before = text[:index].replace("\r\n", "\n").replace("\r", "\n")
     return SourcePosition(origin, before.count("\n") + 1, len(before) - before.rfind("\n"))
-
-
-def _problem(place: SourcePosition, what: str, hint: str) -> Problem:
-    return Problem(origin=place.origin, line=place.line, column=place.column, key="", what=what, hint=hint)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lmi_deploy.errors.problem import Problem
+
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
@@ -12,6 +14,10 @@ class SourcePosition:
     origin: str
     line: int
     column: int
+
+    def problem(self, key: str, what: str, hint: str = "") -> Problem:
+        """A mistake at this position."""
+        return Problem(origin=self.origin, line=self.line, column=self.column, key=key, what=what, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from typing import get_args
 
 from lmi_deploy.domain.facts import AvailableRuntimes
 from lmi_deploy.domain.local_runtimes import ENVIRONMENT_ENGINES, RUNS
-from lmi_deploy.domain.recipe import Engine, Recipe, RuntimeName
+from lmi_deploy.domain.recipe import Engine, Recipe
+from lmi_deploy.domain.recipe_endpoint import RuntimeName
 from lmi_deploy.errors import Unresolvable
 
 

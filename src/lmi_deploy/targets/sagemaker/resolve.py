@@ -7,7 +7,8 @@ from dataclasses import replace
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.facts import Facts
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.recipe import Autoscaling, Pairs, Recipe
+from lmi_deploy.domain.recipe import Pairs, Recipe
+from lmi_deploy.domain.recipe_endpoint import Autoscaling
 from lmi_deploy.domain.sagemaker.settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import SageMakerPlace

@@ -9,7 +9,8 @@ import pytest
 from lmi_deploy.domain.facts import AvailableRuntimes
 from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import TakeAddress
-from lmi_deploy.domain.recipe import Engine, Recipe, RuntimeName
+from lmi_deploy.domain.recipe import Engine, Recipe
+from lmi_deploy.domain.recipe_endpoint import RuntimeName
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable
