@@ -20,10 +20,8 @@ _LAST_PORT = 65535
 
 def machine(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
     """The resources that a deployment here may use: the limits of our control group apply, not only the hardware."""
-    import psutil
-
     groups = _control_groups(root)
-    limits = [psutil.virtual_memory().total]
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     cores = [float(usable or 1)]
     for group in groups:

@@ -9,7 +9,7 @@ import pytest
 
 from lmi_deploy.aws.s3.journal import BucketJournal, BucketRecords
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights, StopServer
-from lmi_deploy.domain.record import KEPT_GENERATIONS, DeploymentRef, Record
+from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, DeploymentRef, Record
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.object_store import ObjectStore
@@ -134,7 +134,7 @@ def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread() -> None:
 
 def test_a_record_of_a_newer_lmi_is_refused_and_left_alone() -> None:
     store = FakeStore()
-    newer = json.dumps({"schema": 2, "ref": "otherwise"}).encode()
+    newer = json.dumps({"schema": SCHEMA + 1, "ref": "otherwise"}).encode()
     store.put(KEY, newer)
     with pytest.raises(Refused, match="newer lmi") as caught:
         BucketRecords(store).read("tiny")

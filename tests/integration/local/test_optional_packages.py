@@ -47,8 +47,6 @@ def run(
     ("extra", "argv"),
     [
         ("local", ("up", "tiny.yaml", "--yes")),
-        ("local", ("plan", "tiny.yaml")),
-        ("local", ("render", "tiny.yaml", "-o", "out")),
         ("local", ("serve", "model")),
         ("emulator", ("emulator", "--port", "0")),
         ("sagemaker", ("images", "--source", "sdk")),
@@ -75,6 +73,8 @@ def test_what_is_missing_of_an_extra_is_named(package: str, tmp_path: Path) -> N
     "argv",
     [
         ("validate", "tiny.yaml"),
+        ("plan", "tiny.yaml"),
+        ("render", "tiny.yaml", "-o", "out"),
         ("ls",),
         ("status", "tiny.yaml"),
         ("down", "tiny.yaml", "--yes"),

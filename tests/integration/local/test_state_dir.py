@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights, PutArtifact, StopServer
-from lmi_deploy.domain.record import KEPT_GENERATIONS, DeploymentRef, Record
+from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, DeploymentRef, Record
 from lmi_deploy.errors import LmiError, Refused, UsageRefused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.host.file_lock import file_lock
@@ -123,7 +123,7 @@ def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread(
 def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(folder: StateDir, journal: FileJournal) -> None:
     journal.commit(generation("tiny-1"))
     path = folder.home("tiny") / "record.json"
-    newer = json.dumps({"schema": 2, "ref": "otherwise"})
+    newer = json.dumps({"schema": SCHEMA + 1, "ref": "otherwise"})
     path.write_text(newer)
     with pytest.raises(Refused, match="newer lmi") as caught:
         folder.read("tiny")
