@@ -217,7 +217,7 @@ def test_auto_takes_the_cheapest_instance_type_that_holds_the_model(app: Places)
         if row.get("usd_per_hour") and row["verdict"] == "fits"
     }
     cheapest = min(prices, key=lambda name: prices[name])
-    assert f"instance_type auto: {cheapest}, {prices[cheapest]:.2f} USD an hour in us-east-1" in result.err
+    assert f"instance_type auto: {cheapest}, {prices[cheapest]:.2f} USD per hour in us-east-1" in result.err
     found = app.lmi("fit", "large.yaml", "--json").result
     assert (found["verdict"], found["instance"]) == ("fits", cheapest)
     write_folder(Path("model"), {**LLAMA_70B, "num_hidden_layers": 800})

@@ -112,7 +112,7 @@ class PartialFile:
             except HashMismatch as exc:
                 self.path.unlink(missing_ok=True)
                 entry = self._entry
-                hashes = f"{entry.kind} {exc.got} came, {source} says {entry.oid}" if exc.got else exc.why
+                hashes = f"{entry.kind} {exc.got}, but {source} says {entry.oid}" if exc.got else exc.why
                 raise IntegrityError(f"{subject}: {hashes}; downloaded twice, not kept", hint=hint) from exc
 
     def _receive(self, receive: Callable[[], None]) -> None:

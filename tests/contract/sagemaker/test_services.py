@@ -164,7 +164,7 @@ def test_who_may_assume_a_role_is_read_from_its_trust_policy(
 
 
 def test_a_role_that_is_not_there_is_reported(cloud: Cloud) -> None:
-    with pytest.raises(NotFound, match="role nobody: there is no such role") as caught:
+    with pytest.raises(NotFound, match="role nobody: not found") as caught:
         cloud.roles.assumable(f"arn:aws:iam::{ACCOUNT}:role/nobody")
     assert "lmi iam" in caught.value.hint
 

@@ -148,7 +148,7 @@ def test_names_that_differ_in_case_only_are_refused_when_both_are_desired(tmp_pa
     with serve_hub({"org/m": {"README.md": b"1", "readme.md": b"2"}}) as hub:
         client = HubClient(hub, tmp_path)
         listing = client.listed()
-        with pytest.raises(IntegrityError, match=r"README.md and readme.md would be one file"):
+        with pytest.raises(IntegrityError, match=r"README.md and readme.md would be the same file"):
             client.fetch(listing)
         list(client.adapter.fetch(listing, listing.files[:1], key="k"))
         assert [p.name for p in tmp_path.rglob("*.md")] == ["README.md"]

@@ -23,10 +23,10 @@ def test_too_little_space_is_reported_before_a_byte_moves(hub: LocalHub, client:
         client.fetch(listing)
     total = sum(map(len, FILES.values()))
     assert total == 1_024_322
-    assert "1.02 MB are to come, and there are 1.00 MB free" in caught.value.message
+    assert "1.02 MB to download, but only 1.00 MB are free" in caught.value.message
     assert "free 24.3 kB more" in caught.value.hint
     assert hub.log.all() == []
-    with pytest.raises(TransferFailed, match=r"1\.02 MB are to come"):
+    with pytest.raises(TransferFailed, match=r"1\.02 MB to download"):
         client.adapter.require_space(listing, listing.files)
     client.adapter.free = lambda _: total
     client.adapter.require_space(listing, listing.files)

@@ -302,7 +302,7 @@ EXPLAINED: list[tuple[do.Answer, type[LmiError], str, str]] = [
     (
         s3_error("PermanentRedirect", 301, **{"x-amz-bucket-region": "eu-west-1"}),
         AccessError,
-        r"the bucket is in eu-west-1, the request went to us-east-1 \(http://127",
+        r"the bucket is in eu-west-1, but the request went to us-east-1 \(http://127",
         "endpoint.region",
     ),
     (
