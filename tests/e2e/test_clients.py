@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli.next_steps import aws_cli_command
+from lmi_deploy.targets.sagemaker.request_examples import aws_cli_command
 from tests.server.handlers import MANY_WAYS
 from tests.support.clients import client_environment, clients, terraform_environment
 from tests.support.emulator_process import IMAGE, TRUST, Emulated, emulator

@@ -13,7 +13,7 @@ def request_examples(spec: Spec, address: str) -> tuple[str, str]:
     return (
         address,
         f"""\
-  {_aws_cli_command(name, region, kind, body)}
+  {aws_cli_command(name, region, kind, body)}
   curl -s {address} -H 'Content-Type: {kind}' -d {shlex.quote(body)} \\
     --aws-sigv4 aws:amz:{region}:sagemaker --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
     ${{AWS_SESSION_TOKEN:+-H "X-Amz-Security-Token: $AWS_SESSION_TOKEN"}}
@@ -26,7 +26,7 @@ From Python:
     )
 
 
-def _aws_cli_command(name: str, region: str, content_type: str, body: str) -> str:
+def aws_cli_command(name: str, region: str, content_type: str, body: str) -> str:
     """For a shell. `fileb://` is the one form of a body that versions 1 and 2 of the AWS CLI treat the same:
     unchanged.
     """
