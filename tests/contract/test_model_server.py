@@ -292,7 +292,7 @@ def test_clients_of_a_deployment_register_no_models(server_case: ServerCase) -> 
 
 def test_nothing_changes_where_the_address_cannot_be_taken(server_case: ServerCase) -> None:
     home, port = server_case.ready("a")
-    with pytest.raises(DeployFailed, match="could not take"):
+    with pytest.raises(DeployFailed, match="cannot take over"):
         server_case.setup.servers.take_over(home, server_case.root / "nobody-home", host="127.0.0.1", port=1)
     assert invoke(port) == "hello"
 

@@ -104,7 +104,7 @@ class FakeModelServers:
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         own, other = self._processes[home], self._processes.get(previous)
         if own.phase != "ready" or other is None or other.listener is None or other.listener.port != port:
-            raise DeployFailed(f"{home.name} could not take {host}:{port}", hint="run `lmi up` again")
+            raise DeployFailed(f"{home.name} cannot take over {host}:{port}", hint="run `lmi up` again")
         assert own.listener is not None
         own.listener.close()
         own.listener, other.listener = other.listener, None

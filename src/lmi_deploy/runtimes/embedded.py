@@ -65,7 +65,7 @@ class Embedded:
         if response.get("port") != port:
             why = response.get("error") or "the server did not respond"
             raise DeployFailed(
-                f"{home.name} could not take over {host}:{port} from {previous.name}: {why}",
+                f"{home.name} cannot take over {host}:{port} from {previous.name}: {why}",
                 hint="the previous server still has the address. Run `lmi up` again",
             )
         # At its very end it no longer responds, and would look like one that has only just started.

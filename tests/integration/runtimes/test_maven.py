@@ -85,7 +85,7 @@ def test_out_of_a_wheelhouse(tmp_path: Path, jar: Path) -> None:
     app = tmp_path / "wheels"
     app.mkdir()
     environments = LocalEnvironments(tmp_path / "cache", {}, app)
-    with pytest.raises(TransferFailed, match="not there"):
+    with pytest.raises(TransferFailed, match="not found; lmi downloads nothing"):
         _finish(environments.install_engine(VERSION, key="k"))
     shutil.copy(jar, app / f"python-{VERSION}.jar")
     _finish(environments.install_engine(VERSION, key="k"))
