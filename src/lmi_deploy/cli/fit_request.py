@@ -7,7 +7,7 @@ from pathlib import Path
 from lmi_deploy.cli.context import CommandContext
 from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.workflows.fit import FitRequest, request_of
+from lmi_deploy.workflows.fit import FitRequest, recipe_request
 
 
 def read_fit_request(
@@ -16,9 +16,7 @@ def read_fit_request(
     """`overlay` and `sets` change a recipe; UsageRefused if `what` is none."""
     path = Path(what)
     if what.endswith((".yaml", ".yml")) or what == "-" or path.is_file():
-        recipe = read_recipe(what, overlay=overlay, sets=sets)
-        machine = context.deps.machine() if recipe.endpoint.target == "local" else None
-        return request_of(recipe, machine)
+        return recipe_request(read_recipe(what, overlay=overlay, sets=sets), context.deps)
     if overlay or sets:
         raise UsageRefused(f"{what} is not a recipe: --set and --overlay need one", hint="use --option K=V")
     if path.is_dir() and not what.startswith(("/", "./", "../", "~", "s3://")):

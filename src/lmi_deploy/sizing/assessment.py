@@ -72,6 +72,11 @@ class Fit:
     from_config: bool = False
     """The weights were derived from config.json, because there are no headers."""
 
+    @property
+    def where(self) -> str:
+        """The instance type, else the device; empty if no device was named."""
+        return (self.devices.instance or self.devices.name) if self.devices else ""
+
 
 def assess(checkpoint: Checkpoint, request: Request, devices: Devices | None, *, limits: bool = True) -> Fit:
     """Never raises for user input: what cannot be judged is `unknown`, with the reason. Without `limits` the longest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lmi_deploy.catalog import instances, prices
@@ -34,6 +34,12 @@ def placements(checkpoint: Checkpoint, request: Request, region: str) -> tuple[P
         replace(one, fit=assess(checkpoint, request, one.fit.devices))
         for one in _holders(checkpoint, request, region)
     )
+
+
+def by_price(found: Iterable[Placement]) -> list[Placement]:
+    """Those with a known price, cheapest first; those that are tight after those that fit."""
+    priced = [(one.usd_per_hour, one) for one in found if one.usd_per_hour is not None]
+    return [one for _, one in sorted(priced, key=lambda each: (each[1].fit.verdict != "fits", each[0]))]
 
 
 def cheapest_fitting(checkpoint: Checkpoint, request: Request, region: str) -> Placement | None:

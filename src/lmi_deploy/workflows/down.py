@@ -112,7 +112,7 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     target = deps.targets[ref.target]
     journal: Journal = deps.journal(ref) if teardown_plan.recorded else NoJournal()
     perform = target.teardown_actions(ref)
-    # What serves must have ended before anything that it depends on is deleted.
+    # The server stops before its resources are deleted.
     last = max((n for n, a in enumerate(plan.actions) if a.phase is Phase.STOP), default=-1) + 1
     yield from apply(replace(plan, actions=plan.actions[:last]), perform, journal, deps.clock)
     rest = replace(plan, actions=plan.actions[last:])

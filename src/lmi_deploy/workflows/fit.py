@@ -13,8 +13,9 @@ from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
+from lmi_deploy.sizing.instance_choice import USUAL_REGION
 from lmi_deploy.sizing.notes import notes
-from lmi_deploy.sizing.placements import Placement, placements
+from lmi_deploy.sizing.placements import Placement, by_price, placements
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
@@ -22,8 +23,6 @@ from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather import model_location
 
-DEFAULT_REGION: Final = "us-east-1"
-"""Whose prices are taken if the recipe names no region."""
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 
 
@@ -73,6 +72,11 @@ def request_of(recipe: Recipe, machine: Machine | None) -> FitRequest:
     )
 
 
+def recipe_request(recipe: Recipe, deps: Dependencies) -> FitRequest:
+    """The same; this machine is looked at only if the recipe is for it."""
+    return request_of(recipe, deps.machine() if recipe.endpoint.target == "local" else None)
+
+
 def check_fit(fit_request: FitRequest, deps: Dependencies) -> Outcome:
     """Reads the model's config.json and headers, nothing more."""
     return judge(fit_request, _checkpoint_of(fit_request, deps))
@@ -106,10 +110,10 @@ def judge(fit_request: FitRequest, checkpoint: Checkpoint, *, help_tight: bool =
 
 def _cheapest(checkpoint: Checkpoint, request: Request) -> str:
     """The instance type of `auto`. CannotTell if no type with a known price holds the model."""
-    priced = [one for one in placements(checkpoint, request, DEFAULT_REGION) if one.usd_per_hour is not None]
+    priced = by_price(placements(checkpoint, request, USUAL_REGION))
     if not priced:
         raise CannotTell("no instance type with a known price holds it; name one")
-    return min(priced, key=lambda one: (one.fit.verdict != "fits", one.usd_per_hour)).instance
+    return priced[0].instance
 
 
 def matching_instances(fit_request: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:
@@ -153,9 +157,8 @@ def require_fit(recipe: Recipe, facts: Facts, *, force: bool) -> str:
     outcome = judge(fit_request, gathered_checkpoint(facts), help_tight=False)
     fit = outcome.fit
     if fit.verdict == "does-not-fit" and not force:
-        where = fit.devices.instance or fit.devices.name if fit.devices else ""
         raise Unresolvable(
-            f"{recipe.model_id} does not fit on {where}: {fit.reason}",
+            f"{recipe.model_id} does not fit on {fit.where}: {fit.reason}",
             hint="change one of these, or add --force-fit; `lmi fit` shows the sum"
             if outcome.remedies
             else "`lmi fit RECIPE` shows the sum; add --force-fit to continue anyway",

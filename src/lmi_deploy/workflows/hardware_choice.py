@@ -53,15 +53,15 @@ class Hardware:
     fit: Fit | None = None
 
 
-def choose_instance(asked: InitRequest, prompt: FitRequest, checkpoint: Checkpoint) -> Hardware:
+def choose_instance(asked: InitRequest, fit_request: FitRequest, checkpoint: Checkpoint) -> Hardware:
     """The type that was asked for, or the cheapest that holds the model."""
     if asked.instance and instances.instance(asked.instance) is None:
         what = f"--instance {asked.instance}: SageMaker has no such type for endpoints"
         raise UsageRefused(what, hint="`lmi instances` lists those with accelerators")
     try:
-        request = instance_request(prompt, checkpoint)
+        request = instance_request(fit_request, checkpoint)
         if asked.instance:
-            return _judged_instance(asked.instance, asked, prompt, request, checkpoint)
+            return _judged_instance(asked.instance, asked, fit_request, request, checkpoint)
         region = asked.region if asked.region in prices.regions() else USUAL_REGION
         found = cheapest_fitting(checkpoint, request, region)
     except CannotTell as reason:
@@ -69,22 +69,24 @@ def choose_instance(asked: InitRequest, prompt: FitRequest, checkpoint: Checkpoi
     if found is None:
         what = f"{request.context} tokens x {request.sequences or 1}"
         raise Unresolvable(
-            f"{prompt.model_id}: no instance type holds it with {what}",
+            f"{fit_request.model_id}: no instance type holds it with {what}",
             hint="use fewer --users or a shorter --context, or a quantised sibling; `lmi fit` shows the sum",
         )
-    return _judged_instance(found.instance, asked, prompt, request, checkpoint)
+    return _judged_instance(found.instance, asked, fit_request, request, checkpoint)
 
 
 def _judged_instance(
-    name: str, asked: InitRequest, prompt: FitRequest, request: Request, checkpoint: Checkpoint
+    name: str, asked: InitRequest, fit_request: FitRequest, request: Request, checkpoint: Checkpoint
 ) -> Hardware:
-    outcome = judge(replace(prompt, instances=(name,), context=request.context), checkpoint, help_tight=False)
+    outcome = judge(
+        replace(fit_request, instances=(name,), context=request.context), checkpoint, help_tight=False
+    )
     fit = outcome.fit
     if fit.verdict == "unknown":
         return _instance_by_size(asked, checkpoint, fit.reason)
     if fit.verdict == "does-not-fit":
         raise Unresolvable(
-            f"{prompt.model_id} does not fit on {name}: {fit.reason}",
+            f"{fit_request.model_id} does not fit on {name}: {fit.reason}",
             hint="change one of these, or leave --instance out"
             if outcome.remedies
             else "leave --instance out",
@@ -123,27 +125,31 @@ def _instance_by_size(asked: InitRequest, checkpoint: Checkpoint, reason: str) -
     )
 
 
-def judge_this_machine(prompt: FitRequest, checkpoint: Checkpoint, deps: Dependencies) -> Hardware:
+def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: Dependencies) -> Hardware:
     """This machine, with one device, as `endpoint.target: local` runs it."""
     try:
-        context = instance_request(prompt, checkpoint).context
+        context = instance_request(fit_request, checkpoint).context
     except CannotTell as reason:
-        return Hardware(why=f"lmi cannot tell whether it fits this machine: {reason}", context=prompt.context)
+        return Hardware(
+            why=f"lmi cannot tell whether it fits this machine: {reason}", context=fit_request.context
+        )
     outcome = judge(
-        replace(prompt, machine=deps.machine(), degree=1, context=context), checkpoint, help_tight=False
+        replace(fit_request, machine=deps.machine(), degree=1, context=context), checkpoint, help_tight=False
     )
     fit = outcome.fit
     if fit.verdict == "unknown":
         return Hardware(
-            why=f"lmi cannot tell whether it fits this machine: {fit.reason}", context=prompt.context
+            why=f"lmi cannot tell whether it fits this machine: {fit.reason}", context=fit_request.context
         )
     if fit.verdict == "does-not-fit":
         raise Unresolvable(
-            f"{prompt.model_id} does not fit on this machine: {fit.reason}",
+            f"{fit_request.model_id} does not fit on this machine: {fit.reason}",
             hint="add --target sagemaker, which takes the cheapest instance type that holds it",
             details=[remedy.what for remedy in outcome.remedies],
         )
-    return Hardware(why=_arithmetic(fit, "this machine"), context=prompt.context or fit.max_context, fit=fit)
+    return Hardware(
+        why=_arithmetic(fit, "this machine"), context=fit_request.context or fit.max_context, fit=fit
+    )
 
 
 def _arithmetic(fit: Fit, where: str, *, cheapest: bool = False) -> str:

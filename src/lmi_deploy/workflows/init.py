@@ -59,22 +59,22 @@ def generate_recipe(asked: InitRequest, deps: Dependencies, *, schema: str) -> R
     model = summarize(
         replace(listing, model_id=asked.written_id or model_id), read_json(hub, listing, "config.json")
     )
-    asked, told = _with_target(asked, deps)
+    asked, target_notes = _with_target(asked, deps)
     target = asked.target or "local"
     engine = engine_for(model.recognition, target, asked.engine, can_run_vllm=_can_run_vllm(target, deps))
     checkpoint = checkpoint_of(hub, listing)
-    prompt = _prompt(asked, engine, model_id)
+    fit_request = _fit_request(asked, engine, model_id)
     hardware = (
-        choose_instance(asked, prompt, checkpoint)
+        choose_instance(asked, fit_request, checkpoint)
         if target == "sagemaker"
-        else judge_this_machine(prompt, checkpoint, deps)
+        else judge_this_machine(fit_request, checkpoint, deps)
     )
     choice = _choice(asked, model, engine, hardware)
     text = write_recipe(model, choice, revision=asked.revision, schema=schema, plain=asked.plain)
     verdict = hardware.fit.verdict if hardware.fit else "unknown"
     age = prices.age_warning(deps.clock.now().date()) if target == "sagemaker" else ""
     unknown = hardware.why if verdict == "unknown" else ""
-    notes = (*told, *decisions_left(model), *filter(None, (unknown, age)))
+    notes = (*target_notes, *decisions_left(model), *filter(None, (unknown, age)))
     return RecipeDraft(
         name=name_for(model.listing.model_id), text=text, choice=choice, verdict=verdict, notes=notes
     )
@@ -128,7 +128,7 @@ def _can_run_vllm(target: TargetName, deps: Dependencies) -> bool:
     )
 
 
-def _prompt(asked: InitRequest, engine: InitEngine, model_id: str) -> FitRequest:
+def _fit_request(asked: InitRequest, engine: InitEngine, model_id: str) -> FitRequest:
     many = asked.users is not None and asked.users > LMI_SEQUENCES
     return FitRequest(
         model_id=model_id,

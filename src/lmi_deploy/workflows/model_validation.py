@@ -21,9 +21,11 @@ from lmi_deploy.planning.compatibility import (
 )
 from lmi_deploy.recipe.checks.cross_checks import is_refused
 from lmi_deploy.sizing.assessment import Checkpoint, Verdict
+from lmi_deploy.sizing.instance_choice import USUAL_REGION
+from lmi_deploy.sizing.placements import by_price
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.fit import DEFAULT_REGION, candidates, judge, request_of
+from lmi_deploy.workflows.fit import candidates, judge, recipe_request
 from lmi_deploy.workflows.gather import read_json
 
 _ABOVE = ("engine", "instance_type", "model_id")
@@ -41,8 +43,8 @@ class Judgement:
 
 def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     """Reads config.json and the headers of the weights, nothing more. NotFound and AccessError as `lmi fit`."""
-    region = recipe.endpoint.region or DEFAULT_REGION
-    request = request_of(recipe, deps.machine() if recipe.endpoint.target == "local" else None)
+    region = recipe.endpoint.region or USUAL_REGION
+    request = recipe_request(recipe, deps)
     checkpoint = read_checkpoint(request.model_id, request.revision, deps.hub(request.model_id))
     recipe, why = with_instance(recipe, checkpoint, region)
     request = replace(request, instances=recipe.instance_type)
@@ -51,10 +53,8 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table)]
     match outcome.fit.verdict:
         case "does-not-fit":
-            devices = outcome.fit.devices
-            where = (devices.instance or devices.name) if devices else ""
             hint = f"such as: {outcome.remedies[0].what}" if outcome.remedies else "`lmi fit` shows the sum"
-            what = f"{recipe.model_id} does not fit on {where}: {outcome.fit.reason}"
+            what = f"{recipe.model_id} does not fit on {outcome.fit.where}: {outcome.fit.reason}"
             key = "instance_type" if recipe.instance_type else "model_id"
             found.append(Mistake(option=key, what=what, hint=hint))
         case "unknown":
@@ -73,9 +73,7 @@ def with_instance(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[
     """
     if recipe.instance_type != AUTO_INSTANCE:
         return recipe, ""
-    holding = [one for one in candidates(recipe, checkpoint, region) if one.usd_per_hour is not None]
-    holding.sort(key=lambda one: one.fit.verdict != "fits")
-    for one in holding:
+    for one in by_price(candidates(recipe, checkpoint, region)):
         candidate = replace(recipe, instance_type=(one.instance,))
         if not is_refused(candidate) and not mistakes_of(candidate, checkpoint.table, None):
             price = f"{one.usd_per_hour:.2f} USD per hour in {region}"
@@ -89,7 +87,9 @@ def with_instance(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[
 
 def settled(recipe: Recipe, facts: Facts) -> tuple[Recipe, str]:
     """The same from the facts of a plan."""
-    region = facts.cloud.region if facts.cloud else DEFAULT_REGION
+    if recipe.instance_type != AUTO_INSTANCE:
+        return recipe, ""  # without a look at each tensor of the model
+    region = facts.cloud.region if facts.cloud else USUAL_REGION
     return with_instance(recipe, gathered_checkpoint(facts), region)
 
 
@@ -97,7 +97,7 @@ def mistakes_of(
     recipe: Recipe, config: Mapping[str, Any], deps: Dependencies | None, *, files: Collection[str] = ()
 ) -> tuple[Mistake, ...]:
     """Every reason why the engine refuses the model. `deps` reads a draft model; without it none is read."""
-    if recipe.engine != "vllm" or recipe.handler.file:
+    if not _runs_vllm(recipe):
         return ()
     asked = question_of(recipe)
     found = [*model_mistakes(config, asked, files=files), *_devices(recipe, config, asked)]
@@ -108,7 +108,7 @@ def mistakes_of(
 
 def notes_of(recipe: Recipe, config: Mapping[str, Any]) -> tuple[str, ...]:
     """What is different or unknown, and stops nothing."""
-    if recipe.engine != "vllm" or recipe.handler.file:
+    if not _runs_vllm(recipe):
         return ()
     asked = question_of(recipe)
     notes = [*model_notes(config, asked)]
@@ -140,6 +140,11 @@ def require_compatible(
 def path_of(mistake: Mistake) -> str:
     """The key of the recipe."""
     return mistake.option if mistake.option in _ABOVE else f"options.{mistake.option}"
+
+
+def _runs_vllm(recipe: Recipe) -> bool:
+    """With its own rules: what a handler of the user's does is unknown."""
+    return recipe.engine == "vllm" and not recipe.handler.file
 
 
 def _devices(recipe: Recipe, config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:

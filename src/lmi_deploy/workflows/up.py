@@ -49,14 +49,14 @@ def prepare(
     of_code = check_own_code(recipe, spec, tried_here=target.billed)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan, estimate = deployment.plan, deployment.estimate
+    loads = plan.has_action(Phase.START)
     if not plan.empty:
-        fits = require_fit(recipe, facts, force=force_fit or not plan.has_action(Phase.START))
+        fits = require_fit(recipe, facts, force=force_fit or not loads)
         estimate = estimate.plus("fit", fits)
     if _stages_weights(deployment):
         deps.hub(spec.model.model_id).require_space(
             spec.model.listing(spec.weights.files), spec.weights.files
         )
-    loads = plan.has_action(Phase.START)
     if loads and not force_fit:
         require_compatible(recipe, facts.config, deps, files=[file.path for file in facts.listing.files])
     lines = (
