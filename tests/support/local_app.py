@@ -15,13 +15,12 @@ from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import port_of
-from lmi_deploy.domain.facts import AvailableRuntimes, Machine
+from lmi_deploy.domain.facts import AvailableRuntimes, Machine, is_folder
 from lmi_deploy.domain.observed import LocalObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.recipe.checks.model_files import is_folder
 from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from lmi_deploy.targets.local.target import LocalTarget

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.catalog import images
+from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors import Unresolvable
 
 FAMILIES: Final = {"vllm": "djl-lmi", "accelerate": "djl-lmi", "custom": "djl-lmi"}
@@ -40,6 +41,12 @@ class Server:
 
     def __str__(self) -> str:
         return self.number if self.image is None else f"{self.number}/lmi{self.image}"
+
+
+def recipe_server(recipe: Recipe) -> Server | None:
+    """`shipped_server` of a complete recipe."""
+    container, local = recipe.container, recipe.endpoint.target == "local"
+    return shipped_server(recipe.engine, container.version, container.image, local=local)
 
 
 def shipped_server(engine: str, version: str | None, image: str | None, *, local: bool) -> Server | None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
+from pathlib import Path
 
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import Refused, UsageRefused
+
+
+def require_absent(paths: Iterable[Path], *, force: bool, instead: str) -> None:
+    """Refused if a file exists, unless `force`; `instead` is what else the user may do."""
+    existing = next((path for path in paths if path.exists()), None)
+    if existing is not None and not force:
+        raise Refused(f"{existing}: the file exists", hint=f"{instead}, or add --force")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmi_deploy.domain.facts import is_folder
 from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.domain.plan import StartServer
 from lmi_deploy.domain.record import Record
@@ -211,7 +212,7 @@ def _hubs(environ: Mapping[str, str], notify: Notify) -> Callable[[str], Hub]:
     def source(model_id: str) -> Hub:
         if model_id.startswith("s3://"):
             return s3()
-        if model_id.startswith(("/", "./", "../", "~")):
+        if is_folder(model_id):
             from lmi_deploy.sources.local_folder import LocalModel
 
             return LocalModel()

@@ -12,6 +12,8 @@ from typing import ClassVar, Final
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.errors.url_credentials import mask_urls
 
+CHANGES_PENDING = 4
+"""The exit code of `lmi plan --exit-code` and `lmi migrate --check` if something would change."""
 EXIT_CODES: dict[int, str] = {
     0: "done, or nothing to do",
     1: "failed",

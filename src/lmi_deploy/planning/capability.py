@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.catalog import vllm
-from lmi_deploy.catalog.server_version import shipped_server
+from lmi_deploy.catalog.server_version import recipe_server
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.recipe.checks.option_values import image_of
 
@@ -55,13 +55,10 @@ class Question:
 
 def question_of(recipe: Recipe) -> Question:
     """An unknown image counts as the newest known one."""
-    container = recipe.container
-    local = recipe.endpoint.target == "local"
-    server = shipped_server(recipe.engine, container.version, container.image, local=local)
     return Question(
         options=dict(recipe.options),
-        environment=dict(container.environment),
-        image=image_of(server),
+        environment=dict(recipe.container.environment),
+        image=image_of(recipe_server(recipe)),
     )
 
 

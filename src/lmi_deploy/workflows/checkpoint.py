@@ -111,10 +111,6 @@ def _weight_files(files: Mapping[str, FileEntry], index: Mapping[str, Any]) -> S
 def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tensor]:
     try:
         return _as_tensors(read_header(hub, listing, entry)[1])
-    except ValueError:
-        pass  # the local copy may be damaged
-    try:
-        return _as_tensors(read_header(hub, listing, entry, refresh=True)[1])
     except ValueError as reason:
         raise Unreadable(f"{entry.path}: {reason}") from None
 

@@ -60,10 +60,8 @@ def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
 
 
 def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
-    with suppress(ValueError):
-        return read_header(hub, listing, entry)
     try:
-        return read_header(hub, listing, entry, refresh=True)
+        return read_header(hub, listing, entry)
     except ValueError as reason:
         raise IntegrityError(
             f"{entry.path}: {reason}",
@@ -71,8 +69,17 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
         ) from None
 
 
-def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh: bool = False) -> Header:
-    """Parameters by dtype, and each tensor. ValueError, in words for people, for an invalid header."""
+def read_header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
+    """Parameters by dtype, and each tensor. ValueError, in words for people, for an invalid header.
+
+    A damaged local copy is read again from its source.
+    """
+    with suppress(ValueError):
+        return _parsed_header(hub, listing, entry, refresh=False)
+    return _parsed_header(hub, listing, entry, refresh=True)
+
+
+def _parsed_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh: bool) -> Header:
     first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), refresh=refresh)
     end = LENGTH_BYTES + header_length(first, entry.size)
     if end > len(first):

@@ -8,20 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
+from lmi_deploy.domain.byte_units import GIB, MIB
+from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.import_settings import parse_environment
 from lmi_deploy.recipe.importer import ImportSource
 
-SMALL: Final = 1 << 20
+SMALL: Final = MIB
 """Bytes of a settings file, a handler or a list of packages; none is larger."""
 MEMBERS: Final = 10_000
-UNPACKED: Final = 16 << 30
+UNPACKED: Final = 16 * GIB
 """Bytes that an archive may hold: what is behind them is not looked at."""
-PROPERTIES: Final = "serving.properties"
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".tar")
 _WEIGHTS: Final = (".safetensors", ".bin", ".pt", ".pth")
-_CODE: Final[tuple[str, ...]] = ("model.py", "requirements.txt")
+_CODE: Final[tuple[str, ...]] = (MODEL_PY, REQUIREMENTS_TXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +70,17 @@ def _environment(origin: str, content: bytes) -> Imported:
 
 def _folder(folder: Path, recipe_folder: Path) -> Imported:
     found = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
-    if not {PROPERTIES, "model.py"} & {*found} and not any(name.endswith(_WEIGHTS) for name in found):
+    if not {SERVING_PROPERTIES, MODEL_PY} & {*found} and not any(name.endswith(_WEIGHTS) for name in found):
         raise UsageRefused(
-            f"{folder}: has no {PROPERTIES}, no model.py and no weights",
+            f"{folder}: has no {SERVING_PROPERTIES}, no model.py and no weights",
             hint="name the folder that the server would get as /opt/ml/model",
         )
-    content = found[PROPERTIES].read_bytes()[: SMALL + 1] if PROPERTIES in found else b""
-    _require_small(str(folder / PROPERTIES), content)
+    content = found[SERVING_PROPERTIES].read_bytes()[: SMALL + 1] if SERVING_PROPERTIES in found else b""
+    _require_small(str(folder / SERVING_PROPERTIES), content)
     source = ImportSource(
         origin=str(folder),
         name=folder.resolve().name,
-        properties=_properties(str(folder / PROPERTIES), content),
+        properties=_properties(str(folder / SERVING_PROPERTIES), content),
         weights=_below(folder, recipe_folder) if any(name.endswith(_WEIGHTS) for name in found) else "",
         other_files=tuple(name for name in found if name.endswith(".py") and name not in _CODE),
     )
@@ -88,7 +89,7 @@ def _folder(folder: Path, recipe_folder: Path) -> Imported:
 
 
 def _with_code(source: ImportSource, code: Mapping[str, str]) -> ImportSource:
-    return replace(source, model_py=code.get("model.py", ""), requirements=code.get("requirements.txt", ""))
+    return replace(source, model_py=code.get(MODEL_PY, ""), requirements=code.get(REQUIREMENTS_TXT, ""))
 
 
 def _below(path: Path, recipe_folder: Path) -> str:
@@ -107,7 +108,7 @@ def _archive(path: Path) -> Imported:
     for member, file in _members(path):
         name = PurePosixPath(member.name).name
         passed += member.size
-        if name in (PROPERTIES, *_CODE) and name not in small and file is not None:
+        if name in (SERVING_PROPERTIES, *_CODE) and name not in small and file is not None:
             small[name] = file.read(SMALL + 1)
             _require_small(f"{path}: {member.name}", small[name])
         elif name.endswith(_WEIGHTS):
@@ -118,10 +119,10 @@ def _archive(path: Path) -> Imported:
             break
     if not small and not weights:
         raise UsageRefused(
-            f"{path}: has no {PROPERTIES}, no model.py and no weights", hint="is it a model.tar.gz?"
+            f"{path}: has no {SERVING_PROPERTIES}, no model.py and no weights", hint="is it a model.tar.gz?"
         )
     name = path.name.partition(".")[0]
-    content = small.pop(PROPERTIES, b"")
+    content = small.pop(SERVING_PROPERTIES, b"")
     source = ImportSource(
         origin=str(path), name=name, properties=_properties(str(path), content), other_files=tuple(others)
     )
@@ -153,4 +154,4 @@ def _properties(origin: str, content: bytes) -> dict[str, str]:
 
 def _require_small(origin: str, content: bytes) -> None:
     if len(content) > SMALL:
-        raise UsageRefused(f"{origin}: more than {SMALL >> 20} MiB", hint="this is no file of settings")
+        raise UsageRefused(f"{origin}: more than {SMALL // MIB} MiB", hint="this is no file of settings")

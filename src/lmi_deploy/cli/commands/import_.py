@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from lmi_deploy.cli.options import json_option
-from lmi_deploy.cli.output_files import writing
-from lmi_deploy.errors import Refused
+from lmi_deploy.cli.output_files import require_absent, writing
 from lmi_deploy.ui.selection import open_view
 
 
@@ -58,9 +57,7 @@ def command(
 
 
 def _write(files: dict[Path, bytes], *, force: bool) -> None:
-    existing = [str(path) for path in files if path.exists()]
-    if existing and not force:
-        raise Refused(f"{existing[0]}: the file exists", hint="name another file with -o, or add --force")
+    require_absent(files, force=force, instead="name another file with -o")
     for path, content in files.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)

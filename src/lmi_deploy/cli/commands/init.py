@@ -10,8 +10,8 @@ import click
 
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.options import json_option
-from lmi_deploy.cli.output_files import writing
-from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.cli.output_files import require_absent, writing
+from lmi_deploy.errors import UsageRefused
 
 SCHEMA = "recipe.schema.json"
 
@@ -114,10 +114,7 @@ def _write(fields: dict[str, Any], output: Path | None, context: CommandContext,
         context.view.result(fields, fields["recipe"])
         return
     path = output or Path(f"{fields['name']}.yaml")
-    if path.exists() and not force:
-        raise Refused(
-            f"{path}: the file exists", hint="name another file with -o, print it with -o -, or add --force"
-        )
+    require_absent([path], force=force, instead="name another file with -o, print it with -o -")
     with writing(path):
         path.write_text(fields["recipe"], encoding="utf-8")
     context.view.note(f"next: read {path}, then lmi plan {path}")

@@ -11,10 +11,8 @@ import click
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.recipe_loading import read
-from lmi_deploy.errors import RecipeError, UsageRefused
+from lmi_deploy.errors import CHANGES_PENDING, RecipeError, UsageRefused
 from lmi_deploy.ui.selection import open_view
-
-CHANGES_PENDING = 4
 
 
 @click.command("migrate")

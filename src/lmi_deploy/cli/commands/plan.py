@@ -16,11 +16,10 @@ from lmi_deploy.cli.options import (
 )
 from lmi_deploy.cli.plan_file import save
 from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.errors import CHANGES_PENDING
 from lmi_deploy.ui.json_view import plan_fields
 from lmi_deploy.ui.plan_text import plan_lines
 from lmi_deploy.workflows import up
-
-CHANGES_PENDING = 4
 
 
 @click.command("plan")

@@ -8,10 +8,10 @@ import click
 
 from lmi_deploy.cli.options import json_option, recipe_options
 from lmi_deploy.cli.recipe_loading import located, read_recipe
+from lmi_deploy.domain.facts import is_folder
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors import NotFound, RecipeError, UsageRefused
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.checks.model_files import is_folder
 from lmi_deploy.recipe.checks.notices import notices
 from lmi_deploy.ui.selection import open_view
 from lmi_deploy.ui.view import View

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
+from lmi_deploy.domain.facts import is_folder
 from lmi_deploy.domain.recipe import DEFAULT_ENGINE, Recipe
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.checks.model_files import check_model_folder, check_patterns
 from lmi_deploy.recipe.checks.options import lint
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.secret_detection import secret_in
-from lmi_deploy.recipe.yaml.tree import ScalarNode
+from lmi_deploy.recipe.yaml.tree import ScalarNode, quoted
 
 Rule = Callable[[ParsedFields], Iterator[Problem]]
 _PREDICT_LIMIT = 60
@@ -142,14 +142,34 @@ def _secrets(partial: ParsedFields) -> Iterator[Problem]:
 
 def _uploader(partial: ParsedFields) -> Iterator[Problem]:
     model_id = str(partial.value("model_id", ""))
-    folder = model_id.startswith(("/", "./", "../", "~")) or model_id in (".", "..")
     staged = partial.value("weights.via") == "snapshot"
     is_valid = partial.is_valid("model_id", "weights.via")
     engine = partial.value("weights.engine")
-    if engine in ("s5cmd", "obstore") and not staged and not folder and is_valid:
+    if engine in ("s5cmd", "obstore") and not staged and not is_folder(model_id) and is_valid:
         what = f"{engine} sends files from the disk, but these weights are not stored here"
         hint = "add weights.via: snapshot, which downloads them first, or remove weights.engine"
         yield partial.problem("weights.engine", what, hint)
+
+
+def _model_folder(partial: ParsedFields) -> Iterator[Problem]:
+    """A model_id that is a path must be a folder on this machine."""
+    model_id = str(partial.value("model_id", ""))
+    if is_folder(model_id) and (why := partial.purpose.folder_error(model_id)):
+        hint = "write the path relative to the recipe's folder; a model of the Hub is ORG/NAME"
+        yield partial.problem("model_id", f"{model_id}: {why}", hint)
+
+
+def _patterns(partial: ParsedFields) -> Iterator[Problem]:
+    """A pattern that no path of a repository can match: it would leave out everything, or nothing."""
+    for key in ("files.allow", "files.ignore"):
+        for pattern in partial.value(key, ()):
+            if pattern.startswith(("/", "~")) or ".." in pattern.split("/") or "\\" in pattern:
+                what = (
+                    f"{quoted(pattern)} matches no file: paths start at the top of the model's own repository"
+                )
+                better = pattern.replace("\\", "/").lstrip("/~")
+                parts = [part for part in better.split("/") if part not in ("", ".", "..")]
+                yield partial.problem(key, what, f"write {quoted('/'.join(parts))}" if parts else "remove it")
 
 
 def _where(partial: ParsedFields, path: str) -> tuple[int, int]:
@@ -200,6 +220,6 @@ RULES: tuple[Rule, ...] = (
     _uploader,
     _sagemaker,
     lint,
-    check_model_folder,
-    check_patterns,
+    _model_folder,
+    _patterns,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.catalog import options, vllm
-from lmi_deploy.catalog.server_version import Server, shipped_server
+from lmi_deploy.catalog.server_version import Server, recipe_server
 from lmi_deploy.domain.recipe import Recipe
 
 
@@ -11,12 +11,7 @@ def notices(recipe: Recipe) -> tuple[str, ...]:
     """A newer image than the tables know is judged by the newest that they know."""
     if recipe.engine != "vllm" or not recipe.options:
         return ()
-    server = shipped_server(
-        recipe.engine,
-        recipe.container.version,
-        recipe.container.image,
-        local=recipe.endpoint.target == "local",
-    )
+    server = recipe_server(recipe)
     if server is None or not is_newer(server):
         return ()
     newest = vllm.images()[-1]
