@@ -35,12 +35,15 @@ probe: {body: hello, content_type: text/plain, expect: hello}
 endpoint: {target: local, port: PORT}
 """
 HANDLER = """\
+import os
 import time
 from djl_python import Output
 
 def handle(inputs):
     if inputs.is_empty():
         time.sleep(LOADS)
+        while os.path.exists("HOLD"):
+            time.sleep(0.05)
         return None
     return Output().add("ANSWER to " + inputs.get_as_string())
 """
@@ -61,7 +64,13 @@ class Home:
     """The private folder of every server that was ever seen."""
 
     def handler(self, text: str, *, loads: float = 0) -> None:
-        (self.root / "model.py").write_text(HANDLER.replace("ANSWER", text).replace("LOADS", str(loads)))
+        handler = HANDLER.replace("ANSWER", text).replace("LOADS", str(loads))
+        (self.root / "model.py").write_text(handler.replace("HOLD", str(self.hold)))
+
+    @property
+    def hold(self) -> Path:
+        """While this file is there, no model finishes its load."""
+        return self.root / "hold"
 
     def begin(self, *argv: str, kill: str = "") -> subprocess.Popen[str]:
         environ = {**os.environ, "LMI_STATE_HOME": str(self.root / "state"), "PYTHONPATH": str(ROOT)}
@@ -231,13 +240,15 @@ def test_a_server_that_is_stopped_is_ended_with_its_worker_and_reported(home: Ho
 
 
 def test_of_two_ups_at_once_one_works(home: Home) -> None:
-    home.handler("slow", loads=3)
+    home.handler("slow")
+    home.hold.touch()
     with home.begin("up", "--yes") as first:
         until(lambda: (home.deployment / "record.json").exists())
         code, output = home.lmi("up", "--yes")
-        assert code == 5, output
-        assert f"(pid {first.pid} on " in output
+        home.hold.unlink()
         first.communicate(timeout=TIMEOUT)
+    assert code == 5, output
+    assert f"(pid {first.pid} on " in output
     assert first.returncode == 0
     home.up_serves("slow")
 

@@ -251,6 +251,7 @@ def test_of_two_ups_at_once_one_works_and_the_other_reports_who_does(killed_run:
         stderr=subprocess.DEVNULL,
     )
     until(lambda: killed_run.remaining()["endpoints"] == [NAME])
+    first.send_signal(signal.SIGSTOP)  # it holds its lock for as long as the others take
     code, output = killed_run.lmi(*UP)
     assert code == 5, output
     assert f"{NAME}: locked by lmi up (pid {first.pid} on " in output
