@@ -106,6 +106,13 @@ def test_plan_reports_and_writes_nothing(app: LocalApp) -> None:
     assert app.lmi("plan").out.startswith("tiny: nothing to do")
 
 
+def test_plan_refuses_an_environment_that_the_disk_cannot_hold(app: LocalApp) -> None:
+    app.environments.disk_is_full = True
+    ran = app.lmi("plan", "tiny.yaml")
+    assert ran.code == 1
+    assert "the serving environment needs about 1 GB" in ran.err
+
+
 def test_plan_can_end_with_what_is_pending(app: LocalApp) -> None:
     assert app.lmi("plan", "--exit-code").code == 4
     app.lmi("up", "--yes")

@@ -12,7 +12,7 @@ from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.naming import digest
-from lmi_deploy.errors import NotFound, TransferFailed
+from lmi_deploy.errors import DeployFailed, NotFound, TransferFailed
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.source import BytesRead
 
@@ -145,12 +145,17 @@ class FakeEnvironments:
 
     root: Path
     created: set[str] = field(default_factory=set)
+    disk_is_full: bool = False
 
     def ready(self, environment: str) -> bool:
         return environment in self.created
 
     def python(self, environment: str) -> Path:
         return self.root / environment / "bin" / "python"
+
+    def require_space(self, environment: str, packages: tuple[str, ...], requirements: str) -> None:
+        if self.disk_is_full:
+            raise DeployFailed("0 B free, the serving environment needs about 1 GB", hint="free some space")
 
     def build(
         self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str

@@ -28,6 +28,9 @@ class Environments(Protocol):
     def python(self, environment: str) -> Path:
         """Its interpreter."""
 
+    def require_space(self, environment: str, packages: tuple[str, ...], requirements: str) -> None:
+        """Before a plan is agreed to: DeployFailed if the disk cannot hold even the smallest build of it."""
+
     def build(
         self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
     ) -> Generator[Event, None, str]:

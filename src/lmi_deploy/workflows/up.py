@@ -8,7 +8,7 @@ from dataclasses import replace
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.plan import FetchWeights
+from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.planning.agreement import require_agreed
@@ -53,10 +53,7 @@ def prepare(
     if not plan.empty:
         fits = require_fit(recipe, facts, force=force_fit or not loads)
         estimate = estimate.plus("fit", fits)
-    if _stages_weights(deployment):
-        deps.hub(spec.model.model_id).require_space(
-            spec.model.listing(spec.weights.files), spec.weights.files
-        )
+    _require_disk_space(deployment, deps)
     if loads and not force_fit:
         require_compatible(recipe, facts.config, deps, files=[file.path for file in facts.listing.files])
     lines = (
@@ -70,12 +67,18 @@ def prepare(
     return replace(deployment, estimate=estimate, recipe=recipe.arguments, notices=lines)
 
 
-def _stages_weights(deployment: DeploymentPlan) -> bool:
-    """Whether the weights are downloaded to this machine first."""
-    return any(
-        isinstance(action, FetchWeights) or (isinstance(action, PushWeights) and action.via == "snapshot")
-        for action in deployment.plan.actions
-    )
+def _require_disk_space(deployment: DeploymentPlan, deps: Dependencies) -> None:
+    """For what the plan stores on this machine: the weights, and a new serving environment."""
+    spec = deployment.spec
+    for action in deployment.plan.actions:
+        match action:
+            case FetchWeights() | PushWeights(via="snapshot"):
+                listing = spec.model.listing(spec.weights.files)
+                deps.hub(spec.model.model_id).require_space(listing, spec.weights.files)
+            case BuildEnvironment():
+                deps.environments.require_space(action.environment, action.packages, action.requirements)
+            case _:
+                pass
 
 
 def execute(

@@ -11,6 +11,7 @@ from lmi_deploy.domain.events import Line, Progress
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.errors.url_credentials import mask_urls
 from lmi_deploy.host.process_output import ProcessOutput
+from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
 from lmi_deploy.runtimes.environments.environment_install import (
     EnvironmentInstall,
     choose,
@@ -59,6 +60,18 @@ def test_a_missing_wheelhouse_is_reported(tmp_path: Path) -> None:
 def test_what_the_disk_cannot_hold_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(DeployFailed, match=r"GB free, the serving environment needs about 1000 TB"):
         require_space(10**15, tmp_path / "environments", linked=lambda: False)
+
+
+def test_an_environment_that_the_disk_cannot_hold_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    wheels, cache = tmp_path / "wheels", tmp_path / "cache"
+    wheels.mkdir()
+    with (wheels / "large-1-py3-none-any.whl").open("wb") as sparse:
+        sparse.truncate(10**12)
+    environments = LocalEnvironments(cache, {**os.environ, "UV_CACHE_DIR": str(tmp_path / "uv")}, wheels)
+    with pytest.raises(DeployFailed, match=r"free, the serving environment needs about 3.00 TB"):
+        environments.require_space("e1", ("large",), "")
+    assert not cache.exists()
+    LocalEnvironments(cache, {}, None).require_space("e1", ("torch",), "")
 
 
 def test_what_is_on_the_disk_already_needs_no_room(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
 from lmi_deploy.domain.dataclass_json import dump, load
@@ -31,6 +32,7 @@ from lmi_deploy.runtimes.environments.environment_install import (
     from_wheelhouse,
     on_one_disk,
     require_space,
+    smallest,
 )
 from lmi_deploy.runtimes.environments.uv import Install, Uv
 
@@ -59,6 +61,25 @@ class LocalEnvironments:
 
     def python(self, environment: str) -> Path:
         return self._home(environment) / "bin" / "python"
+
+    def require_space(self, environment: str, packages: tuple[str, ...], requirements: str) -> None:
+        if self.ready(environment):
+            return
+        wheels = self._wheelhouse and from_wheelhouse(self._wheelhouse)
+        size = wheels.expected if wheels else smallest(packages, requirements)
+
+        def linked() -> bool:
+            """Whether uv's cache, on the same disk, has all of it already."""
+            with TemporaryDirectory() as scratch:
+                uv = Uv(self._environ, Path(scratch))
+                listed = Path(scratch) / "requirements.txt"
+                listed.write_text("\n".join((*packages, requirements)), encoding="utf-8")
+                venv = Path(scratch) / "venv"
+                uv.create(venv, sys.executable)
+                install = Install(requirements=listed, wheelhouse=self._wheelhouse)
+                return on_one_disk(self._environments, uv.cache()) and uv.has_all(venv, install)
+
+        require_space(size, self._environments, linked=linked)
 
     def build(
         self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str

@@ -60,6 +60,11 @@ def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, s
     )
 
 
+def smallest(packages: tuple[str, ...], requirements: str) -> int:
+    """Bytes that any build takes, without a look at the network."""
+    return _CPU_BUILD if _TORCH.search("\n".join((*packages, requirements))) else _LEAST
+
+
 def from_wheelhouse(wheelhouse: Path) -> TorchBuild:
     """Unpacked wheels take about three times their size."""
     if not wheelhouse.is_dir():
