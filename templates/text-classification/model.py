@@ -6,9 +6,9 @@
 A text may also be a pair, {"text": ..., "text_pair": ...}. Labels come best first, one of them unless `top_k` says
 more (0: all). `function_to_apply` is softmax, sigmoid or none; else as the model was trained: sigmoid for a single
 label or several at once, none for a regression, softmax for the rest.
-A mistake of the client is answered with 400 and {"error": {"message", "type", "param"}}. Requests that the server
-groups (batch_size) go through the model together and share one status: there a bad one gets that error as its own
-body, beside its neighbours' 200.
+A mistake of the client is answered with 400 and {"error": {"message", "type", "param", "code"}}. Requests that the
+server groups (batch_size) go through the model together and share one status: there a bad one gets that error as its
+own body, beside its neighbours' 200.
 
 Options read from serving.properties (`option.` before each): model_id, revision, dtype (fp32, fp16, bf16, auto),
 trust_remote_code, trust_insecure_model_files (weights other than safetensors), max_model_len, torch_threads.
@@ -202,7 +202,8 @@ def whole(request: Request) -> Any:
 
 def body(each: Request | BadRequest) -> str:
     if isinstance(each, BadRequest):
-        return dump({"error": {"message": str(each), "type": "invalid_request_error", "param": each.param}})
+        error = {"message": str(each), "type": "invalid_request_error", "param": each.param, "code": None}
+        return dump({"error": error})
     return dump(whole(each))
 
 

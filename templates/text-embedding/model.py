@@ -8,9 +8,9 @@ Two kinds of body are understood; both take a text or a list of texts:
 How the tokens of a text become one vector is read from the files of sentence-transformers (modules.json,
 1_Pooling/config.json) where the model has them; else they are averaged. A text longer than the model takes is refused
 unless `truncate` is true.
-A mistake of the client is answered with 400 and {"error": {"message", "type", "param"}}. Requests that the server
-groups (batch_size) go through the model together and share one status: there a bad one gets that error as its own
-body, beside its neighbours' 200.
+A mistake of the client is answered with 400 and {"error": {"message", "type", "param", "code"}}. Requests that the
+server groups (batch_size) go through the model together and share one status: there a bad one gets that error as its
+own body, beside its neighbours' 200.
 
 Options read from serving.properties (`option.` before each): model_id, revision, dtype (fp32, fp16, bf16, auto),
 trust_remote_code, trust_insecure_model_files (weights other than safetensors), pooling (mean, cls, max, lasttoken),
@@ -233,7 +233,8 @@ def whole(request: Request) -> Any:
 
 def body(each: Request | BadRequest) -> str:
     if isinstance(each, BadRequest):
-        return dump({"error": {"message": str(each), "type": "invalid_request_error", "param": each.param}})
+        error = {"message": str(each), "type": "invalid_request_error", "param": each.param, "code": None}
+        return dump({"error": error})
     return dump(whole(each))
 
 

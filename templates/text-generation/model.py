@@ -1,13 +1,14 @@
 """Text generation with transformers, on a CPU or one GPU: a handler for DJLServing's Python engine.
 
-Three kinds of body are understood; `"stream": true` sends each of them as JSON lines while tokens come:
+Three kinds of body are understood; `"stream": true` sends each of them while tokens come, as JSON lines or, where the
+request has the header `Accept: text/event-stream`, as server-sent events that end with `data: [DONE]`:
 
     {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 64}      OpenAI chat
     {"prompt": "Once upon", "max_tokens": 64, "stop": ["."]}                 OpenAI completion
     {"inputs": "Once upon", "parameters": {"max_new_tokens": 64}}            LMI (`inputs` may be a list)
 
 Decoding is greedy until a request asks for sampling: temperature above 0, top_p, top_k, min_p or do_sample.
-A mistake of the client is answered with 400 and {"error": {"message", "type", "param"}}. Requests that the server
+A mistake of the client is answered with 400 and {"error": {"message", "type", "param", "code"}}. Requests that the server
 groups (batch_size) share one status: there a bad one gets that error as its own body, beside its neighbours' 200.
 
 Options read from serving.properties (`option.` before each): model_id, revision, dtype (fp32, fp16, bf16, auto),
@@ -73,7 +74,9 @@ NEUTRAL: dict[str, Any] = {
     **dict.fromkeys(("n", "best_of", "num_beams"), 1),
     **dict.fromkeys(("frequency_penalty", "presence_penalty"), 0),
     **dict.fromkeys(("logprobs", "echo", "watermark", "decoder_input_details"), False),
+    **dict.fromkeys(("store", "parallel_tool_calls"), False),
     "logit_bias": {},
+    "response_format": {"type": "text"},
 }
 
 
@@ -87,7 +90,9 @@ class Step(NamedTuple):
 
 
 class BadRequest(Exception):
-    """The client's mistake; `param` names the key it is about."""
+    """The client's mistake; `param` names the key it is about. `events`: the client reads only events."""
+
+    events = False
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(f"{param}: {message}" if param else message)
@@ -103,6 +108,7 @@ class Request:
     listed: bool
     parameters: dict[str, Any]
     stream: bool
+    events: bool
     with_usage: bool
     model: str
     rows: list[Row] = field(default_factory=list)
@@ -143,9 +149,15 @@ def parse(item: Input, name: str) -> Request:
         listed=listed,
         parameters=read_parameters(kind, body),
         stream=stream,
+        events=stream and takes_events(item),
         with_usage=read_flag("stream_options.include_usage", usage),
         model=str(body.get("model") or name),
     )
+
+
+def takes_events(item: Input) -> bool:
+    """Whether the header Accept names server-sent events; OpenAI's own client library does not."""
+    return "text/event-stream" in (item.get_property("Accept") or "").lower()
 
 
 def read_json(item: Input) -> dict[str, Any]:
@@ -186,22 +198,19 @@ def read_texts(name: str, value: Any) -> list[str]:
 
 
 def read_parameters(kind: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Parameters by our own names; a null says nothing."""
+    """Parameters by our own names; a null says nothing, whatever its key."""
     known, given, beside = OPENAI, body, set(ENVELOPES[kind])
     if kind == "generate":
         refuse_unknown(set(body), beside)
         known, given, beside = LMI, read_object("parameters", body.get("parameters")), set()
+    given = {name: value for name, value in given.items() if value is not None}
     refuse_unknown(set(given) - set(NEUTRAL), beside | set(known))
     for name in NEUTRAL:
-        if given.get(name) not in (None, NEUTRAL[name]):
+        if given.get(name, NEUTRAL[name]) != NEUTRAL[name]:
             raise BadRequest(
                 f"only {json.dumps(NEUTRAL[name])} is supported here, got {given[name]!r:.80}", name
             )
-    return {
-        ours: read_value(name, ours, given[name])
-        for name, ours in known.items()
-        if given.get(name) is not None
-    }
+    return {ours: read_value(name, ours, given[name]) for name, ours in known.items() if name in given}
 
 
 def refuse_unknown(given: set[str], known: set[str]) -> None:
@@ -468,7 +477,7 @@ def openai(request: Request, choices: list[dict[str, Any]], *, chunk: bool = Fal
 
 def choice(index: int, said: dict[str, Any], row: Row | None = None) -> dict[str, Any]:
     finish = None if row is None else "length" if row.finish == "length" else "stop"
-    return {"index": index, **said, "finish_reason": finish}
+    return {"index": index, **said, "logprobs": None, "finish_reason": finish}
 
 
 def usage(request: Request) -> dict[str, int]:
@@ -511,6 +520,8 @@ def token_lines(request: Request, steps: Iterable[Step]) -> Iterator[dict[str, A
 
 def chunk_lines(request: Request, steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
     common, chat = openai(request, [], chunk=True), request.kind == "chat"
+    if request.with_usage:
+        common["usage"] = None
     role = {"role": "assistant"} if chat else {}
     for step in steps:
         if step.text or role:
@@ -522,17 +533,25 @@ def chunk_lines(request: Request, steps: Iterable[Step]) -> Iterator[dict[str, A
         yield {**common, "usage": usage(request)}
 
 
-def lines(request: Request, steps: Iterable[Step]) -> Iterator[str]:
-    """The answer as JSON lines. When it breaks the head is long sent: the last line says so, the log has the trace."""
+def streamed(request: Request, steps: Iterable[Step]) -> Iterator[str]:
+    """The answer as it comes. When it breaks the head is long sent: an error ends it, and the log has the trace."""
     try:
-        for line in (token_lines if request.kind == "generate" else chunk_lines)(request, steps):
-            yield dump(line) + "\n"
+        for value in (token_lines if request.kind == "generate" else chunk_lines)(request, steps):
+            yield line(value, events=request.events)
     except (RuntimeError, ValueError, IndexError, MemoryError) as error:
         logging.exception("the stream broke")
-        yield (
-            dump({"error": {"message": f"generation failed: {error}", "type": "server_error", "param": None}})
-            + "\n"
-        )
+        yield line(error_object(f"generation failed: {error}", "server_error"), events=request.events)
+    if request.events:
+        yield "data: [DONE]\n\n"
+
+
+def line(value: Any, *, events: bool) -> str:
+    """JSON as a line, or as a server-sent event."""
+    return f"data: {dump(value)}\n\n" if events else dump(value) + "\n"
+
+
+def error_object(message: str, kind: str, param: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
 
 
 # --- What DJLServing calls -------------------------------------------------------------------------------------
@@ -549,16 +568,16 @@ def handle(inputs: Input) -> Output | None:
         return None
     understood = [understand(item, service) for item in inputs.get_batches()]
     requests = [each for each in understood if isinstance(each, Request)]
-    streams = bool(requests) and all(request.stream for request in requests)
     output = Output() if requests else Output(400, "Bad Request")
-    output.add_property("Content-Type", "application/jsonlines" if streams else "application/json")
-    if streams and not inputs.is_batch():
+    output.add_property("Content-Type", content_type(requests))
+    if requests and requests[0].stream and not inputs.is_batch():
         return output.add_stream_content(
-            lines(requests[0], service.steps(requests[0])), output_formatter=None
+            streamed(requests[0], service.steps(requests[0])), output_formatter=None
         )
     service.complete(requests)
     for index, each in enumerate(understood):
-        output.add(body(each), batch_index=index if inputs.is_batch() else None)
+        text = body(each, refused=not requests)
+        output.add(text, batch_index=index if inputs.is_batch() else None)
     return output
 
 
@@ -566,11 +585,27 @@ def understand(item: Input, service: Service) -> Request | BadRequest:
     try:
         return service.prepare(item)
     except BadRequest as mistake:
+        mistake.events = takes_events(item)
         return mistake
 
 
-def body(each: Request | BadRequest) -> str:
+def content_type(requests: list[Request]) -> str:
+    """Of the answer; grouped requests share one."""
+    kinds = {
+        "text/event-stream"
+        if request.events
+        else "application/jsonlines"
+        if request.stream
+        else "application/json"
+        for request in requests
+    }
+    return kinds.pop() if len(kinds) == 1 else "application/json"
+
+
+def body(each: Request | BadRequest, *, refused: bool) -> str:
+    """`refused`: the status says that it is an error."""
     if isinstance(each, BadRequest):
-        return dump({"error": {"message": str(each), "type": "invalid_request_error", "param": each.param}})
+        error = error_object(str(each), "invalid_request_error", each.param)
+        return line(error, events=True) if each.events and not refused else dump(error)
     # A stream cannot flow out of a group: the same lines come, but all at once.
-    return "".join(lines(each, [each.rows[0].last_step()])) if each.stream else dump(whole(each))
+    return "".join(streamed(each, [each.rows[0].last_step()])) if each.stream else dump(whole(each))

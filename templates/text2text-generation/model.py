@@ -3,11 +3,12 @@
     {"inputs": "translate English to German: OK", "parameters": {"max_new_tokens": 64}}  -> {"generated_text": ...}
     {"inputs": ["One", "Another"]}                                                      -> a list of these
 
-`"stream": true` sends JSON lines while the text comes. Decoding is greedy until a request asks for sampling
-(temperature above 0, top_p, top_k, do_sample) or for beams (num_beams, not streamed).
-A mistake of the client is answered with 400 and {"error": {"message", "type", "param"}}. Requests that the server
-groups (batch_size) go through the model together and share one status: there a bad one gets that error as its own
-body, beside its neighbours' 200.
+`"stream": true` sends JSON lines while the text comes, or, where the request has the header
+`Accept: text/event-stream`, server-sent events that end with `data: [DONE]`. Decoding is greedy until a request asks
+for sampling (temperature above 0, top_p, top_k, do_sample) or for beams (num_beams, not streamed).
+A mistake of the client is answered with 400 and {"error": {"message", "type", "param", "code"}}. Requests that the
+server groups (batch_size) go through the model together and share one status: there a bad one gets that error as its
+own body, beside its neighbours' 200.
 
 Options read from serving.properties (`option.` before each): model_id, revision, dtype (fp32, fp16, bf16, auto),
 trust_remote_code, trust_insecure_model_files (weights other than safetensors), max_new_tokens (where a request names
@@ -46,7 +47,9 @@ KNOWN = {"do_sample", *NUMBERS}
 
 
 class BadRequest(Exception):
-    """The client's mistake; `param` names the key it is about."""
+    """The client's mistake; `param` names the key it is about. `events`: the client reads only events."""
+
+    events = False
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(f"{param}: {message}" if param else message)
@@ -61,6 +64,7 @@ class Request:
     rows: list[list[int]]
     said: dict[str, Any]
     stream: bool
+    events: bool = False
     texts: list[str] = field(default_factory=list)
 
     def sampling(self) -> dict[str, Any]:
@@ -227,25 +231,37 @@ def whole(request: Request) -> Any:
     return answers if request.listed else answers[0]
 
 
-def lines(pieces: Iterator[str]) -> Iterator[str]:
-    """The answer as JSON lines. When it breaks the head is long sent: the last line says so, the log has the trace."""
+def streamed(pieces: Iterator[str], *, events: bool) -> Iterator[str]:
+    """The answer as it comes. When it breaks the head is long sent: an error ends it, and the log has the trace."""
     text = ""
     try:
         for piece in pieces:
             text += piece
-            yield dump({"token": {"text": piece}}) + "\n"
-        yield dump({"token": {"text": ""}, "generated_text": text}) + "\n"
+            yield line({"token": {"text": piece}}, events=events)
+        yield line({"token": {"text": ""}, "generated_text": text}, events=events)
     except (RuntimeError, ValueError, IndexError, MemoryError) as error:
         logging.exception("the stream broke")
-        message = {"message": f"generation failed: {error}", "type": "server_error", "param": None}
-        yield dump({"error": message}) + "\n"
+        yield line(error_object(f"generation failed: {error}", "server_error"), events=events)
+    if events:
+        yield "data: [DONE]\n\n"
 
 
-def body(each: Request | BadRequest) -> str:
+def line(value: Any, *, events: bool) -> str:
+    """JSON as a line, or as a server-sent event."""
+    return f"data: {dump(value)}\n\n" if events else dump(value) + "\n"
+
+
+def error_object(message: str, kind: str, param: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
+
+
+def body(each: Request | BadRequest, *, refused: bool) -> str:
+    """`refused`: the status says that it is an error."""
     if isinstance(each, BadRequest):
-        return dump({"error": {"message": str(each), "type": "invalid_request_error", "param": each.param}})
+        error = error_object(str(each), "invalid_request_error", each.param)
+        return line(error, events=True) if each.events and not refused else dump(error)
     # A stream cannot flow out of a group: the same lines come, but all at once.
-    return "".join(lines(iter(each.texts))) if each.stream else dump(whole(each))
+    return "".join(streamed(iter(each.texts), events=each.events)) if each.stream else dump(whole(each))
 
 
 service: Service | None = None
@@ -261,18 +277,37 @@ def handle(inputs: Input) -> Output | None:
     understood = [understand(item, service) for item in inputs.get_batches()]
     requests = [each for each in understood if isinstance(each, Request)]
     output = Output() if requests else Output(400, "Bad Request")
-    streams = bool(requests) and all(request.stream for request in requests)
-    output.add_property("Content-Type", "application/jsonlines" if streams else "application/json")
-    if streams and not inputs.is_batch():
-        return output.add_stream_content(lines(service.pieces(requests[0])), output_formatter=None)
+    output.add_property("Content-Type", content_type(requests))
+    if requests and requests[0].stream and not inputs.is_batch():
+        pieces = streamed(service.pieces(requests[0]), events=requests[0].events)
+        return output.add_stream_content(pieces, output_formatter=None)
     service.answer(requests)
     for index, each in enumerate(understood):
-        output.add(body(each), batch_index=index if inputs.is_batch() else None)
+        text = body(each, refused=not requests)
+        output.add(text, batch_index=index if inputs.is_batch() else None)
     return output
 
 
 def understand(item: Input, service: Service) -> Request | BadRequest:
+    # OpenAI's own client library does not name events in Accept.
+    events = "text/event-stream" in (item.get_property("Accept") or "").lower()
     try:
-        return service.prepare(read_json(item))
+        request = service.prepare(read_json(item))
     except BadRequest as mistake:
+        mistake.events = events
         return mistake
+    request.events = events and request.stream
+    return request
+
+
+def content_type(requests: list[Request]) -> str:
+    """Of the answer; grouped requests share one."""
+    kinds = {
+        "text/event-stream"
+        if request.events
+        else "application/jsonlines"
+        if request.stream
+        else "application/json"
+        for request in requests
+    }
+    return kinds.pop() if len(kinds) == 1 else "application/json"

@@ -40,7 +40,12 @@ def test_the_stream_reports_the_same_in_plain_text(handler: Worker) -> None:
 
 def test_a_prompt_is_continued_as_it_is(handler: Worker) -> None:
     reply = handler.invoke({"prompt": "One, two, three, four,", "max_tokens": 12, "stop": "seven"}).json
-    assert reply["choices"][0] == {"index": 0, "text": " five, six, ", "finish_reason": "stop"}
+    assert reply["choices"][0] == {
+        "index": 0,
+        "text": " five, six, ",
+        "logprobs": None,
+        "finish_reason": "stop",
+    }
 
 
 def test_prompts_of_unequal_length_do_not_disturb_each_other(handler: Worker) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lmi_deploy.domain.inference_http import InferenceRequest
 from tests.handlers.handler_worker import assert_refused, handle, serving, template, worker
-from tests.support.handler_driver import Worker
+from tests.support.handler_driver import EVENTS, Worker
 from tests.support.sample_model import cached_tiny
 
 pytestmark = pytest.mark.model
@@ -50,6 +50,8 @@ def test_a_stream_reports_the_same(handler: Worker) -> None:
         == reply.lines[-1]["generated_text"]
         == text(handler)
     )
+    events = handler.invoke({**REQUEST, "stream": True}, EVENTS)
+    assert (events.properties, events.events) == ({"Content-Type": "text/event-stream"}, reply.lines)
 
 
 def test_sampling_follows_the_seed_and_greedy_needs_none(handler: Worker) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lmi_deploy.domain.inference_http import InferenceRequest
 from tests.handlers.handler_worker import handle, serving, worker
-from tests.support.handler_driver import Worker
+from tests.support.handler_driver import EVENTS, HEADERS, Worker, read_events
 from tests.support.sample_model import cached_tiny_model
 
 pytestmark = pytest.mark.model
@@ -108,9 +108,33 @@ def test_a_chat_streams_openai_chunks_as_lines(handler: Worker) -> None:
     assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
     output = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
     assert output == handler.invoke(CHAT).json["choices"][0]["message"]["content"]
-    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "length"}]
+    assert last["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "length"}]
     assert usage["choices"] == []
     assert usage["usage"]["completion_tokens"] == 8
+    assert {line["usage"] for line in (*chunks, last)} == {None}
+
+
+@pytest.mark.parametrize("body", [CHAT, PROMPT, INPUTS], ids=["chat", "prompt", "inputs"])
+def test_a_client_that_accepts_events_gets_the_same_stream_as_events(
+    handler: Worker, body: dict[str, Any]
+) -> None:
+    reply = handler.invoke({**body, "stream": True}, EVENTS)
+    assert (reply.code, reply.properties) == (200, {"Content-Type": "text/event-stream"})
+    assert len(reply.frames) == len(reply.events) + 1
+    lines = handler.invoke({**body, "stream": True}).lines
+    assert [{**event, "id": "", "created": 0} for event in reply.events] == [
+        {**line, "id": "", "created": 0} for line in lines
+    ]
+
+
+def test_a_client_that_accepts_events_but_wants_no_stream_gets_json(handler: Worker) -> None:
+    reply = handler.invoke(PROMPT, EVENTS)
+    assert (reply.properties, reply.json["object"]) == (
+        {"Content-Type": "application/json"},
+        "text_completion",
+    )
+    invalid = handler.invoke({**PROMPT, "stream": True, "n": 2}, EVENTS)
+    assert (invalid.code, invalid.json["error"]["param"]) == (400, "n")
 
 
 def test_a_prompt_streams_its_text(handler: Worker) -> None:
@@ -170,6 +194,7 @@ def test_what_only_looks_like_a_stop_sequence_is_reported_in_the_end(handler: Wo
 
 def test_parameters_that_change_nothing_are_taken(handler: Worker) -> None:
     habits = {"n": 1, "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": False, "user": "me"}
+    habits |= {"response_format": {"type": "text"}, "store": False, "tools": None, "never_heard_of": None}
     assert text(handler, **habits, top_p=None, stop=None) == text(handler)
 
 
@@ -206,6 +231,11 @@ INVALID: list[tuple[object, str | None, str]] = [
     ({**PROMPT, "temprature": 1}, "temprature", "temprature: not supported, did you mean temperature?"),
     ({**PROMPT, "tools": []}, "tools", "tools: not supported, known here: max_completion_tokens, max_tokens"),
     ({**PROMPT, "n": 2}, "n", "n: only 1 is supported here, got 2"),
+    (
+        {**CHAT, "response_format": {"type": "json_object"}},
+        "response_format",
+        'response_format: only {"type": "text"} is supported here',
+    ),
     ({**PROMPT, "logprobs": 3}, "logprobs", "logprobs: only false is supported here, got 3"),
     (
         {**PROMPT, "max_tokens": "5"},
@@ -250,7 +280,7 @@ def test_a_error_of_the_client_is_a_400_that_names_it(
     reply = handler.invoke(body)
     assert (reply.code, reply.properties) == (400, {"Content-Type": "application/json"})
     error = reply.json["error"]
-    assert (error["type"], error["param"]) == ("invalid_request_error", param)
+    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, None)
     assert error["message"].startswith(message)
 
 
@@ -301,6 +331,18 @@ def test_a_stream_among_grouped_requests_comes_as_its_lines_at_once(handler: Wor
     lines = [json.loads(line) for line in reply.items[1].decode().splitlines()]
     assert "".join(line["choices"][0]["text"] for line in lines) == text(handler)
     assert lines[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_streams_in_a_group_are_events_if_they_accept_them_and_so_is_the_error_of_a_bad_one(
+    handler: Worker,
+) -> None:
+    streamed = {**PROMPT, "stream": True}
+    reply = handler.invoke_batch([streamed, {**streamed, "n": 2}], EVENTS)
+    assert (reply.code, reply.properties) == (200, {"Content-Type": "text/event-stream"})
+    good, invalid = reply.items
+    assert "".join(each["choices"][0]["text"] for each in read_events(good)) == text(handler)
+    assert json.loads(invalid.removeprefix(b"data: "))["error"]["param"] == "n"
+    assert handler.invoke_batch([b"{", {}], EVENTS).properties == {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -365,14 +407,16 @@ Row.take = breaking
 
 
 def test_a_stream_that_breaks_ends_with_a_line_that_reports_it(tiny: Path, tmp_path: Path) -> None:
+    message = "generation failed: out of luck"
+    failed = {"message": message, "type": "server_error", "param": None, "code": None}
     with worker(tmp_path, also=BREAKING) as running:
         running.load(model_id=tiny)
         for body in (CHAT, PROMPT, INPUTS):
-            *lines, last = running.invoke({**body, "stream": True}).lines
-            assert len(lines) >= 3
-            assert last == {
-                "error": {"message": "generation failed: out of luck", "type": "server_error", "param": None}
-            }
+            for headers in (HEADERS, EVENTS):
+                reply = running.invoke({**body, "stream": True}, headers)
+                *lines, last = reply.events if headers is EVENTS else reply.lines
+                assert len(lines) >= 3
+                assert last == {"error": failed}
         full = running.invoke(PROMPT)
         assert full.code == 424
         assert full.json["error"] == "out of luck"

@@ -19,6 +19,7 @@ from lmi_deploy.server.workers.protocol import Entry, Pair, WireReader, WorkerRe
 STARTED = b"Python engine started."
 TIMEOUT = 120.0
 HEADERS = {"Content-Type": "application/json"}
+EVENTS = {**HEADERS, "accept": "text/event-stream, */*;q=0.1"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Reply:
     @property
     def lines(self) -> list[Any]:
         return [json.loads(line) for line in self.body.decode().splitlines()]
+
+    @property
+    def events(self) -> list[Any]:
+        """The data of server-sent events, without the `[DONE]` at their end."""
+        return read_events(self.body)
 
 
 class Worker:
@@ -74,11 +80,11 @@ class Worker:
         """One request whose content came as a form field."""
         return self._send([], [(key, value)])
 
-    def invoke_batch(self, bodies: Sequence[object]) -> Reply:
+    def invoke_batch(self, bodies: Sequence[object], headers: Mapping[str, str] = HEADERS) -> Reply:
         """Several requests that the server grouped; `items` of the reply are in their order."""
         content: list[Entry] = [(f"batch_{at:03}.data", _raw(body)) for at, body in enumerate(bodies)]
         properties = [
-            (f"batch_{at:03}.{key}", value) for at in range(len(bodies)) for key, value in HEADERS.items()
+            (f"batch_{at:03}.{key}", value) for at in range(len(bodies)) for key, value in headers.items()
         ]
         return self._send([*properties, ("batch_size", str(len(bodies)))], content)
 
@@ -151,6 +157,15 @@ class Worker:
             more, frame = await self._reader.frame()
             frames.append(frame)
         return tuple(frame for frame in frames if frame)
+
+
+def read_events(body: bytes) -> list[Any]:
+    """The data of server-sent events: each is a line and an empty one, and the last is `[DONE]`, which is left out."""
+    *events, end = body.decode().split("\n\n")
+    assert end == ""
+    assert all(event.startswith("data: ") and "\n" not in event for event in events)
+    assert events.pop() == "data: [DONE]"
+    return [json.loads(event.removeprefix("data: ")) for event in events]
 
 
 def _raw(body: object) -> bytes:
