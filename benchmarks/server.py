@@ -18,7 +18,7 @@ from benchmarks.result import Figure, Result
 from benchmarks.server_installed import installed_figures
 from benchmarks.server_lines import first_chunk, http, opened, turn
 from benchmarks.suites import cases
-from lmi_deploy.server.workers.protocol import pack_request
+from lmi_deploy.server.workers.djl_protocol import pack_request
 from tests.support.djl_engine import VERSION, engine_dir
 from tests.support.running_server import serving, worker_python, write_model
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lmi_deploy.domain.facts import ModelListing
+    from lmi_deploy.domain.gathered_facts import ModelListing
     from lmi_deploy.ports.source import Source
     from lmi_deploy.sources.hub import HuggingFaceHub
     from lmi_deploy.weights.bucket_weights import BucketWeights
@@ -43,9 +43,9 @@ def lmi_folder(folder: str) -> None:
 
 def lmi_cached(folder: str) -> None:
     """From a folder whose hashes are known, as the Hub's cache knows them; by the engine of `auto`."""
-    from lmi_deploy.domain.facts import FileEntry, ModelListing
+    from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
     from lmi_deploy.sources.local_folder import LocalModel
-    from lmi_deploy.weights.engine_selection import OWN, choose_engine
+    from lmi_deploy.weights.uploader_selection import OWN, choose_engine
 
     known = [line.split(" ", 2) for line in Path(os.environ["BENCH_OIDS"]).read_text().splitlines()]
     entries = tuple(FileEntry(path=path, size=int(size), oid=oid, kind="sha256") for oid, size, path in known)
@@ -115,7 +115,7 @@ def _weights() -> BucketWeights:
     from lmi_deploy.aws.s3.uploaders.obstore import Obstore
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.weights.bucket_weights import BucketWeights
-    from lmi_deploy.weights.settings import TransferSettings
+    from lmi_deploy.weights.transfer_settings import TransferSettings
 
     clock, place = SystemClock(), BucketLocation(bucket=BUCKET, owner="111122223333")
     store = S3Store(boto3.Session, place, clock=clock, settings=S3Settings())

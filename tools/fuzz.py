@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import RecipeError
-from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.model.declaration import RECIPE
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.model.field_types import KeyGroup
+from lmi_deploy.recipe.model.key_readers import RECIPE
 from lmi_deploy.recipe.parse import parse
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"

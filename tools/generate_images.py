@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from lmi_deploy.catalog import limits
+from lmi_deploy.catalog import sagemaker_limits
 from tests.support.wheels import fetched
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "src" / "lmi_deploy" / "catalog" / "images.json"
@@ -136,7 +136,7 @@ def _device(name: str) -> str:
 
 
 def _regions() -> tuple[str, ...]:
-    return limits.names("regions")
+    return sagemaker_limits.names("regions")
 
 
 def _order(version: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How right `planning/recognition` is on the published models of tools/published_models.json.
+"""How right `planning/task_detection` is on the published models of tools/published_models.json.
 
 `python -m tools.recognition_score [build|left-out]` prints the score and each model that is recognised wrongly.
 """
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.planning.recognition import Recognition, recognize
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
+from lmi_deploy.planning.task_detection import Recognition, recognize
 
 MODELS: Final = Path(__file__).with_name("published_models.json")
 PARTS: Final = ("build", "left-out")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from lmi_deploy.catalog.failures_reference import failures_page
+from lmi_deploy.catalog.known_failures_page import failures_page
 from lmi_deploy.cli.group import COMMANDS, lmi
-from lmi_deploy.recipe.reference import reference_page
-from lmi_deploy.recipe.schema import json_schema
-from lmi_deploy.targets.sagemaker.permissions.reference import rights_page
+from lmi_deploy.recipe.json_schema import json_schema
+from lmi_deploy.recipe.reference_page import reference_page
+from lmi_deploy.targets.sagemaker.permissions.reference_page import rights_page
 from tools.recognition_page import models_page
 from tools.reference_catalog import images_page, options_page
 from tools.reference_output import events_page, exit_codes_page

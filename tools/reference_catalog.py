@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.catalog import amis, images, instances, limits, options, vllm
+from lmi_deploy.catalog import amis, images, instances, options, sagemaker_limits, vllm_arguments
 from lmi_deploy.catalog.amis import AMIS
-from lmi_deploy.catalog.vllm import Rule
+from lmi_deploy.catalog.vllm_arguments import Rule
 from lmi_deploy.recipe.checks.option_values import rule_of
 
 _REGION = "us-east-1"
@@ -103,7 +103,7 @@ def images_page() -> str:
             _IMAGES.rstrip("\n"),
             *_hosts(),
             *_MORE.format(
-                types=len(limits.names("instance_types")), described=len(instances.names())
+                types=len(sagemaker_limits.names("instance_types")), described=len(instances.names())
             ).splitlines(),
             "",
             "## Families",
@@ -133,14 +133,14 @@ def images_page() -> str:
 def options_page() -> str:
     """docs/reference/options.md, complete."""
     source, date = options.source()
-    vllm_source, vllm_date = vllm.source()
+    vllm_source, vllm_date = vllm_arguments.source()
     head = _OPTIONS.format(
         source=source,
         date=date,
         vllm=vllm_source,
         vllm_date=vllm_date,
         newest=images.image("djl-lmi", "", _REGION).tag,
-        known=vllm.images()[-1],
+        known=vllm_arguments.images()[-1],
     )
     parts = [head.rstrip("\n")]
     parts += [f"| `{name}` | {_template(read)} |" for name, read in options.TEMPLATE_OPTIONS.items()]

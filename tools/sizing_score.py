@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmi_deploy.domain.byte_units import GIB
-from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
-from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
+from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
+from lmi_deploy.sizing.sizing_request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
 
 PAIRS: Final = Path(__file__).with_name("sizing_pairs.json")

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
-from lmi_deploy.domain.recipe import Handler
+from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.runtimes.environments.djl_engine import engine_jar
 from tests.support.sample_model import EMBEDDING_PACKAGES

@@ -16,15 +16,15 @@ from typing import Protocol
 
 import pytest
 
-from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Processes
-from lmi_deploy.runtimes.container.engine_cli import find_engine
+from lmi_deploy.runtimes.container.container_cli import find_engine
 from lmi_deploy.runtimes.container.runtime import Container
 from lmi_deploy.runtimes.djl_serving.installation import find_installation
 from lmi_deploy.runtimes.djl_serving.runtime import DjlServing

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.targets.sagemaker.permissions import policies
-from lmi_deploy.targets.sagemaker.permissions.reference import example_specs
+from lmi_deploy.targets.sagemaker.permissions.reference_page import example_specs
 from tests.support.aws_requests import rows
 from tests.support.clients import policy_checkers
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.catalog.failures import failures
+from lmi_deploy.catalog.known_failures import failures
 from tests.support.emulator_process import ACCOUNT, IMAGE, REGION, Emulated
 
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/execution"

@@ -14,7 +14,7 @@ import pytest
 
 from lmi_deploy import errors
 from lmi_deploy.errors import EXIT_CODES, LmiError, RecipeError
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 from tests.support.action_failures import ActionFailures, failing
 from tests.support.local_app import LocalApp
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.sizing.architecture import read_architecture
-from lmi_deploy.sizing.synthesis import tensors_of
+from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.sources.s3_prefix import S3Models
 from lmi_deploy.weights.manifests import read_manifest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.gathered_facts import ModelListing
 from tests.support.fakes import FakeHub, safetensors
 from tests.support.local_app import MODEL, RECIPE, LocalApp
 

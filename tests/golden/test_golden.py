@@ -13,9 +13,9 @@ import pytest
 from lmi_deploy.catalog.package_files import templates
 from lmi_deploy.domain.artifact import SLOT, Artifact
 from lmi_deploy.domain.dataclass_json import dump, load
-from lmi_deploy.domain.facts import Facts, Machine
+from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
+from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import Estimate, Plan, StartServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec

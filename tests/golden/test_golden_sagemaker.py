@@ -11,7 +11,7 @@ import pytest
 
 from lmi_deploy.catalog.package_files import recipes, templates
 from lmi_deploy.domain.dataclass_json import dump, load
-from lmi_deploy.domain.facts import CloudFacts, Facts
+from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
 from lmi_deploy.recipe.parse import parse

@@ -8,7 +8,7 @@ import pytest
 
 from lmi_deploy.domain.artifact import SLOT
 from lmi_deploy.domain.inference_http import InferenceRequest
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, huggingface
 from tests.handlers.handler_worker import handle, serving, worker

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.planning.diagnose import Diagnosis, diagnose
+from lmi_deploy.planning.log_diagnosis import Diagnosis, diagnose
 from tests.handlers.handler_worker import serving, worker
 from tests.support.handler_driver import Worker
 from tests.support.running_server import launched, write_model

@@ -10,7 +10,7 @@ import pytest
 
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.java_properties import write_line
-from lmi_deploy.domain.recipe import Handler
+from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines import vllm
 from tests.support.running_server import RunningServer, serving
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.transfer_job import job_prefix, read_order
 from lmi_deploy.domain.weights import BucketRequest

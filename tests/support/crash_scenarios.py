@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
-from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
 from lmi_deploy.ports.cloud import BucketServices
 from tests.support.action_failures import Killed, failing
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe

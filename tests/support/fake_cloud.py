@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, cast
 
-from lmi_deploy.aws.s3.journal import BucketRecords
-from lmi_deploy.aws.s3.lock import BucketLock
-from lmi_deploy.domain.observed import Price
+from lmi_deploy.aws.lock.bucket_lock import BucketLock
+from lmi_deploy.aws.s3.record_journal import BucketRecords
+from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.permissions import Permission
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.settings import TAG, Resource, Scaling
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 from lmi_deploy.errors import AccessError, Conflict, NotFound
 from lmi_deploy.ports.clock import Clock
@@ -22,7 +22,7 @@ from lmi_deploy.ports.prices import Use
 from lmi_deploy.ports.quotas import ServiceQuota
 from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_account import FakeAccount
 from tests.support.fake_hosting import AccountState, FakeHosting, Process
 from tests.support.fake_store import FakeStore

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lmi_deploy.domain.content_hashes import oid_of
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.ports.source import BytesRead
 
 Twist = Callable[[str, int, memoryview], None]

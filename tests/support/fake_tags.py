@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.settings import Resource
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import Resource
 from lmi_deploy.ports.clock import Clock
 
 

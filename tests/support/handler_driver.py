@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lmi_deploy.server.http.stream import Stream
-from lmi_deploy.server.workers.protocol import Entry, Pair, WireReader, WorkerResponse, pack_request
+from lmi_deploy.server.http.socket_stream import Stream
+from lmi_deploy.server.workers.djl_protocol import Entry, Pair, WireReader, WorkerResponse, pack_request
 
 STARTED = b"Python engine started."
 TIMEOUT = 120.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from lmi_deploy.domain.events import Event, Notice, Progress
-from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
 from tests.support.frozen_clock import FrozenClock
 from tests.support.hub import LocalHub

@@ -15,8 +15,8 @@ from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import port_of
-from lmi_deploy.domain.facts import AvailableRuntimes, Machine, is_folder
-from lmi_deploy.domain.observed import LocalObserved
+from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine, is_folder
+from lmi_deploy.domain.observed_state import LocalObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud
@@ -26,7 +26,7 @@ from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.fake_servers import FakeModelServers
 from tests.support.fake_store import FakeStore

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.quantization import stored_quantization
-from lmi_deploy.sizing.synthesis import tensors_of
+from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
 from tests.support.hub import LocalHub
 from tests.support.hub.repos import Blob, Repo, blob_of

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import Manifest
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.weights.push import PushContext, push
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 
 
 def push_context(source: Source, store: ObjectStore, **settings: int) -> PushContext:

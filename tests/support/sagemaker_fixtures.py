@@ -13,7 +13,7 @@ import pytest
 from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.composition.aws import open_cloud
-from lmi_deploy.domain.sagemaker.settings import TAG, EndpointConfigSettings, ModelSettings
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, EndpointConfigSettings, ModelSettings
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import ACCOUNT, IMAGE, REGION, Emulated, emulator
 from tests.support.frozen_clock import FrozenClock

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from lmi_deploy.server.http.stream import Stream
+from lmi_deploy.server.http.socket_stream import Stream
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from lmi_deploy.domain.weights import Manifest, Travel
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.s3_servers import S3Server
 
 ACCOUNT = "111122223333"

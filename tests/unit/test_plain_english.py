@@ -17,7 +17,7 @@ SOURCE = ROOT / "src" / "lmi_deploy"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 IDENTIFIERS = {
     "src/lmi_deploy/emulator/hosting/component_states.py": "told",
-    "src/lmi_deploy/emulator/runtime/routes.py": "told",
+    "src/lmi_deploy/emulator/runtime/container_routing.py": "told",
     "src/lmi_deploy/emulator/sagemaker/components.py": "told",
 }
 """Strings that people do not read: the emulator's stored state has a field of this name."""

@@ -81,16 +81,7 @@ PURE = (
         f"targets/sagemaker/{name}.py"
         for name in (
             *("costs", "desired_state", "download_time", "lost_tag", "notices", "resolve", "roles"),
-            *(
-                "request_examples",
-                "rollback",
-                "status",
-                "teardown",
-                "transfer_job/resolve",
-                "permissions/*",
-                "plan/*",
-                "validate/*",
-            ),
+            *("request_examples", "status", "transfer_job/resolve", "permissions/*", "plan/*", "validate/*"),
         )
     ),
 )
@@ -101,7 +92,7 @@ MERGED_PACKAGES = ("recipe", "planning", "cli", "ui", "composition")
 """Packages without small modules that only one other module imports. To come: the others, one by one."""
 SMALL_MODULES_WITH_A_REASON = {
     "planning/render.py": "one of the five steps of the map",
-    "planning/worker_error.py": "pure, and its importer is not",
+    "planning/traceback_error.py": "pure, and its importer is not",
     "ui/fit_text.py": "only ui formats",
 }
 NAMES_OF_SEVERAL_CLASSES: dict[str, int] = {

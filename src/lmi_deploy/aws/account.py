@@ -6,13 +6,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.aws.aws_error import read_error
 from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.aws.error_classification import read_error
 from lmi_deploy.aws.retry import Notify, ignore
 from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.client_factory import S3Clients, S3Settings
 from lmi_deploy.aws.session import SessionFactory
-from lmi_deploy.domain import buckets
+from lmi_deploy.domain import default_bucket
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
@@ -72,7 +72,7 @@ class AwsAccount:
             rules = []
         except (AccessError, CloudError):
             return ""
-        return buckets.upload_rule_advice(bucket, calls.owner, rules)
+        return default_bucket.upload_rule_advice(bucket, calls.owner, rules)
 
     def _calls(self, bucket: str) -> S3Calls:
         return S3Calls(
@@ -111,7 +111,7 @@ def _create(calls: S3Calls) -> bool:
     parameters: dict[str, Any] = {}
     if region != _OLD_NAMESPACE:
         parameters["CreateBucketConfiguration"] = {"LocationConstraint": region}
-    if buckets.is_regional(calls.bucket, calls.owner, region):
+    if default_bucket.is_regional(calls.bucket, calls.owner, region):
         model = calls.clients.api.meta.service_model.operation_model("CreateBucket")
         if "BucketNamespace" not in model.input_shape.members:
             raise CloudError(
@@ -132,7 +132,7 @@ def _settle(calls: S3Calls, tags: Mapping[str, str], kms_key: str) -> None:
     blocked = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
     calls("put_public_access_block", PublicAccessBlockConfiguration=dict.fromkeys(blocked, True))
     calls("put_bucket_encryption", ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key)]})
-    calls("put_bucket_policy", Policy=buckets.tls_only_policy(calls.bucket, calls.clients.partition))
+    calls("put_bucket_policy", Policy=default_bucket.tls_only_policy(calls.bucket, calls.clients.partition))
     listed = [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
     calls("put_bucket_tagging", Tagging={"TagSet": listed})
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.domain.sagemaker.settings import VARIANT, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import VARIANT, Scaling
 from lmi_deploy.errors import NotFound
 
 _POLICY: Final = "lmi-invocations"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from lmi_deploy import __version__
-from lmi_deploy.aws.aws_error import AwsError
 from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.clock_skew import ClockSkew
+from lmi_deploy.aws.error_classification import AwsError
 from lmi_deploy.aws.error_messages import AwsCallContext, explain
-from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.retry import Notify, RetryingClient, always, ignore
 from lmi_deploy.aws.session import SessionFactory, region_of
 from lmi_deploy.errors import LmiError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lmi_deploy.aws.clock_skew import ClockSkew
-from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.session import SessionFactory, credentials_explained, fresh_session
 
 # A boto3 session makes one client at a time.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.aws.aws_error import AwsError
 from lmi_deploy.aws.credentials import LOG_IN_AGAIN, refused_credentials
+from lmi_deploy.aws.error_classification import AwsError
 from lmi_deploy.errors import (
     AccessError,
     CloudError,

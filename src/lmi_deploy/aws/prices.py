@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.domain.observed import Price
+from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.errors import AccessError, CloudError
 from lmi_deploy.ports.prices import Use
 

@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.sagemaker.resource_fields import tag_pairs
-from lmi_deploy.domain.sagemaker.settings import TAG, Resource, ResourceKind
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, ResourceKind
 
 _KINDS: Final[tuple[ResourceKind, ...]] = get_args(ResourceKind)
 

@@ -8,10 +8,10 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
-from lmi_deploy.aws.aws_error import AwsError, is_unreadable, read_error
 from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.clock_skew import FORGIVEN
 from lmi_deploy.aws.credentials import credential_error
+from lmi_deploy.aws.error_classification import AwsError, is_unreadable, read_error
 from lmi_deploy.aws.response_fields import UnexpectedResponse, defect_of
 from lmi_deploy.errors import LmiError
 from lmi_deploy.host.retry_backoff import backoff

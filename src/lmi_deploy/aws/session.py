@@ -9,7 +9,7 @@ from typing import Any
 
 from lmi_deploy.aws.credentials import ABSENT, credential_error
 from lmi_deploy.errors import NoCredentials, UsageRefused
-from lmi_deploy.errors.url_credentials import is_http_address
+from lmi_deploy.errors.url_redaction import is_http_address
 
 SessionFactory = Callable[[], Any]
 """A new boto3 session each time: it reads the credentials again."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 
 from lmi_deploy.catalog.instances import Accelerators, instance
-from lmi_deploy.catalog.limits import names as limit_names
+from lmi_deploy.catalog.sagemaker_limits import names as limit_names
 from lmi_deploy.domain.byte_units import GIB, MIB
 
 _OTHERS: Final[dict[str, tuple[int, float, float]]] = {

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from lmi_deploy.catalog import limits
+from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.byte_units import GIB, MIB
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 
 Kind = Literal["gpu", "neuron", "gaudi", "cpu"]
 Architecture = Literal["x86_64", "arm64"]
@@ -83,7 +83,7 @@ def source() -> tuple[str, str]:
 
 def names() -> tuple[str, ...]:
     """Every type that an endpoint may name."""
-    return limits.names("instance_types")
+    return sagemaker_limits.names("instance_types")
 
 
 @cache

@@ -1,7 +1,7 @@
 """Which `option.*` a server of some version knows: it drops any other silently, so they are looked up before.
 
 The table is compiled from DJLServing's own property classes and documentation; `source` names the versions. The
-arguments that a server passes on to vLLM are in `catalog/vllm.py`.
+arguments that a server passes on to vLLM are in `catalog/vllm_arguments.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from lmi_deploy.catalog import vllm
+from lmi_deploy.catalog import vllm_arguments
 
 State = Literal["known", "unknown", "removed", "later"]
 
@@ -50,15 +50,15 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """The settings that lmi's own handlers read, with their values if those are few."""
 
-_COUNT = vllm.Rule(kind="int", ge=0)
-_AT_LEAST_ONE = vllm.Rule(kind="int", ge=1)
-SERVER_KEYS: Final[dict[str, vllm.Rule]] = {
+_COUNT = vllm_arguments.Rule(kind="int", ge=0)
+_AT_LEAST_ONE = vllm_arguments.Rule(kind="int", ge=1)
+SERVER_KEYS: Final[dict[str, vllm_arguments.Rule]] = {
     "batch_size": _AT_LEAST_ONE,
     "gpu.maxWorkers": _COUNT,
     "gpu.minWorkers": _COUNT,
     "job_queue_size": _AT_LEAST_ONE,
-    "load_on_devices": vllm.Rule(kind="text"),
-    "log_request_metric": vllm.Rule(kind="flag"),
+    "load_on_devices": vllm_arguments.Rule(kind="text"),
+    "log_request_metric": vllm_arguments.Rule(kind="flag"),
     "max_batch_delay": _COUNT,
     "max_idle_time": _COUNT,
     "maxWorkers": _COUNT,
@@ -185,7 +185,7 @@ def _classes(engine: str) -> Iterator[dict[str, list[list[Any]]]]:
 def _passed_on() -> dict[str, list[list[Any]]]:
     """The arguments of vLLM itself, which DJLServing passes on since 0.32."""
     found = {}
-    for name, spans in vllm.argument_spans().items():
+    for name, spans in vllm_arguments.argument_spans().items():
         kept = [(since, until) for since, until in spans if until is None or until > _PASSED_ON_SINCE]
         if kept:
             found[name] = [[_server_of(since), until and _server_of(until), ""] for since, until in kept]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.catalog import images
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
 
 FAMILIES: Final = {"vllm": "djl-lmi", "accelerate": "djl-lmi", "custom": "djl-lmi"}

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 
 SUFFIXES = (".yaml", ".yml")
 

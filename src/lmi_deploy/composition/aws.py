@@ -12,7 +12,7 @@ from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.notify import Notify, ignore
 
 if TYPE_CHECKING:
-    from lmi_deploy.aws.lease_guard import LeaseGuard
+    from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 
 
 LOCK_SECONDS = "LMI_LOCK_SECONDS"
@@ -39,7 +39,7 @@ def open_cloud(
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
     from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
     from lmi_deploy.aws.secrets import AwsSecrets
-    from lmi_deploy.catalog.prices import price
+    from lmi_deploy.catalog.recorded_prices import price
 
     access = AwsConnection(session=session_at(region, environ), clock=clock, notify=notify, guard=guard)
     account = AwsAccount(access.session, clock=clock, notify=notify)
@@ -71,10 +71,10 @@ def open_bucket_services(
     guard: LeaseGuard | None = None,
 ) -> BucketServices | None:
     """None: there is no bucket of this name. AccessError: it belongs to another account, or is in another region."""
+    from lmi_deploy.aws.lock.bucket_lock import BucketLock
+    from lmi_deploy.aws.lock.lock_renewal import LASTS, LeaseSettings
     from lmi_deploy.aws.s3 import BucketLocation
-    from lmi_deploy.aws.s3.journal import BucketRecords
-    from lmi_deploy.aws.s3.lease import LASTS, LeaseSettings
-    from lmi_deploy.aws.s3.lock import BucketLock
+    from lmi_deploy.aws.s3.record_journal import BucketRecords
 
     if not cloud.account.has_bucket(bucket):
         return None
@@ -103,13 +103,13 @@ def open_bucket_services(
 
 def sdk_families() -> tuple[str, ...]:
     """Every family of images that the installed SDK knows."""
-    from lmi_deploy.aws.sagemaker import sdk
+    from lmi_deploy.aws.sagemaker import sdk_images
 
-    return sdk.families()
+    return sdk_images.families()
 
 
 def sdk_images(family: str, region: str) -> Iterator[tuple[str, str]]:
     """Version and address of every image of a family in a region, as the installed SDK gives them."""
-    from lmi_deploy.aws.sagemaker import sdk
+    from lmi_deploy.aws.sagemaker import sdk_images
 
-    return sdk.uris(family, region)
+    return sdk_images.uris(family, region)

@@ -10,19 +10,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.domain.facts import is_folder
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.gathered_facts import is_folder
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.plan import StartServer
 from lmi_deploy.domain.record import Record
 from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.workflows.dependencies import Dependencies
 
 if TYPE_CHECKING:
-    from lmi_deploy.domain.facts import AvailableRuntimes
+    from lmi_deploy.domain.gathered_facts import AvailableRuntimes
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
-    from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+    from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
     from lmi_deploy.state.state_dir import StateDir
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
@@ -34,7 +34,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     """Everything a command may need; nothing is opened before it is used. `notify` is for messages that no event can
     carry.
     """
-    from lmi_deploy.aws.lease_guard import LeaseGuard
+    from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.composition.targets import CloudFactory, journals, locks, sagemaker
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
@@ -101,7 +101,7 @@ def run_emulator(flags: list[str]) -> int:
 
 def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:
     """Serving environments and DJL's engine, in the cache folder."""
-    from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+    from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 
     wheelhouse = environ.get("LMI_WHEELHOUSE")
     return LocalEnvironments(cache_folder(environ), environ, Path(wheelhouse) if wheelhouse else None)
@@ -154,7 +154,7 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     """The runtimes by name. An installation or a container CLI is looked up when it is needed."""
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
-    from lmi_deploy.runtimes.container.engine_cli import find_engine
+    from lmi_deploy.runtimes.container.container_cli import find_engine
     from lmi_deploy.runtimes.container.runtime import Container
     from lmi_deploy.runtimes.djl_serving.installation import find_installation
     from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
@@ -173,7 +173,7 @@ def _available_runtimes(image: str | None, environ: Mapping[str, str]) -> Availa
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.host.machine import machine
-    from lmi_deploy.runtimes.availability import RuntimeDetector
+    from lmi_deploy.runtimes.runtime_detection import RuntimeDetector
 
     found = RuntimeDetector(
         processes=LocalProcesses(SystemClock()),
@@ -185,7 +185,7 @@ def _available_runtimes(image: str | None, environ: Mapping[str, str]) -> Availa
 
 
 def _hub_address(environ: Mapping[str, str]) -> str:
-    from lmi_deploy.sources.hub.settings import PUBLIC_HUB, HubSettings
+    from lmi_deploy.sources.hub.hub_settings import PUBLIC_HUB, HubSettings
 
     endpoint = HubSettings.read(environ, Path.home()).endpoint
     return "" if endpoint == PUBLIC_HUB else endpoint

@@ -16,7 +16,7 @@ from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.notify import Notify
 
 if TYPE_CHECKING:
-    from lmi_deploy.aws.lease_guard import LeaseGuard
+    from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.state.state_dir import StateDir
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.domain.buckets import bucket_name_error, default_bucket
+from lmi_deploy.domain.default_bucket import bucket_name_error, default_bucket
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hosting import Hosting
@@ -23,7 +23,7 @@ from lmi_deploy.ports.resource_tags import ResourceTags
 from lmi_deploy.ports.weights import Weights
 
 if TYPE_CHECKING:
-    from lmi_deploy.aws.lease_guard import LeaseGuard
+    from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.aws.s3 import BucketLocation
     from lmi_deploy.aws.session import SessionFactory
 
@@ -94,7 +94,7 @@ def open_bucket(
     from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
     from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
     from lmi_deploy.weights.bucket_weights import BucketWeights
-    from lmi_deploy.weights.settings import TransferSettings
+    from lmi_deploy.weights.transfer_settings import TransferSettings
 
     bound = TransferSettings(memory=memory_mb * 1_000_000) if memory_mb else TransferSettings()
     caller, settings = bucket_context.account.get_caller(), S3Settings(connections=bound.streams)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Protocol
 
-from lmi_deploy.domain.facts import OidKind
+from lmi_deploy.domain.gathered_facts import OidKind
 
 
 class Digest(Protocol):

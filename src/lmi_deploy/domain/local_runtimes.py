@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from lmi_deploy.domain.recipe import Engine
+from lmi_deploy.domain.recipe_keys import Engine
 
 NEEDS: Final[Mapping[str, frozenset[str]]] = {
     "embedded": frozenset({"engine", "environment"}),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lmi_deploy.domain.action import ActionBase
-from lmi_deploy.domain.recipe_endpoint import TargetName
-from lmi_deploy.domain.serving import ServingRecord
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.domain.serving_record import ServingRecord
 
 SCHEMA = 2
 KEPT_GENERATIONS = 5

@@ -16,7 +16,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     DeleteEndpointConfig,
     DeleteModel,
 )
-from lmi_deploy.domain.serving import SageMakerServing
+from lmi_deploy.domain.serving_record import SageMakerServing
 from lmi_deploy.errors import Refused
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from lmi_deploy.domain.dataclass_json import load
 from lmi_deploy.domain.environment_digests import masked
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.recipe_endpoint import Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
-from lmi_deploy.domain.sagemaker.settings import Placement, Scaling
-from lmi_deploy.domain.serving import LocalServing, SageMakerServing, ServingRecord
+from lmi_deploy.domain.sagemaker.resource_settings import Placement, Scaling
+from lmi_deploy.domain.serving_record import LocalServing, SageMakerServing, ServingRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

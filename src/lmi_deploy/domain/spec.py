@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmi_deploy.domain.facts import FileEntry, ModelListing, ModelSource
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.recipe import Engine, Pairs, Task
-from lmi_deploy.domain.recipe_endpoint import TargetName
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.target_spec import LocalPlace, Place, SageMakerPlace
 from lmi_deploy.domain.weights import selection_digest

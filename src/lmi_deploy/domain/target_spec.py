@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.recipe_endpoint import RuntimeName, TargetName, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.sagemaker.settings import Delivery, Placement, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.weights import Travel
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lmi_deploy.domain.facts import FileEntry, OidKind
-from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.gathered_facts import FileEntry, OidKind
 from lmi_deploy.domain.s3_address import SCHEME, read_prefix
 
 MANIFEST_SCHEMA = 1

@@ -22,12 +22,12 @@ from lmi_deploy.emulator.iam.policy_simulation import OPERATION, read_form, simu
 from lmi_deploy.emulator.operations import respond
 from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
-from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
+from lmi_deploy.emulator.runtime.invocation_request import is_invocation, read_invocation
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services import service_quotas
 from lmi_deploy.emulator.services.moto import SERVICES, Moto
-from lmi_deploy.emulator.wire.dispatch import called, refusal
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
+from lmi_deploy.emulator.wire.operation_dispatch import called, refusal
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import Signature
 

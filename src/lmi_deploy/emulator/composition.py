@@ -24,19 +24,19 @@ from lmi_deploy.emulator.iam.authentication import Authentication
 from lmi_deploy.emulator.iam.authorizer import Authorizer
 from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys
 from lmi_deploy.emulator.iam.roles import MotoRoles
-from lmi_deploy.emulator.jobs.hosts import Hosts
+from lmi_deploy.emulator.jobs.job_hosts import Hosts
 from lmi_deploy.emulator.jobs.job_states import JobController
 from lmi_deploy.emulator.jobs.optimization_states import Optimizations
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.record_store import Store, write_atomically
 from lmi_deploy.emulator.runtime.async_invocation import Queue
+from lmi_deploy.emulator.runtime.container_routing import Routes
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
-from lmi_deploy.emulator.runtime.routes import Routes
 from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
 from lmi_deploy.emulator.services.metrics import Metrics
 from lmi_deploy.emulator.services.moto import Moto
+from lmi_deploy.emulator.services.resource_groups_tagging import TagIndex
 from lmi_deploy.emulator.services.s3_objects import ExternalObjects, MotoObjects, ObjectSource
-from lmi_deploy.emulator.services.tagging import TagIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

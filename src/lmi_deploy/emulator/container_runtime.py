@@ -36,7 +36,7 @@ def container_runtime(
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.embedded import Embedded
-    from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+    from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 
     environ = {**environ, (mark := _mark()): "1"}
     wheelhouse = environ.get("LMI_WHEELHOUSE")

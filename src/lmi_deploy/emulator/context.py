@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lmi_deploy.emulator.jobs.optimization_states import Optimizations
     from lmi_deploy.emulator.logs.groups import LogGroups
     from lmi_deploy.emulator.services.metrics import Metrics
+    from lmi_deploy.emulator.services.resource_groups_tagging import TagIndex
     from lmi_deploy.emulator.services.s3_objects import ObjectSource
-    from lmi_deploy.emulator.services.tagging import TagIndex
 
 ACCOUNT: Final = "123456789012"
 

@@ -20,10 +20,16 @@ from lmi_deploy.emulator.sagemaker import (
     processing_jobs,
     tags,
 )
-from lmi_deploy.emulator.scaling import targets
-from lmi_deploy.emulator.services import alarms, metrics, pricing, service_quotas, tagging
-from lmi_deploy.emulator.wire.dispatch import ApiOperation, operation_model, read_params, refusal, response
+from lmi_deploy.emulator.scaling import scalable_targets
+from lmi_deploy.emulator.services import alarms, metrics, pricing, resource_groups_tagging, service_quotas
 from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.operation_dispatch import (
+    ApiOperation,
+    operation_model,
+    read_params,
+    refusal,
+    response,
+)
 from lmi_deploy.emulator.wire.parameter_check import check
 from lmi_deploy.emulator.wire.signature import Signature
 
@@ -39,10 +45,10 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
     },
     "logs": logs.OPERATIONS,
     "cloudwatch": {**alarms.OPERATIONS, **metrics.OPERATIONS},
-    "application-autoscaling": targets.OPERATIONS,
+    "application-autoscaling": scalable_targets.OPERATIONS,
     "service-quotas": service_quotas.OPERATIONS,
     "pricing": pricing.OPERATIONS,
-    "resourcegroupstaggingapi": tagging.OPERATIONS,
+    "resourcegroupstaggingapi": resource_groups_tagging.OPERATIONS,
 }
 
 

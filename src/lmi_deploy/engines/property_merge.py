@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_keys import Pairs
 
 
 def with_options(own: Iterable[tuple[str, str]], options: Pairs) -> Pairs:

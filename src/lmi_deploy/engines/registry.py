@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lmi_deploy.domain.recipe import Engine
+from lmi_deploy.domain.recipe_keys import Engine
 from lmi_deploy.engines import accelerate, custom, vllm
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.errors import Unresolvable

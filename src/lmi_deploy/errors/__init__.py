@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from lmi_deploy.errors.problem import Problem
-from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.errors.recipe_problem import Problem
+from lmi_deploy.errors.url_redaction import mask_urls
 
 CHANGES_PENDING = 4
 """The exit code of `lmi plan --exit-code` and `lmi migrate --check` if something would change."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lmi_deploy.domain.byte_units import MIB
-from lmi_deploy.domain.facts import Machine
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.errors import LmiError
 
 _LAST_PORT = 65535

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.recipe_weights import Files
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
+from lmi_deploy.domain.recipe_weights_keys import Files
 from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.errors import Unresolvable
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 
 from lmi_deploy.catalog.server_version import server_version
-from lmi_deploy.domain.facts import Facts
+from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
-from lmi_deploy.domain.recipe import Pairs, Recipe, Task
+from lmi_deploy.domain.recipe_keys import Pairs, Recipe, Task
 from lmi_deploy.domain.spec import (
     EngineSpec,
     HandlerSpec,
@@ -22,9 +22,9 @@ from lmi_deploy.engines import vllm
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
-from lmi_deploy.planning.recognition import architecture_of, recognize, refuse_unusual
-from lmi_deploy.planning.timeouts import loading_timeout
+from lmi_deploy.planning.task_detection import architecture_of, recognize, refuse_unusual
 from lmi_deploy.sizing.tensor_parallel import degree_of
 
 PREDICT_TIMEOUT = 60

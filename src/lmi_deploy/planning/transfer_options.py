@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.recipe_weights import Weights
+from lmi_deploy.domain.recipe_weights_keys import Weights
 from lmi_deploy.domain.weights import Travel
 
 

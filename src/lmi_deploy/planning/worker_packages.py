@@ -6,7 +6,7 @@ import ast
 
 from lmi_deploy.domain.djl_serving import MODEL_PY
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.recipe import Handler
+from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines import accelerate, custom, huggingface
 
 _HEAVY = frozenset({"torch", "transformers"})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.domain.facts import OidKind
+from lmi_deploy.domain.gathered_facts import OidKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

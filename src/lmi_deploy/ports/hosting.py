@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ModelSettings,
     ObservedEndpoint,

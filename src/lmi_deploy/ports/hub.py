@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.ports.source import Source
 
 

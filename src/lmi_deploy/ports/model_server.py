@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.ports.processes import Report
 
 

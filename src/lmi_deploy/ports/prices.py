@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from lmi_deploy.domain.observed import Price
+from lmi_deploy.domain.observed_state import Price
 
 Use = Literal["hosting", "processing"]
 """The purpose of an instance: AWS's list has a price for each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lmi_deploy.domain.sagemaker.settings import Resource
+from lmi_deploy.domain.sagemaker.resource_settings import Resource
 
 
 class ResourceTags(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.gathered_facts import ModelListing
 
 
 class BytesRead(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, Orphan, Travel
 from lmi_deploy.ports.hub import Hub

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lmi_deploy.domain.recipe import Task
+from lmi_deploy.domain.recipe_keys import Task
 
 ImportedEngine = Literal["vllm", "accelerate", "custom"]
 BUILTIN: Final = "djl_python.huggingface"

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lmi_deploy.catalog import options
-from lmi_deploy.domain.naming import name_for
+from lmi_deploy.domain.deployment_names import name_for
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.recipe.import_engines import EngineChoice, choose_engine
 from lmi_deploy.recipe.import_settings import merged_settings
-from lmi_deploy.recipe.option_moves import moves
+from lmi_deploy.recipe.option_migration import moves
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.secret_detection import names_secret, secret_in
 

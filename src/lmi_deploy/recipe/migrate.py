@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import yaml
 
 from lmi_deploy.catalog.server_version import server_version
-from lmi_deploy.domain.recipe import DEFAULT_ENGINE
+from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE
 from lmi_deploy.errors import RecipeError, UsageRefused
-from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.option_moves import Move, moves
+from lmi_deploy.errors.recipe_problem import Problem
+from lmi_deploy.recipe.option_migration import Move, moves
 from lmi_deploy.recipe.parse import parse
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")

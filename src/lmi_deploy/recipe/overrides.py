@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.domain.naming import NAME, name_error
-from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.model.declaration import RECIPE
+from lmi_deploy.domain.deployment_names import NAME, name_error
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.model.field_types import KeyGroup, MappingField
+from lmi_deploy.recipe.model.key_readers import RECIPE
+from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.recipe.reader import ParsedFields, RecipeReader
-from lmi_deploy.recipe.suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.composer import Composer
 from lmi_deploy.recipe.yaml.source import decode
 from lmi_deploy.recipe.yaml.tree import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import RecipeError
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.cross_checks import check
 from lmi_deploy.recipe.overrides import Overlays, apply_overrides
 from lmi_deploy.recipe.reader import DEPLOYING, MOST_PROBLEMS, ParsedFields, Purpose, RecipeReader

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.model.declaration import RECIPE
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.model.field_types import INVALID, FieldType, Key, KeyGroup
-from lmi_deploy.recipe.suggestions import nearest
+from lmi_deploy.recipe.model.key_readers import RECIPE
+from lmi_deploy.recipe.name_suggestions import nearest
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,
     MappingEntry,

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 

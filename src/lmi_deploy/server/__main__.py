@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmi_deploy.server.composition import Options
 from lmi_deploy.server.log import DjlLog, Log
-from lmi_deploy.server.models.registration import name_of
+from lmi_deploy.server.models.registration_request import name_of
 from lmi_deploy.server.program import Program
 
 

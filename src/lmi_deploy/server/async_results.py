@@ -15,8 +15,8 @@ from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import responses
 from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.job_queue import Job
-from lmi_deploy.server.workers.protocol import Pair
+from lmi_deploy.server.workers.batch_queue import Job
+from lmi_deploy.server.workers.djl_protocol import Pair
 
 MAX_RESULTS = 1000
 MOST_BYTES = 256 * 1024 * 1024

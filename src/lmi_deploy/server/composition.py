@@ -7,26 +7,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.server.control import SOCKET_NAME, Control
 from lmi_deploy.server.control_commands import ControlCommands, ServerState
-from lmi_deploy.server.http.access import Access
-from lmi_deploy.server.http.frontend import FrontEnd
+from lmi_deploy.server.control_socket import SOCKET_NAME, Control
+from lmi_deploy.server.http.access_control import Access
 from lmi_deploy.server.http.listener import Listener
-from lmi_deploy.server.inference import Inference
+from lmi_deploy.server.http.routes import FrontEnd
+from lmi_deploy.server.inference_api import Inference
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.management import Management
-from lmi_deploy.server.metrics import Metrics
+from lmi_deploy.server.management_api import Management
 from lmi_deploy.server.models.archives import ModelArchives
-from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults
-from lmi_deploy.server.models.registry import Models
-from lmi_deploy.server.settings import ServerSettings
+from lmi_deploy.server.models.model_registry import Models
+from lmi_deploy.server.models.serving_properties import ModelSettings, ServerDefaults
+from lmi_deploy.server.prometheus_metrics import Metrics
+from lmi_deploy.server.server_settings import ServerSettings
 from lmi_deploy.server.workers.async_worker import AsyncWorkerSession
-from lmi_deploy.server.workers.command import Engine
 from lmi_deploy.server.workers.devices import DevicePlacement, detect_gpus
-from lmi_deploy.server.workers.group import WorkerSession
-from lmi_deploy.server.workers.process import WorkerProcesses
 from lmi_deploy.server.workers.sync_worker import SyncWorkerSession
 from lmi_deploy.server.workers.worker import Worker
+from lmi_deploy.server.workers.worker_command import Engine
+from lmi_deploy.server.workers.worker_group import WorkerSession
+from lmi_deploy.server.workers.worker_process import WorkerProcesses
 
 ARCHIVES = "archives"
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from lmi_deploy.server.control import ControlError, Message, SocketHandover, Verb
+from lmi_deploy.server.control_socket import ControlError, Message, SocketHandover, Verb
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.listener import Listener
-from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.http.request_head_parser import Request
 from lmi_deploy.server.http.responses import error_response
-from lmi_deploy.server.inference import Counts
+from lmi_deploy.server.inference_api import Counts
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.management import Management
-from lmi_deploy.server.models.registry import Models
+from lmi_deploy.server.management_api import Management
+from lmi_deploy.server.models.model_registry import Models
 from lmi_deploy.server.workers.pool import Pool
 
 

@@ -12,15 +12,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lmi_deploy.server.composition import Composition, Options
-from lmi_deploy.server.control import WATCH_SECONDS
 from lmi_deploy.server.control_commands import ServerState
+from lmi_deploy.server.control_socket import WATCH_SECONDS
 from lmi_deploy.server.http.listener import LINGER
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.model_store import startup_models
 from lmi_deploy.server.models.property_values import InvalidSettings
-from lmi_deploy.server.settings import ServerSettings, read_settings
-from lmi_deploy.server.workers.process import WorkerProcesses
+from lmi_deploy.server.server_settings import ServerSettings, read_settings
 from lmi_deploy.server.workers.worker import LoadFailure
+from lmi_deploy.server.workers.worker_process import WorkerProcesses
 
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128

@@ -10,12 +10,12 @@ from typing import Final
 
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import forward_bytes
-from lmi_deploy.sizing.demand import Demand, Subject
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
-from lmi_deploy.sizing.layers import cache_layers
-from lmi_deploy.sizing.partition import Cut, weights_on_device
+from lmi_deploy.sizing.kv_cache_layers import cache_layers
+from lmi_deploy.sizing.memory_demand import Demand, Subject
 from lmi_deploy.sizing.quantization import requested_bits
+from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
 
 _RUNTIME: Final = GIB // 2
 """CUDA context and torch's own buffers on each device."""

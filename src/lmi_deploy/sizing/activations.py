@@ -11,7 +11,7 @@ from math import ceil
 from typing import Final
 
 from lmi_deploy.sizing.architecture import Architecture
-from lmi_deploy.sizing.synthesis import is_sparse
+from lmi_deploy.sizing.synthesized_tensors import is_sparse
 
 SORTED_LOGIT_BYTES: Final = 38
 """A logit while top-p sorts all of them: 2 from the model, 4 as float32, 4 sorted, 8 their indices, and 20 of

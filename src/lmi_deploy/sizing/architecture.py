@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lmi_deploy.sizing.families import FAMILIES, NESTED, NESTED_DEFAULTS, VISION, Family
+from lmi_deploy.sizing.model_families import FAMILIES, NESTED, NESTED_DEFAULTS, VISION, Family
 from lmi_deploy.sizing.tensors import CannotTell
 
 _LIMIT: Final = 2**40

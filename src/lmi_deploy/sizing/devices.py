@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from lmi_deploy.catalog import accelerators, instances
-from lmi_deploy.domain.facts import Machine
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.sizing.tensors import CannotTell
 
 LEAST_SHARE: Final = 0.91

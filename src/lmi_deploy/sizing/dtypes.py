@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lmi_deploy.sizing.architecture import Architecture
-from lmi_deploy.sizing.request import Request
+from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 
 _BYTES: Final[dict[str, int]] = {

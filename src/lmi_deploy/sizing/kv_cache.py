@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from lmi_deploy.sizing.layers import LayerCache
+from lmi_deploy.sizing.kv_cache_layers import LayerCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

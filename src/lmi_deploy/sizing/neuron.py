@@ -13,11 +13,11 @@ from typing import Final
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import forward_bytes
 from lmi_deploy.sizing.architecture import Architecture
-from lmi_deploy.sizing.demand import Demand, Subject
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
-from lmi_deploy.sizing.layers import LayerCache, cache_layers
-from lmi_deploy.sizing.partition import Cut, weights_on_device
+from lmi_deploy.sizing.kv_cache_layers import LayerCache, cache_layers
+from lmi_deploy.sizing.memory_demand import Demand, Subject
+from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
 
 _RUNTIME: Final = GIB
 """Code, scratch pads and the tables of the buckets of one core."""

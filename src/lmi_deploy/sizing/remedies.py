@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.catalog import instances, prices
-from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
+from lmi_deploy.catalog import instances, recorded_prices
 from lmi_deploy.sizing.devices import Devices, instance_devices
-from lmi_deploy.sizing.instance_choice import LEAST_CONTEXT, STEP, USUAL_REGION, longest_fitting
-from lmi_deploy.sizing.request import Request
+from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
+from lmi_deploy.sizing.longest_context import LEAST_CONTEXT, STEP, USUAL_REGION, longest_fitting
+from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 
 _HIGH_SHARE: Final = "0.95"
@@ -84,7 +84,7 @@ def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Itera
     free = replace(request, degree=None)
     found: list[tuple[float, str, int]] = []
     for name in instances.names():
-        price = prices.price(name, USUAL_REGION)
+        price = recorded_prices.price(name, USUAL_REGION)
         if price is None or name == devices.instance:
             continue
         try:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lmi_deploy.catalog.instances import chosen, devices
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.sizing.architecture import read_architecture
-from lmi_deploy.sizing.divisibility import best_degree
+from lmi_deploy.sizing.tensor_parallel_degree import best_degree
 from lmi_deploy.sizing.tensors import CannotTell
 
 

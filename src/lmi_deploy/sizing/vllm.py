@@ -17,12 +17,12 @@ from lmi_deploy.sizing.activations import (
     sampler_bytes,
 )
 from lmi_deploy.sizing.architecture import Architecture
-from lmi_deploy.sizing.demand import Demand, Subject
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
-from lmi_deploy.sizing.layers import cache_layers
-from lmi_deploy.sizing.partition import Cut, weights_on_device
+from lmi_deploy.sizing.kv_cache_layers import cache_layers
+from lmi_deploy.sizing.memory_demand import Demand, Subject
 from lmi_deploy.sizing.quantization import requested_bits
+from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
 
 LMI_SEQUENCES: Final = 32
 """LMI passes max_rolling_batch_size as max_num_seqs; its default (djl_python, properties_manager/properties.py)."""
@@ -122,7 +122,7 @@ def layout(subject: Subject, tokens: int) -> CacheLayout:
     if shape.latent and request.vllm < _LATENT_SINCE:
         from collections import Counter
 
-        from lmi_deploy.sizing.layers import LayerCache
+        from lmi_deploy.sizing.kv_cache_layers import LayerCache
 
         layers = Counter({LayerCache(kind="full", kv_heads=shape.heads, head_dim=256): shape.layers})
     hybrid = request.vllm >= _WINDOWS_SINCE and not request.is_on("disable_hybrid_kv_cache_manager")

@@ -9,10 +9,10 @@ from typing import Final
 
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import LOGIT_BYTES, forward_bytes
-from lmi_deploy.sizing.demand import Demand, Subject
 from lmi_deploy.sizing.dtypes import float_bytes
-from lmi_deploy.sizing.partition import Cut, weights_on_device
+from lmi_deploy.sizing.memory_demand import Demand, Subject
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES, layout
+from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
 
 _CACHE: Final = 4 * GIB
 _RUNTIME: Final = 2 * GIB

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from lmi_deploy.domain.deployment_names import digest
 from lmi_deploy.domain.events import Progress
-from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.naming import digest
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import IntegrityError, NotFound
 from lmi_deploy.ports.source import BytesRead

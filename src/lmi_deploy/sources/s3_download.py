@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Notice, Progress
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.errors import TransferFailed
 from lmi_deploy.host.disk import free_space, on_disk
 from lmi_deploy.host.file_lock import file_lock
-from lmi_deploy.sources.retry import DownloadStopped
+from lmi_deploy.sources.download_retry import DownloadStopped
 from lmi_deploy.sources.verified_download import (
     FileRuns,
     PartialFile,

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from lmi_deploy.domain.content_hashes import start_digest
 from lmi_deploy.domain.events import Progress
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 from lmi_deploy.errors.failed_files import file_failure, raise_failures
-from lmi_deploy.host.hash_ledger import HashLedger
+from lmi_deploy.host.hash_cache import HashLedger
 from lmi_deploy.host.worker_pool import run_tasks
-from lmi_deploy.sources.retry import DownloadStopped, HashMismatch
+from lmi_deploy.sources.download_retry import DownloadStopped, HashMismatch
 
 WORKERS = 8
 CHUNK = 4 << 20

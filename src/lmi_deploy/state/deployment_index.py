@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmi_deploy.domain.buckets import account_of
 from lmi_deploy.domain.dataclass_json import dump, load
-from lmi_deploy.domain.naming import name_error
+from lmi_deploy.domain.default_bucket import account_of
+from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.host.disk import on_disk, write_atomically

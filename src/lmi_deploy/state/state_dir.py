@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.domain.artifact import ArtifactFile
-from lmi_deploy.domain.naming import name_error
+from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import Facts, Machine
+from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.observed import Inventory, Observed, ObservedServer, Price
+from lmi_deploy.domain.observed_state import Inventory, Observed, ObservedServer, Price
 from lmi_deploy.domain.plan import Action, Estimate, Plan
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation, Record
-from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
-from lmi_deploy.domain.serving import ServingRecord
+from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.spec import Spec, WeightsSpec
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.ports.hub import Hub

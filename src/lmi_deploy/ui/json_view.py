@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.errors import LmiError, RecipeError
-from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.ui.view import Fields
 
 if TYPE_CHECKING:

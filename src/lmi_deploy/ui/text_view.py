@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
 from lmi_deploy.domain.number_text import seconds_text, size_text
 from lmi_deploy.errors import LmiError
-from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.ui.plain_text import plain
 from lmi_deploy.ui.view import Fields
 

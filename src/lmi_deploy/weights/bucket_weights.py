@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Notice
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.record_json import parse_record
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, Orphan, Travel, weights_name, weights_prefix
@@ -21,14 +21,14 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
 from lmi_deploy.weights import maintenance
 from lmi_deploy.weights.cross_bucket_copy import CopyRoute, NoSource, copy_weights
-from lmi_deploy.weights.engine_selection import OWN, choose_engine
 from lmi_deploy.weights.external_upload import ExternalUpload
-from lmi_deploy.weights.lookup import find_weights
 from lmi_deploy.weights.manifest_comparison import compare_listing, listed_weights
 from lmi_deploy.weights.manifests import manifests
 from lmi_deploy.weights.push import PushContext, complete_weights, nothing_to_do, push
-from lmi_deploy.weights.settings import TransferSettings
-from lmi_deploy.weights.shards import push_shard
+from lmi_deploy.weights.transfer_job_shard import push_shard
+from lmi_deploy.weights.transfer_settings import TransferSettings
+from lmi_deploy.weights.uploader_selection import OWN, choose_engine
+from lmi_deploy.weights.weights_lookup import find_weights
 
 _RECORDS, _RECORD = "deployments/", "/record.json"
 

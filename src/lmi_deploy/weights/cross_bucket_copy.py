@@ -6,22 +6,22 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import Manifest, StoredFile, weights_prefix
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.weights.buffer_pool import Buffer
-from lmi_deploy.weights.context import TransferContext
-from lmi_deploy.weights.lookup import no_such
 from lmi_deploy.weights.manifests import read_manifest, write_manifest
-from lmi_deploy.weights.progress import TransferProgress
 from lmi_deploy.weights.push import nothing_to_do
-from lmi_deploy.weights.runner import TransferRun
 from lmi_deploy.weights.server_side_copy import CopySource, copied_file
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_context import TransferContext
+from lmi_deploy.weights.transfer_progress import TransferProgress
+from lmi_deploy.weights.transfer_run import TransferRun
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from lmi_deploy.weights.upload_task import Job
+from lmi_deploy.weights.weights_lookup import no_such
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

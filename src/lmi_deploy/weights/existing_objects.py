@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lmi_deploy.domain.crc32 import crc32, crc32_text
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import Conflict, IntegrityError, NotFound
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, Part, StoredObject
 from lmi_deploy.weights.buffer_pool import PoolStopped
-from lmi_deploy.weights.context import TransferContext
-from lmi_deploy.weights.hashing import FileHasher
 from lmi_deploy.weights.part_size import part_count, spans
 from lmi_deploy.weights.single_put import stored_file
+from lmi_deploy.weights.transfer_context import TransferContext
+from lmi_deploy.weights.upload_hashing import FileHasher
 from lmi_deploy.weights.upload_task import UploadTask, WithoutSending
 
 OID_METADATA: Final = "lmi-oid"

@@ -12,16 +12,16 @@ from pathlib import Path
 from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.domain.events import Event, Progress
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 from lmi_deploy.host.worker_pool import run_each
 from lmi_deploy.ports.external_uploader import ExternalUploader, UploadedFile, UploadItem
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
-from lmi_deploy.weights.context import GO_ON, TransferContext
-from lmi_deploy.weights.hashing import FileHasher
 from lmi_deploy.weights.part_size import part_size
 from lmi_deploy.weights.single_put import stored_file
+from lmi_deploy.weights.transfer_context import GO_ON, TransferContext
+from lmi_deploy.weights.upload_hashing import FileHasher
 
 _AT_ONCE = 4
 

@@ -15,9 +15,9 @@ from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, mani
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
 from lmi_deploy.host.worker_pool import run_each
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, StoredObject
-from lmi_deploy.weights.lookup import no_such
 from lmi_deploy.weights.manifest_comparison import AT_ONCE, size_flaw
 from lmi_deploy.weights.manifests import manifests, read_manifest
+from lmi_deploy.weights.weights_lookup import no_such
 
 _WEIGHTS = "weights/"
 _OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")

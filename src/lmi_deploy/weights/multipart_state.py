@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator
 
 from lmi_deploy.domain.crc32 import crc32_joined
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.ports.object_store import MultipartUpload, Part
 from lmi_deploy.weights.buffer_pool import Buffer
-from lmi_deploy.weights.hashing import FileHasher
 from lmi_deploy.weights.part_size import Span, part_count, spans
+from lmi_deploy.weights.upload_hashing import FileHasher
 
 
 class MultipartState:

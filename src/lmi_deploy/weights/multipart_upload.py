@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
 from lmi_deploy.ports.object_store import MultipartUpload
 from lmi_deploy.weights.buffer_pool import Buffer
-from lmi_deploy.weights.context import GO_ON, TransferContext
 from lmi_deploy.weights.existing_objects import existing_file, most_complete_upload, oid_metadata
 from lmi_deploy.weights.multipart_state import MultipartState
 from lmi_deploy.weights.part_size import Span
 from lmi_deploy.weights.single_put import stored_file
+from lmi_deploy.weights.transfer_context import GO_ON, TransferContext
 from lmi_deploy.weights.upload_task import Job
 
 LOST = 3

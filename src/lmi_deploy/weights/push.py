@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from lmi_deploy import __version__
 from lmi_deploy.domain.events import Event, Progress
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import Manifest, StoredFile, weights_name, weights_prefix
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.ports.source import Source
-from lmi_deploy.weights.context import TransferContext
 from lmi_deploy.weights.external_upload import ExternalUpload, upload_externally
-from lmi_deploy.weights.file_plan import plan_transfer, refuse_foreign_objects
 from lmi_deploy.weights.maintenance import give_up
 from lmi_deploy.weights.manifest_comparison import compare_listing, listed_weights
 from lmi_deploy.weights.manifests import write_manifest
-from lmi_deploy.weights.progress import TransferProgress
-from lmi_deploy.weights.runner import TransferRun
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_context import TransferContext
+from lmi_deploy.weights.transfer_plan import plan_transfer, refuse_foreign_objects
+from lmi_deploy.weights.transfer_progress import TransferProgress
+from lmi_deploy.weights.transfer_run import TransferRun
+from lmi_deploy.weights.transfer_settings import TransferSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

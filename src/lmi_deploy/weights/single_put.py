@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.weights.buffer_pool import Buffer
-from lmi_deploy.weights.context import TransferContext
-from lmi_deploy.weights.hashing import FileHasher
+from lmi_deploy.weights.transfer_context import TransferContext
+from lmi_deploy.weights.upload_hashing import FileHasher
 from lmi_deploy.weights.upload_task import Job
 
 

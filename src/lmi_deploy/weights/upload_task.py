@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.weights.buffer_pool import Buffer
 

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from lmi_deploy.host.worker_pool import WorkerPool
 from lmi_deploy.weights.buffer_pool import BufferPool, PoolStopped
-from lmi_deploy.weights.schedule import Schedule
+from lmi_deploy.weights.transfer_schedule import Schedule
 from lmi_deploy.weights.upload_task import UploadTask
 
 SHUTDOWN_TIMEOUT = 5.0

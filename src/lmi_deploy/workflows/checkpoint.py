@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from lmi_deploy.domain.facts import Facts, FileEntry, ModelListing, TensorHeader
+from lmi_deploy.domain.gathered_facts import Facts, FileEntry, ModelListing, TensorHeader
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import ListsSizes
-from lmi_deploy.sizing.assessment import Checkpoint
+from lmi_deploy.sizing.fit_assessment import Checkpoint
 from lmi_deploy.sizing.tensors import Tensor, merge_experts
-from lmi_deploy.workflows.gather import read_header
+from lmi_deploy.workflows.gather_facts import read_header
 
 _JSON_LIMIT: Final = 20_000_000
 _INDEX: Final = "model.safetensors.index.json"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.domain.facts import AvailableRuntimes, Machine
-from lmi_deploy.domain.recipe_endpoint import TargetName
+from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.clock import Clock

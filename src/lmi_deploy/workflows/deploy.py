@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished, Notice
-from lmi_deploy.domain.observed import Observed
+from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.errors import RECORDED, UNBEGUN, LmiError, LockLost, NoCapacity, QuotaExceeded

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.observed import Inventory, Observed
+from lmi_deploy.domain.observed_state import Inventory, Observed
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.spec import Spec

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from lmi_deploy.errors import LmiError
-from lmi_deploy.planning.diagnose import Diagnosis, DiagnosisContext, diagnose
-from lmi_deploy.planning.worker_error import lead_with_error
+from lmi_deploy.planning.log_diagnosis import Diagnosis, DiagnosisContext, diagnose
+from lmi_deploy.planning.traceback_error import lead_with_error
 
 READ_LINES = 20_000
 """The last lines of a log, enough for several restarts of a worker."""

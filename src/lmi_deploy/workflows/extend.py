@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from datetime import timedelta
 
-from lmi_deploy.domain.recipe import TTL
+from lmi_deploy.domain.recipe_keys import TTL
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type

@@ -7,21 +7,21 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lmi_deploy.catalog.server_version import server_tag
-from lmi_deploy.domain.facts import Facts, Machine
-from lmi_deploy.domain.recipe import AUTO_INSTANCE, Engine, Recipe
+from lmi_deploy.domain.gathered_facts import Facts, Machine
+from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Engine, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.sizing.architecture import read_architecture
-from lmi_deploy.sizing.assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
-from lmi_deploy.sizing.instance_choice import USUAL_REGION
-from lmi_deploy.sizing.notes import notes
-from lmi_deploy.sizing.placements import Placement, by_price, placements
+from lmi_deploy.sizing.fit_assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
+from lmi_deploy.sizing.fit_notes import notes
+from lmi_deploy.sizing.instance_selection import Placement, by_price, placements
+from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.remedies import Remedy, remedies
-from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
+from lmi_deploy.sizing.sizing_request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.gather import model_location
+from lmi_deploy.workflows.gather_facts import model_location
 
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 

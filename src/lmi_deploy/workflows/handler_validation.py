@@ -7,10 +7,10 @@ from pathlib import Path
 
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.handler_check import HandlerFinding, HandlerRequirements, check_handler
+from lmi_deploy.planning.handler_syntax import HandlerFinding, HandlerRequirements, check_handler
 from lmi_deploy.planning.worker_packages import worker_packages
 
 _TRIED = "`up` makes its warm-up call in the worker as well"

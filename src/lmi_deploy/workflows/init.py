@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.catalog import instances, prices
-from lmi_deploy.domain.facts import ModelListing
-from lmi_deploy.domain.key_types import Named
-from lmi_deploy.domain.naming import name_for
+from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.domain.deployment_names import name_for
+from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.number_text import gib_text
-from lmi_deploy.domain.recipe import Timeouts
-from lmi_deploy.domain.recipe_endpoint import TargetName
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.domain.recipe_key_types import Named
+from lmi_deploy.domain.recipe_keys import Timeouts
 from lmi_deploy.errors import LmiError, NoCredentials, Unresolvable, UsageRefused
-from lmi_deploy.planning.init import (
+from lmi_deploy.planning.default_timeouts import startup_timeout, startup_with_download
+from lmi_deploy.planning.recipe_generation import (
     Choice,
     InitEngine,
     ModelSummary,
@@ -23,16 +24,15 @@ from lmi_deploy.planning.init import (
     summarize,
     write_recipe,
 )
-from lmi_deploy.planning.recognition import require_model
-from lmi_deploy.planning.timeouts import startup_timeout, startup_with_download
+from lmi_deploy.planning.task_detection import require_model
 from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
-from lmi_deploy.sizing.instance_choice import USUAL_REGION
+from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES
 from lmi_deploy.workflows.checkpoint import checkpoint_of, listing_without_hashes
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import FitRequest
-from lmi_deploy.workflows.gather import read_json
-from lmi_deploy.workflows.hardware_choice import Hardware, InitRequest, choose_instance, judge_this_machine
+from lmi_deploy.workflows.gather_facts import read_json
+from lmi_deploy.workflows.hardware_selection import Hardware, InitRequest, choose_instance, judge_this_machine
 
 _SEQUENCES: Final = "max_rolling_batch_size"
 
@@ -72,7 +72,7 @@ def generate_recipe(asked: InitRequest, deps: Dependencies, *, schema: str) -> R
     choice = _choice(asked, model, engine, hardware)
     text = write_recipe(model, choice, revision=asked.revision, schema=schema, plain=asked.plain)
     verdict = hardware.fit.verdict if hardware.fit else "unknown"
-    age = prices.age_warning(deps.clock.now().date()) if target == "sagemaker" else ""
+    age = recorded_prices.age_warning(deps.clock.now().date()) if target == "sagemaker" else ""
     unknown = hardware.why if verdict == "unknown" else ""
     notes = (*target_notes, *decisions_left(model), *filter(None, (unknown, age)))
     return RecipeDraft(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.serving import ServingRecord
-from lmi_deploy.engines.codec import Codec, codec_of
+from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.engines.request_codec import Codec, codec_of
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from lmi_deploy.catalog import accelerators
 from lmi_deploy.catalog.instances import chosen
-from lmi_deploy.domain.facts import Facts
-from lmi_deploy.domain.recipe import AUTO_INSTANCE, Recipe
+from lmi_deploy.domain.gathered_facts import Facts
+from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
-from lmi_deploy.planning.capability import Mistake, Question, device_notes, question_of
-from lmi_deploy.planning.compatibility import (
+from lmi_deploy.planning.compute_capability import Mistake, Question, device_notes, question_of
+from lmi_deploy.planning.model_compatibility import (
     checkpoint_needs,
     draft_mistake,
     draft_model,
@@ -20,13 +20,13 @@ from lmi_deploy.planning.compatibility import (
     model_notes,
 )
 from lmi_deploy.recipe.checks.cross_checks import is_refused
-from lmi_deploy.sizing.assessment import Checkpoint, Verdict
-from lmi_deploy.sizing.instance_choice import USUAL_REGION
-from lmi_deploy.sizing.placements import by_price
+from lmi_deploy.sizing.fit_assessment import Checkpoint, Verdict
+from lmi_deploy.sizing.instance_selection import by_price
+from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import candidates, judge, recipe_request
-from lmi_deploy.workflows.gather import read_json
+from lmi_deploy.workflows.gather_facts import read_json
 
 _ABOVE = ("engine", "instance_type", "model_id")
 """Keys of the recipe itself, not of its options."""

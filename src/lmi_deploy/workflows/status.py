@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation
-from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import NotFound
-from lmi_deploy.planning.diagnose import Diagnosis
+from lmi_deploy.planning.log_diagnosis import Diagnosis
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
 

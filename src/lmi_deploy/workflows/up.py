@@ -9,11 +9,11 @@ from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
-from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
+from lmi_deploy.planning.stale_plan import require_agreed
 from lmi_deploy.recipe.checks.notices import notices as recipe_notices
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -22,7 +22,7 @@ from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan as DeploymentPlan
 from lmi_deploy.workflows.deployment_plan import make_plan
 from lmi_deploy.workflows.fit import require_fit
-from lmi_deploy.workflows.gather import gather
+from lmi_deploy.workflows.gather_facts import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.handler_validation import check_own_code
 from lmi_deploy.workflows.model_validation import notes_of, require_compatible, settled

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Line, Notice
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.workflows.dependencies import Dependencies

@@ -9,7 +9,7 @@ import pytest
 from lmi_deploy.aws.account import AwsAccount
 from lmi_deploy.aws.s3 import S3Settings
 from lmi_deploy.aws.session import aws_session
-from lmi_deploy.domain.buckets import default_bucket, upload_rule_advice
+from lmi_deploy.domain.default_bucket import default_bucket, upload_rule_advice
 from lmi_deploy.emulator.faults import rules as do
 from lmi_deploy.emulator.faults.rules import Rule
 from lmi_deploy.errors import AccessError, NoCredentials, Refused, UsageRefused

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.aws.s3.lease import LeaseSettings
-from lmi_deploy.aws.s3.lock import BucketLock
+from lmi_deploy.aws.lock.bucket_lock import BucketLock
+from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
+from lmi_deploy.aws.lock.lock_renewal import LeaseSettings
 from lmi_deploy.errors import CloudError, LockLost, Refused, UsageRefused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.clock import Clock
@@ -360,7 +360,7 @@ HOLDER = """
 import sys
 import boto3
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.aws.s3.lock import BucketLock
+from lmi_deploy.aws.lock.bucket_lock import BucketLock
 from tests.support.s3_servers import S3Server
 url, access, owner, bucket = sys.argv[1:]
 store = S3Server(url=url, access=access, owner=owner).store(bucket)

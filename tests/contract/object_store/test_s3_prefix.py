@@ -13,7 +13,7 @@ import pytest
 from lmi_deploy.aws.account import bucket_region
 from lmi_deploy.aws.s3 import S3Settings
 from lmi_deploy.domain.events import Progress
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
 from lmi_deploy.host.clock import SystemClock

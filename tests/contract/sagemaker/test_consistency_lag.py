@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.settings import ModelSettings
+from lmi_deploy.domain.sagemaker.resource_settings import ModelSettings
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.errors import Conflict, NotFound, RoleNotAssumable
 from lmi_deploy.ports.cloud import Cloud

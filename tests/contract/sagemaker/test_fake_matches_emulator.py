@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ModelSettings,
     ObservedEndpoint,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
-from lmi_deploy.domain.recipe_endpoint import Vpc
-from lmi_deploy.domain.sagemaker.settings import Mount
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.sagemaker.resource_settings import Mount
 from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.hosting import Hosting

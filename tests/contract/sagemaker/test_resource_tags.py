@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.sagemaker.settings import TAG
+from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.resource_tags import ResourceTags
 from tests.support.emulator_process import Emulated

@@ -15,7 +15,7 @@ from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.secrets import read_secret
 from lmi_deploy.composition.aws import open_cloud
 from lmi_deploy.composition.weights import session_at
-from lmi_deploy.domain.observed import Price
+from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.permissions import Permission
 from lmi_deploy.errors import AccessError, NotFound, UsageRefused
 from lmi_deploy.ports.cloud import Cloud

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.errors import NotFound
-from lmi_deploy.targets.sagemaker.propagation import Propagation
+from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 
 BY_JOB = RECIPE + "weights: {via: job}\n"

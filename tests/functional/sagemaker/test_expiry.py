@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, TAG_TTL
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_TTL
 from lmi_deploy.errors import CloudError
 from tests.functional.sagemaker.test_lifecycle import CHANGED, steps
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe

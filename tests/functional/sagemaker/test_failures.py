@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.errors import AccessError, CloudError
 from tests.support.action_failures import ActionFailures, Killed, KilledAtCommit, When, fail, failing
 from tests.support.cloud_app import CloudApp

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     EndpointConfigSettings,
     ModelSettings,

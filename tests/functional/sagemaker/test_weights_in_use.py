@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.settings import TAG_WEIGHTS
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_WEIGHTS
 from lmi_deploy.domain.weights import manifest_key, weights_prefix
 from tests.support.cloud_app import CloudApp
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.content_hashes import oid_of
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.emulator.faults.rules import Answer, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
 from tests.support.hub import HubModels, HubState, LocalHub, serve_hub

@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import scan_cache_dir, snapshot_download
 
 from lmi_deploy.domain.content_hashes import oid_of
-from lmi_deploy.domain.facts import FileEntry, ModelListing, OidKind
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, OidKind
 from lmi_deploy.errors import IntegrityError
 from tests.support.hub import LocalHub
 from tests.support.hub_client import FILES, WEIGHTS, HubClient, contents

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from lmi_deploy.sizing.assessment import assess
 from lmi_deploy.sizing.devices import named_devices
-from lmi_deploy.sizing.request import Request
+from lmi_deploy.sizing.fit_assessment import assess
+from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.workflows.checkpoint import read_checkpoint
 from tests.support.hub import serve_hub
 from tests.support.hub_client import HubClient

@@ -7,7 +7,7 @@ import pytest
 from lmi_deploy.emulator.faults.rule_files import parse_rules
 from lmi_deploy.emulator.faults.rules import Answer, Cut, Flip, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, NotFound, TransferFailed
-from lmi_deploy.sources.retry import retry_after
+from lmi_deploy.sources.download_retry import retry_after
 from tests.support.hub import HubModels, HubState, LocalHub, Quota, serve_hub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 

@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
+from lmi_deploy.sources.download_retry import RetryableError
 from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
-from lmi_deploy.sources.retry import RetryableError
 from tests.support.tls import server_context
 
 BODY = Random(5).randbytes(3 * STEP + 12_345)

@@ -13,7 +13,7 @@ from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import wire
-from lmi_deploy.domain.recipe_endpoint import TargetName
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import Target
 from lmi_deploy.workflows.dependencies import Dependencies

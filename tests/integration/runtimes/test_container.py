@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.availability import RuntimeDetector
-from lmi_deploy.runtimes.container.engine_cli import find_engine
-from lmi_deploy.runtimes.container.layout import container_name
+from lmi_deploy.runtimes.container.container_cli import find_engine
+from lmi_deploy.runtimes.container.container_command import container_name
 from lmi_deploy.runtimes.container.runtime import Container
+from lmi_deploy.runtimes.runtime_detection import RuntimeDetector
 from lmi_deploy.runtimes.server_dirs import read_note
 from tests.contract.test_model_server import invoke, refuses
 from tests.support.container_image import image, podman_environ

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock

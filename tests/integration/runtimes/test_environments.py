@@ -15,7 +15,7 @@ from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.host.file_lock import file_lock
-from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 from tests.support.wheels import make_wheel
 
 CLOCK = SystemClock()
@@ -168,7 +168,7 @@ def test_an_abandoned_build_leaves_nothing(environments: LocalEnvironments, cach
 BUILD = """
 import os, sys
 from pathlib import Path
-from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 for event in LocalEnvironments(Path(sys.argv[1]), os.environ, None).build("e1", ("tinyone",), "", key="k"):
     print(type(event).__name__, flush=True)
 """

@@ -11,7 +11,7 @@ import pytest
 from lmi_deploy.domain.events import Event
 from lmi_deploy.errors import IntegrityError, TransferFailed, UsageRefused
 from lmi_deploy.runtimes.environments import djl_engine
-from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 
 VERSION = "0.34.0"
 IN_A_REPOSITORY = Path("ai/djl/python/python") / VERSION / f"python-{VERSION}.jar"

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.composition.aws import open_bucket_services, open_cloud
 from lmi_deploy.composition.weights import REQUESTS
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.actions import CreateModel
-from lmi_deploy.domain.sagemaker.settings import ModelSettings, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import ModelSettings, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.errors import LockLost, UsageRefused
 from lmi_deploy.ports.cloud import BucketServices, Cloud

@@ -20,7 +20,7 @@ from lmi_deploy.errors import IntegrityError
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.integration.weights.conftest import FILES, NOISE
 from tests.integration.weights.test_push import stored_objects
 from tests.support.fake_store import FakeStore

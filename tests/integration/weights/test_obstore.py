@@ -16,7 +16,7 @@ import pytest
 from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
 from lmi_deploy.aws.s3.uploaders.obstore import Obstore
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.emulator.faults.rules import Answer, Drop, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, NotInstalled, TransferFailed
@@ -24,7 +24,7 @@ from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.maintenance import give_up, orphans
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server
 

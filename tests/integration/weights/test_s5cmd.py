@@ -19,7 +19,7 @@ import pytest
 from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
 from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd, find_program
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, TransferFailed
 from lmi_deploy.host.clock import SystemClock
@@ -28,7 +28,7 @@ from lmi_deploy.ports.external_uploader import UploadItem
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.s3_servers import S3Server
 
 FILES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmi_deploy.catalog import amis, images, limits
+from lmi_deploy.catalog import amis, images, sagemaker_limits
 from lmi_deploy.catalog.instances import Instance, instance
 
 
@@ -15,7 +15,7 @@ def _of(name: str) -> Instance:
 
 
 def test_every_host_image_that_sagemaker_knows_is_described_and_no_other() -> None:
-    assert set(amis.AMIS) == set(limits.names("host_amis"))
+    assert set(amis.AMIS) == set(sagemaker_limits.names("host_amis"))
 
 
 @pytest.mark.parametrize("family", images.families())

@@ -9,7 +9,7 @@ from pathlib import Path
 import botocore.session
 import pytest
 
-from lmi_deploy.catalog import images, limits
+from lmi_deploy.catalog import images, sagemaker_limits
 from lmi_deploy.catalog.images import image
 from lmi_deploy.errors import Unresolvable
 from tests.support.wheels import fetched
@@ -27,14 +27,14 @@ def test_the_table_is_what_the_wheel_that_it_names_holds() -> None:
 def test_every_region_has_the_host_that_botocore_gives_it() -> None:
     partitions = botocore.session.get_session().get_data("endpoints")["partitions"]
     regions = {found.region for family in images.families() for found in _everywhere(family)}
-    assert regions <= set(limits.names("regions"))
+    assert regions <= set(sagemaker_limits.names("regions"))
     for region in sorted(regions):
         (suffix,) = (each["dnsSuffix"] for each in partitions if re.match(each["regionRegex"], region))
         assert (region, images.host_suffix(region)) == (region, suffix)
 
 
 def _everywhere(family: str) -> list[images.Image]:
-    return [one for region in limits.names("regions") for one in images.published(family, region)]
+    return [one for region in sagemaker_limits.names("regions") for one in images.published(family, region)]
 
 
 def test_an_image_by_family_version_and_region() -> None:

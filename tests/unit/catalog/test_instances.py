@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.catalog import instances, limits
+from lmi_deploy.catalog import instances, sagemaker_limits
 from lmi_deploy.catalog.instances import Instance, instance
 
 
@@ -15,7 +15,9 @@ def _of(name: str) -> Instance:
 
 
 def test_every_type_that_sagemaker_knows_is_known_and_no_other() -> None:
-    assert {name for name in instances.names() if instance(name)} == set(limits.names("instance_types"))
+    assert {name for name in instances.names() if instance(name)} == set(
+        sagemaker_limits.names("instance_types")
+    )
     assert instance("ml.g9.xlarge") is None
     assert instance("g5.xlarge") is None
 

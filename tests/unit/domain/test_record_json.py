@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from lmi_deploy.domain.dataclass_json import dump
 from lmi_deploy.domain.environment_digests import value_digest
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.observed import CloudObserved, LocalObserved, ObservedServer
+from lmi_deploy.domain.observed_state import CloudObserved, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import Estimate, Plan
-from lmi_deploy.domain.recipe_endpoint import Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.record import SCHEMA, DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import parse_record, record_text
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_SPEC,
     TAG_WEIGHTS,
     ObservedEndpoint,
@@ -32,9 +32,9 @@ from lmi_deploy.domain.sagemaker.settings import (
 )
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.local import plan as local_plan
+from lmi_deploy.targets.sagemaker.plan.rollback import rollback
 from lmi_deploy.targets.sagemaker.plan.rollback_candidates import earlier
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
-from lmi_deploy.targets.sagemaker.rollback import rollback
 from lmi_deploy.ui.json_view import plan_fields
 from tests.support.factories import LOCAL, SAGEMAKER, serving
 from tests.support.old_records import schema_1_text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.weights import weights_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.errors import CloudError
-from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.errors.url_redaction import mask_urls
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lmi_deploy.catalog import prices
+from lmi_deploy.catalog import recorded_prices
 from lmi_deploy.emulator.services.pricing import LOCATIONS
 
 
 def test_it_can_name_each_region_of_the_catalog() -> None:
-    assert set(LOCATIONS) == set(prices.regions())
+    assert set(LOCATIONS) == set(recorded_prices.regions())

@@ -10,7 +10,7 @@ import pytest
 
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.domain.artifact import SLOT
-from lmi_deploy.domain.recipe import Handler, Task
+from lmi_deploy.domain.recipe_keys import Handler, Task
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, custom, huggingface
 from lmi_deploy.engines.registry import ENGINES, engine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.import_settings import merged_settings, parse_environment
 from lmi_deploy.recipe.importer import ImportedRecipe, ImportSource, import_recipe, newest_version

@@ -6,7 +6,7 @@ import pytest
 
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.recipe.migrate import Migration, migrate
-from lmi_deploy.recipe.option_moves import moves
+from lmi_deploy.recipe.option_migration import moves
 from lmi_deploy.recipe.parse import parse
 
 OLD = """\

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from lmi_deploy.domain.recipe import Handler, Recipe
+from lmi_deploy.domain.recipe_keys import Handler, Recipe
 from lmi_deploy.errors import RecipeError
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.yaml import composer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lmi_deploy.catalog.options as options
-from lmi_deploy.catalog import vllm
+from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.recipe.secret_detection import names_secret, secret_in
 
 SECRETS = """
@@ -37,7 +37,7 @@ def test_a_harmless_name_is_no_false_alarm(name: str) -> None:
 
 def test_of_all_options_of_the_engines_only_the_token_is_refused() -> None:
     table = json.loads(Path(options.__file__).with_name("options.json").read_text(encoding="utf-8"))
-    names = _keys(table) | set(vllm.argument_spans())
+    names = _keys(table) | set(vllm_arguments.argument_spans())
     assert {name for name in names if names_secret(name)} == {"hf_token"}
 
 

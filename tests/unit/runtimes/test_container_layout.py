@@ -11,8 +11,8 @@ import pytest
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import CommandResult, Process, Report
-from lmi_deploy.runtimes.container.engine_cli import ContainerCli, ContainerEngine, find_engine
-from lmi_deploy.runtimes.container.layout import command, weight_folders
+from lmi_deploy.runtimes.container.container_cli import ContainerCli, ContainerEngine, find_engine
+from lmi_deploy.runtimes.container.container_command import command, weight_folders
 
 DOCKER = ContainerEngine(kind="docker", program="/usr/bin/docker", flags=())
 

@@ -10,8 +10,8 @@ from lmi_deploy.server.async_results import Results
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.job_queue import Frame, Job
-from lmi_deploy.server.workers.protocol import WorkerResponse
+from lmi_deploy.server.workers.batch_queue import Frame, Job
+from lmi_deploy.server.workers.djl_protocol import WorkerResponse
 
 
 def new_job() -> Job:

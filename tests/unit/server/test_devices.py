@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults, resolve
 from lmi_deploy.server.models.property_values import InvalidSettings
-from lmi_deploy.server.workers.command import WORKER_ENTRY, Command, Engine
+from lmi_deploy.server.models.serving_properties import ModelSettings, ServerDefaults, resolve
 from lmi_deploy.server.workers.devices import detect_gpus
+from lmi_deploy.server.workers.worker_command import WORKER_ENTRY, Command, Engine
 
 
 def settings(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lmi_deploy.server.http.parser import MalformedRequest, Request
+from lmi_deploy.server.http.request_head_parser import MalformedRequest, Request
 from lmi_deploy.server.http.request_reader import BadExpectation, RequestReader, TooLarge
 from tests.support.stream_pair import stream_of
 

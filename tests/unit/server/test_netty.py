@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.http.connection import Connection, Exchange
+from lmi_deploy.server.http.client_connection import Connection, Exchange
 from lmi_deploy.server.http.handler_input import read_input
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.settings import ServerSettings
+from lmi_deploy.server.server_settings import ServerSettings
 
 RUN = re.compile("\u27e8(.)\\*(\\d+)\u27e9", re.DOTALL)
 CHOICES = Path(__file__).parents[2] / "server" / "differences.txt"

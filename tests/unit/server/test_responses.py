@@ -6,9 +6,9 @@ import pytest
 
 from lmi_deploy.server.error_responses import ErrorReply, at_capacity
 from lmi_deploy.server.http import form_parsing, responses
-from lmi_deploy.server.http.frontend import Rates
 from lmi_deploy.server.http.handler_input import read_input
-from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.routes import Rates
 from lmi_deploy.server.models.property_values import InvalidSettings
 
 

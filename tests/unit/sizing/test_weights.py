@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.sizing.architecture import read_architecture
-from lmi_deploy.sizing.partition import Cut, is_loaded, role_of, weights_on_device
 from lmi_deploy.sizing.quantization import requested_bits, stored_quantization
-from lmi_deploy.sizing.synthesis import tensors_of
+from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensors import CannotTell, Tensor, merge_experts, total_items
+from lmi_deploy.sizing.weights_per_device import Cut, is_loaded, role_of, weights_on_device
 from tests.support.model_shapes import DEEPSEEK_V3, GPT_OSS_20B, LLAMA_8B, LLAMA_70B, QWEN_NEXT, T5_XL, Table
 
 GIB = 2**30

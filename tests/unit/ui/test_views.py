@@ -12,7 +12,7 @@ from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
 from lmi_deploy.domain.plan import Change, Estimate, Plan, StopServer
 from lmi_deploy.errors import DeployFailed, RecipeError
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.ui.json_view import MachineView, kebab
 from lmi_deploy.ui.text_view import HumanView
 

@@ -16,7 +16,7 @@ from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock
 

@@ -17,7 +17,7 @@ from lmi_deploy.weights.cross_bucket_copy import CopyRoute, copy_weights
 from lmi_deploy.weights.maintenance import IntegrityIssue, give_up, orphans, remove, unfinished, verify
 from lmi_deploy.weights.manifest_comparison import compare_listing
 from lmi_deploy.weights.manifests import manifests, read_manifest, write_manifest
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
 from tests.support.push import push_context, pushed

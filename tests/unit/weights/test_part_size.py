@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import Unresolvable, UsageRefused
 from lmi_deploy.weights.part_size import COUNT, LARGEST, LEAST, MOST, USUAL, part_count, part_size, spans
-from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.hypothesis_settings import examples
 
 GIB = 1 << 30

@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.weights.buffer_pool import Buffer, BufferPool
-from lmi_deploy.weights.schedule import Schedule
+from lmi_deploy.weights.transfer_schedule import Schedule
 from lmi_deploy.weights.upload_task import Job
 from lmi_deploy.weights.upload_workers import CpuIdleMeter, UploadWorkers
 

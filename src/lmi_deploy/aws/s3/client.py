@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lmi_deploy.aws.aws_error import GARBLED, AwsError
+from lmi_deploy.aws.error_classification import GARBLED, AwsError
 from lmi_deploy.aws.retry import Notify, RetryingClient, ignore
 from lmi_deploy.aws.s3.client_factory import S3Clients
-from lmi_deploy.aws.s3.errors import OWNERLESS, S3CallContext, explain
+from lmi_deploy.aws.s3.error_messages import OWNERLESS, S3CallContext, explain
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lmi_deploy import __version__
 from lmi_deploy.aws.client_factory import Clients
-from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.s3.fast_put import FastPutClient
 from lmi_deploy.aws.session import SessionFactory, region_of
 from lmi_deploy.domain.byte_units import MIB

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.retry import Notify, ignore
 from lmi_deploy.aws.s3 import multipart, object_copy
 from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.client_factory import S3Clients, S3Settings
-from lmi_deploy.aws.s3.errors import PreconditionFailed
+from lmi_deploy.aws.s3.error_messages import PreconditionFailed
 from lmi_deploy.aws.s3.object_reader import ObjectReader, full_checksum, read_object
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.domain.crc32 import crc32_of

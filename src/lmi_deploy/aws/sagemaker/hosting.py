@@ -24,8 +24,8 @@ from lmi_deploy.aws.sagemaker.resource_fields import (
 )
 from lmi_deploy.aws.sagemaker.runtime import SageMakerRuntime
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ModelSettings,
     ObservedEndpoint,

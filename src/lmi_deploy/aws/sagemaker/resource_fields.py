@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.recipe_endpoint import Vpc
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import (
     VARIANT,
     EndpointConfigSettings,
     ModelSettings,

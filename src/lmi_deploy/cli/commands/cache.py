@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.shared_options import json_option, yes_option
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.errors import NotFound, UsageRefused
 

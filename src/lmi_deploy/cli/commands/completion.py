@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.ui.selection import open_view
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import find_deployment, ref_fields
-from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options, yes_option
+from lmi_deploy.cli.deployment_lookup import find_deployment, ref_fields
 from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options, yes_option
 from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.workflows import down

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.shared_options import json_option
 
 
 @click.command("emulator")

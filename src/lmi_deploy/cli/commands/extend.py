@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import find_deployment, ref_fields
-from lmi_deploy.cli.options import TargetOptions, json_option, place_options
+from lmi_deploy.cli.deployment_lookup import find_deployment, ref_fields
+from lmi_deploy.cli.shared_options import TargetOptions, json_option, place_options
 from lmi_deploy.workflows.extend import extend
 
 

@@ -9,9 +9,9 @@ import click
 
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.fit_request import read_fit_request
-from lmi_deploy.cli.options import json_option, recipe_options
+from lmi_deploy.cli.shared_options import json_option, recipe_options
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.sizing.request import ENGINES
+from lmi_deploy.sizing.sizing_request import ENGINES
 from lmi_deploy.ui.fit_text import fit_lines
 from lmi_deploy.workflows.fit import FitRequest, Outcome, check_fit
 

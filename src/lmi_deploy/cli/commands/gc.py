@@ -10,8 +10,8 @@ import click
 
 from lmi_deploy.cli.commands.weights import bucket_options
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.shared_options import json_option, yes_option
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.weights import BucketRequest

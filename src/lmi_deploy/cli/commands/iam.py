@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
 from lmi_deploy.cli.recipe_loading import read_recipe
-from lmi_deploy.domain.naming import prefix_error
+from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
+from lmi_deploy.domain.deployment_names import prefix_error
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.targets.sagemaker.permissions import PARTS, policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import role_commands
-from lmi_deploy.workflows.gather import gather
+from lmi_deploy.workflows.gather_facts import gather
 from lmi_deploy.workflows.model_validation import settled
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from lmi_deploy.catalog import images, limits
-from lmi_deploy.cli.options import json_option
+from lmi_deploy.catalog import images, sagemaker_limits
+from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.recipe.suggestions import suggestion_text
+from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.ui.selection import open_view
 
 Row = dict[str, Any]
@@ -36,7 +36,10 @@ def command(*, family: str | None, region: str, version: str | None, source: str
     """List the container images that AWS publishes: the families, or every version of one."""
     view = open_view(as_json=as_json)
     if not images.accounts(region):
-        local = suggestion_text(region, limits.names("regions")) or "name another region, such as us-east-1"
+        local = (
+            suggestion_text(region, sagemaker_limits.names("regions"))
+            or "name another region, such as us-east-1"
+        )
         raise NotFound(f"{region}: AWS publishes no images in this region", hint=local)
     if version is not None:
         if family is None or source == "sdk":

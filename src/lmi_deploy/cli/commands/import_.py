@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from lmi_deploy.cli.options import json_option
 from lmi_deploy.cli.output_files import require_absent, writing
+from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.ui.selection import open_view
 
 

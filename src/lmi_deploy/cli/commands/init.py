@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.options import json_option
 from lmi_deploy.cli.output_files import require_absent, writing
+from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.errors import UsageRefused
 
 SCHEMA = "recipe.schema.json"
@@ -58,7 +58,7 @@ def command(*, model: str | None, output: Path | None, force: bool, as_json: boo
 def _generated(
     model: str, output: Path | None, flags: dict[str, Any], context: CommandContext
 ) -> dict[str, Any]:
-    from lmi_deploy.workflows.hardware_choice import InitRequest
+    from lmi_deploy.workflows.hardware_selection import InitRequest
     from lmi_deploy.workflows.init import generate_recipe
 
     if flags["target"] == "local" and (flags["instance"] or flags["region"]):

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from lmi_deploy.catalog import instances, prices
+from lmi_deploy.catalog import instances, recorded_prices
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.byte_units import GIB
-from lmi_deploy.sizing.placements import Placement
+from lmi_deploy.sizing.instance_selection import Placement
 
 Row = dict[str, Any]
 _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict")
@@ -60,7 +60,7 @@ def command(
     command.view.rows(rows, spare=_SPARE)
     what = f" that hold {fits}" if fits else " with accelerators"
     command.view.note(f"{len(rows)} instance types{what}; prices per hour in {region}, `-` if unknown")
-    if warning := prices.age_warning(command.deps.clock.now().date()):
+    if warning := recorded_prices.age_warning(command.deps.clock.now().date()):
         command.view.note(f"warning: {warning}")
     command.view.result({"instances": len(rows), "region": region, "warning": warning})
 
@@ -70,7 +70,7 @@ def _types(region: str) -> Iterator[Row]:
         found = instances.instance(name)
         if found is None or found.accelerators is None or found.memory is None:
             continue
-        existing, price = found.accelerators, prices.price(name, region)
+        existing, price = found.accelerators, recorded_prices.price(name, region)
         yield {
             "instance": name,
             "device": existing.name,

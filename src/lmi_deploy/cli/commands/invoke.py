@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.lookup import find_deployment, known, ref_fields
-from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.cli.deployment_lookup import find_deployment, known, ref_fields
+from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.inference_http import InferenceRequest
-from lmi_deploy.domain.naming import name_error
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NotFound, UsageRefused

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import known
-from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.deployment_lookup import known
+from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import AccessError
 from lmi_deploy.workflows.dependencies import Dependencies

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.options import (
+from lmi_deploy.cli.plan_file import save
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.cli.shared_options import (
     force_fit_option,
     json_option,
     max_hourly_option,
@@ -14,8 +16,6 @@ from lmi_deploy.cli.options import (
     runtime_option,
     with_runtime,
 )
-from lmi_deploy.cli.plan_file import save
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.errors import CHANGES_PENDING
 from lmi_deploy.ui.json_view import plan_fields
 from lmi_deploy.ui.plan_text import plan_lines

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
 from lmi_deploy.errors import Refused
 from lmi_deploy.workflows import up
 

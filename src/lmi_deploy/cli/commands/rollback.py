@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import find_deployment, ref_fields
-from lmi_deploy.cli.options import (
+from lmi_deploy.cli.deployment_lookup import find_deployment, ref_fields
+from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.shared_options import (
     TargetOptions,
     json_option,
     max_hourly_option,
@@ -14,7 +15,6 @@ from lmi_deploy.cli.options import (
     place_options,
     yes_option,
 )
-from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.domain.record import KEPT_GENERATIONS
 from lmi_deploy.workflows import rollback as workflows_rollback
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.events import Line
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.workflows import serve

@@ -7,10 +7,10 @@ import dataclasses
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.lookup import find_deployment
-from lmi_deploy.cli.options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.cli.deployment_lookup import find_deployment
+from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.observed import SERVING
+from lmi_deploy.domain.observed_state import SERVING
 from lmi_deploy.workflows.status import EXIT, Status, status
 
 _EXPIRED = " (expired: `lmi gc` may delete it, `lmi extend {name} 8h` keeps it)"

@@ -8,7 +8,10 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.options import (
+from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
+from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.cli.shared_options import (
     force_fit_option,
     json_option,
     max_hourly_option,
@@ -18,9 +21,6 @@ from lmi_deploy.cli.options import (
     with_runtime,
     yes_option,
 )
-from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
-from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.workflows import handler_dry_run, up
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import click
 
-from lmi_deploy.cli.options import json_option, recipe_options
 from lmi_deploy.cli.recipe_loading import located, read_recipe
-from lmi_deploy.domain.facts import is_folder
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.cli.shared_options import json_option, recipe_options
+from lmi_deploy.domain.gathered_facts import is_folder
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import NotFound, RecipeError, UsageRefused
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.notices import notices
 from lmi_deploy.ui.selection import open_view
 from lmi_deploy.ui.view import View

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import click
 
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.sagemaker.transfer_job import read_order
 from lmi_deploy.domain.weights import BucketRequest, Manifest
 from lmi_deploy.errors import IntegrityError, UsageRefused
-from lmi_deploy.workflows import weights as steps
+from lmi_deploy.workflows import push_weights as steps
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SPARE = ("created", "files")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
-from lmi_deploy.domain.sagemaker.settings import EndpointConfigSettings, ModelSettings, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 
 

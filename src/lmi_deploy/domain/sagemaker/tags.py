@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lmi_deploy import __version__
-from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.s3_layout import weights_of
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
     TAG_ENGINE,
@@ -20,6 +19,7 @@ from lmi_deploy.domain.sagemaker.settings import (
     TAG_VERSION,
     TAG_WEIGHTS,
 )
+from lmi_deploy.domain.sagemaker.s3_layout import weights_of
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.weights import Travel, weights_label
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.recipe_endpoint import Vpc
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.weights import StoredFile
 
 ORDER_SCHEMA: Final = 1

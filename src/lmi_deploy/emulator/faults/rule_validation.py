@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from lmi_deploy.emulator.faults.rules import Rule
-from lmi_deploy.emulator.wire.dispatch import TARGETS
+from lmi_deploy.emulator.wire.operation_dispatch import TARGETS
 from lmi_deploy.emulator.wire.service_models import service_model
 
 HTTP: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")

@@ -19,11 +19,11 @@ from aiohttp import web
 
 from lmi_deploy.emulator.hosting.network_access import PATH
 from lmi_deploy.emulator.iam.keyring import Keyring
-from lmi_deploy.emulator.runtime.requests import is_invocation
-from lmi_deploy.emulator.wire import query, signature_check
+from lmi_deploy.emulator.runtime.invocation_request import is_invocation
+from lmi_deploy.emulator.wire import query_protocol, signature_check
 from lmi_deploy.emulator.wire.canonical_request import SignableRequest
-from lmi_deploy.emulator.wire.dispatch import called, refusal
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
+from lmi_deploy.emulator.wire.operation_dispatch import called, refusal
 from lmi_deploy.emulator.wire.signature import Signature, read_signature
 
 SIGNATURE: Final = "signature"
@@ -148,7 +148,7 @@ async def refused_request(request: web.Request, error: ApiError) -> web.Response
     if call is not None and call.protocol != "query":
         error.code = _JSON.get(error.code, error.code)
         return refusal(error, call)
-    if call is not None or request.content_type == query.FORM:
+    if call is not None or request.content_type == query_protocol.FORM:
         error.code = _QUERY.get(error.code, error.code)
         body = xml_error("", error.message, code=error.code)
         return web.Response(status=error.status, body=body, content_type="text/xml")

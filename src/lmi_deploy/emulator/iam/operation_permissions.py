@@ -21,7 +21,7 @@ from lmi_deploy.emulator.sagemaker.resources import (
     arn_of,
     by_arn,
 )
-from lmi_deploy.emulator.scaling.variants import POLICIES, scaled_variants
+from lmi_deploy.emulator.scaling.scaled_variants import POLICIES, scaled_variants
 
 PREFIXES: Final[Mapping[str, str]] = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
 # CreateEndpoint and UpdateEndpoint need rights on the endpoint and on its configuration.

@@ -12,7 +12,7 @@ from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.container_files import inside
 from lmi_deploy.emulator.hosting.failures import HostingFailed
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
-from lmi_deploy.emulator.jobs.container_files import Job, localized
+from lmi_deploy.emulator.jobs.job_container_files import Job, localized
 
 _PYTHONS: Final = ("python", "python3")
 _SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages')), sep='\\n')"

@@ -10,8 +10,8 @@ from typing import Final
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
-from lmi_deploy.emulator.jobs.container_files import Job, exit_message
-from lmi_deploy.emulator.jobs.hosts import Host, Hosts
+from lmi_deploy.emulator.jobs.job_container_files import Job, exit_message
+from lmi_deploy.emulator.jobs.job_hosts import Host, Hosts
 from lmi_deploy.emulator.sagemaker.resources import PROCESSING_JOB
 
 PROVISION: Final = 120.0

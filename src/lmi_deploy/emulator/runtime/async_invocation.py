@@ -14,7 +14,7 @@ from aiohttp import web
 
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
-from lmi_deploy.emulator.runtime.requests import Invocation
+from lmi_deploy.emulator.runtime.invocation_request import Invocation
 from lmi_deploy.emulator.sagemaker.containers import parts_of
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.wire.errors import ApiError

@@ -15,8 +15,8 @@ from aiohttp import web
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Answer, Call, Cut, Hang
 from lmi_deploy.emulator.hosting.instances import HostingInstance
-from lmi_deploy.emulator.runtime.requests import Invocation, container_headers
-from lmi_deploy.emulator.runtime.routes import Routes
+from lmi_deploy.emulator.runtime.container_routing import Routes
+from lmi_deploy.emulator.runtime.invocation_request import Invocation, container_headers
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services.metrics import Point
 from lmi_deploy.emulator.wire import eventstream

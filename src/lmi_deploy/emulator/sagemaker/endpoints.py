@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.capacities import in_progress, set_capacities, settled_endpoint, touch
 from lmi_deploy.emulator.sagemaker.components import components_of
 from lmi_deploy.emulator.sagemaker.containers import containers_of, deployed_image
 from lmi_deploy.emulator.sagemaker.resources import (
@@ -19,8 +18,14 @@ from lmi_deploy.emulator.sagemaker.resources import (
     page,
     require_new,
 )
-from lmi_deploy.emulator.scaling.targets import forget_endpoint
-from lmi_deploy.emulator.scaling.variants import scaled_variants
+from lmi_deploy.emulator.sagemaker.variant_capacities import (
+    in_progress,
+    set_capacities,
+    settled_endpoint,
+    touch,
+)
+from lmi_deploy.emulator.scaling.scalable_targets import forget_endpoint
+from lmi_deploy.emulator.scaling.scaled_variants import scaled_variants
 from lmi_deploy.emulator.services.alarms import is_ringing
 from lmi_deploy.emulator.services.service_quotas import require_quota
 from lmi_deploy.emulator.wire.errors import refused

@@ -9,7 +9,15 @@ from typing import Final
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.resource_tasks import report
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.scaling.variants import POLICIES, TARGETS, Variant, last, name_of, scale, settle
+from lmi_deploy.emulator.scaling.scaled_variants import (
+    POLICIES,
+    TARGETS,
+    Variant,
+    last,
+    name_of,
+    scale,
+    settle,
+)
 from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
 from lmi_deploy.emulator.services.alarms import evaluate
 from lmi_deploy.emulator.wire.errors import ApiError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
-from lmi_deploy.emulator.services import resource_tags
+from lmi_deploy.emulator.services import tag_operations
 from lmi_deploy.emulator.services.metrics import Metrics, dimensions_of, statistic
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -26,7 +26,7 @@ def put_metric_alarm(context: EmulatorContext, request: ApiRequest) -> None:
     before = context.table(TABLE, request.region).get(name) or {}
     row = {
         "arn": context.arn("cloudwatch", request.region, f"alarm:{name}"),
-        "tags": before.get("tags") or resource_tags.initial_tags(request),
+        "tags": before.get("tags") or tag_operations.initial_tags(request),
         "tags_listed": True,
         "params": {key: value for key, value in request.params.items() if key != "Tags"},
         "state": before.get("state", "INSUFFICIENT_DATA"),
@@ -83,7 +83,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "DescribeAlarms": describe_alarms,
     "DeleteAlarms": delete_alarms,
     "SetAlarmState": set_alarm_state,
-    **resource_tags.operations(TABLE),
+    **tag_operations.operations(TABLE),
 }
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.catalog import prices
+from lmi_deploy.catalog import recorded_prices
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -39,8 +39,8 @@ def get_products(context: EmulatorContext, request: ApiRequest) -> Mapping[str, 
 
 
 def _products() -> Iterator[dict[str, Any]]:
-    for region in prices.regions():
-        for kind, hourly, day in prices.listed(region):
+    for region in recorded_prices.regions():
+        for kind, hourly, day in recorded_prices.listed(region):
             for use in USES:
                 yield _product(region, kind, use, hourly=hourly, day=f"{day}-01"[:10])
 

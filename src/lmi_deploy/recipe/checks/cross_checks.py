@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from lmi_deploy.domain.facts import is_folder
-from lmi_deploy.domain.recipe import DEFAULT_ENGINE, Recipe
-from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.checks.options import lint
+from lmi_deploy.domain.gathered_facts import is_folder
+from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, Recipe
+from lmi_deploy.errors.recipe_problem import Problem
+from lmi_deploy.recipe.checks.option_names import lint
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.secret_detection import secret_in
 from lmi_deploy.recipe.yaml.tree import ScalarNode, quoted

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lmi_deploy.catalog import options, vllm
+from lmi_deploy.catalog import options, vllm_arguments
 from lmi_deploy.catalog.server_version import Server, recipe_server
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 
 
 def notices(recipe: Recipe) -> tuple[str, ...]:
@@ -14,11 +14,11 @@ def notices(recipe: Recipe) -> tuple[str, ...]:
     server = recipe_server(recipe)
     if server is None or not is_newer(server):
         return ()
-    newest = vllm.images()[-1]
+    newest = vllm_arguments.images()[-1]
     known = f"0.36.0-lmi{newest}"
     found = [
-        f"options are checked by the arguments of vLLM {vllm.version(newest)} ({known}), the newest that lmi knows, "
-        f"and the image is {server}; to be sure, write container: {{version: {known}}}"
+        f"options are checked by the arguments of vLLM {vllm_arguments.version(newest)} ({known}), the newest that lmi "
+        f"knows, and the image is {server}; to be sure, write container: {{version: {known}}}"
     ]
     unknown = [
         name
@@ -34,4 +34,4 @@ def notices(recipe: Recipe) -> tuple[str, ...]:
 
 def is_newer(server: Server) -> bool:
     """Whether an image is newer than the tables."""
-    return server.image is not None and server.image > vllm.images()[-1]
+    return server.image is not None and server.image > vllm_arguments.images()[-1]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.catalog import vllm
+from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.server_version import Server
 from lmi_deploy.recipe.checks.option_values import image_of, number_of
 
@@ -174,7 +174,7 @@ def _twice(given: Given) -> Iterator[Found]:
 
 def _activation_dtype(given: Given) -> Iterator[Found]:
     method = given.text("quantize") or given.text("quantization")
-    found = vllm.quantization_support(method, given.image)
+    found = vllm_arguments.quantization_support(method, given.image)
     dtype = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
     wanted = dtype.get(given.text("dtype"), given.text("dtype"))
     if found and found[1] and wanted not in ("", "auto") and wanted not in found[1]:

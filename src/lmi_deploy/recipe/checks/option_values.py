@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from lmi_deploy.catalog import vllm
+from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.options import SERVER_KEYS
 from lmi_deploy.catalog.server_version import Server
-from lmi_deploy.catalog.vllm import Rule
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.catalog.vllm_arguments import Rule
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.recipe.yaml.tree import quoted
 
 Mistake = tuple[str, str]
@@ -43,7 +43,7 @@ _SUFFIXED_NUMBER: Final = re.compile(r"\b[0-9]+(?:\.[0-9]+)?[kKmMgGtT]\b")
 
 def rule_of(name: str, image: int) -> Rule | None:
     """None if the value of the option is not vLLM's to judge."""
-    return None if name in _READ_BY_DJL else vllm.argument(ALIASES.get(name, name), image)
+    return None if name in _READ_BY_DJL else vllm_arguments.argument(ALIASES.get(name, name), image)
 
 
 def value_mistake(name: str, value: str, server: Server | None) -> Mistake | None:
@@ -59,7 +59,7 @@ def value_mistake(name: str, value: str, server: Server | None) -> Mistake | Non
         case "int" | "size" | "float":
             return _number(name, value, rule)
         case "choice" | "name":
-            return _choice(name, value, rule, vllm.version(image_of(server)))
+            return _choice(name, value, rule, vllm_arguments.version(image_of(server)))
         case "json":
             return _json(name, value)
         case "pairs":
@@ -87,7 +87,7 @@ def property_mistakes(pairs: Pairs) -> Iterator[tuple[str, Mistake]]:
 
 def image_of(server: Server | None) -> int:
     """The LMI image of a server; the newest known one if it is not known."""
-    return vllm.images()[-1] if server is None or server.image is None else server.image
+    return vllm_arguments.images()[-1] if server is None or server.image is None else server.image
 
 
 def _flag(value: str) -> Mistake | None:

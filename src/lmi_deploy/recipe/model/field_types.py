@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from lmi_deploy.catalog import limits
-from lmi_deploy.domain.key_types import NotImplementedYet
+from lmi_deploy.catalog import sagemaker_limits
+from lmi_deploy.domain.recipe_key_types import NotImplementedYet
 from lmi_deploy.recipe.model.mapping_rules import PairRules
 from lmi_deploy.recipe.model.scalar_types import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
 from lmi_deploy.recipe.yaml.tree import (
@@ -81,7 +81,7 @@ class ListField:
     def read(self, node: Node, notify: Report) -> Any:
         if not isinstance(node, SequenceNode):
             return _unless_invalid(node, notify, f"expected a list, not {describe(node)}")
-        low, high = limits.bounds(self.limit) if self.limit else (0, MOST_ITEMS)
+        low, high = sagemaker_limits.bounds(self.limit) if self.limit else (0, MOST_ITEMS)
         if not low <= len(node.items) <= high:
             notify(node.place, f"{len(node.items)} items", f"use {low} to {high} items", "")
             return INVALID
@@ -127,7 +127,7 @@ class MappingField:
     def read(self, node: Node, notify: Report) -> Any:
         if not isinstance(node, MappingNode):
             return _unless_invalid(node, notify, f"expected a mapping, not {describe(node)}")
-        most = limits.bounds(self.rules.limit)[1] if self.rules.limit else MOST_ITEMS
+        most = sagemaker_limits.bounds(self.rules.limit)[1] if self.rules.limit else MOST_ITEMS
         if len(node.entries) > most:
             notify(node.place, f"{len(node.entries)} keys", f"use at most {most}", "")
             return INVALID

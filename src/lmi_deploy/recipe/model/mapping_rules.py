@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from lmi_deploy.catalog import limits
+from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.artifact import SLOT
 from lmi_deploy.recipe.model.scalar_types import InvalidValue
 from lmi_deploy.recipe.secret_detection import names_secret
@@ -75,7 +75,7 @@ def property_value(value: str) -> str:
 
 def environment_key(key: str) -> str:
     """The name of an environment variable that is not a secret and does not bypass the recipe."""
-    error = limits.text_error("environment_key", key)
+    error = sagemaker_limits.text_error("environment_key", key)
     if error:
         raise InvalidValue(f"{quoted(key)} is not a valid name of an environment variable: {error}")
     if names_secret(key):
@@ -105,7 +105,7 @@ def tag_key(key: str) -> str:
 
 def _matching_rule(kind: str, text: str) -> str:
     """Text that SageMaker accepts."""
-    error = limits.text_error(kind, text)
+    error = sagemaker_limits.text_error(kind, text)
     if error:
         raise InvalidValue(error)
     return text

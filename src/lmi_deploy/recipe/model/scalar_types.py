@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmi_deploy.catalog import limits
+from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
-from lmi_deploy.domain.key_types import (
+from lmi_deploy.domain.deployment_names import MAX_NAME, NAME, name_error
+from lmi_deploy.domain.recipe_key_types import (
     EnumOf,
     FilePath,
     Integer,
@@ -22,8 +23,7 @@ from lmi_deploy.domain.key_types import (
     ScalarRule,
     Seconds,
 )
-from lmi_deploy.domain.naming import MAX_NAME, NAME, name_error
-from lmi_deploy.recipe.suggestions import suggestion_text
+from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.tree import quoted
 
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -90,13 +90,13 @@ def scalar_type(rule: ScalarRule) -> ScalarType:
         case Limited(limit, "seconds"):
             return ScalarType(
                 "duration (`600`, `10m`), within SageMaker's limits",
-                lambda text: _duration(text, *limits.bounds(limit)),
+                lambda text: _duration(text, *sagemaker_limits.bounds(limit)),
                 lambda: _limit_schema(limit),
             )
         case Limited(limit, unit):
             return ScalarType(
                 f"whole number of {unit}, within SageMaker's limits",
-                lambda text: _integer(text, *limits.bounds(limit)),
+                lambda text: _integer(text, *sagemaker_limits.bounds(limit)),
                 lambda: _limit_schema(limit),
             )
         case EnumOf(table, noun, or_auto):
@@ -104,7 +104,7 @@ def scalar_type(rule: ScalarRule) -> ScalarType:
             return ScalarType(
                 f"{noun}, or `auto`" if or_auto else noun,
                 lambda text: text if text in auto else _enum(text, table, noun),
-                lambda: {"enum": [*auto, *limits.names(table)]},
+                lambda: {"enum": [*auto, *sagemaker_limits.names(table)]},
             )
         case MatchingRule(kind, noun):
             return ScalarType(noun, lambda text: _matching_rule(text, kind, noun))
@@ -156,7 +156,7 @@ def _duration(text: str, low: int, high: int) -> int:
 
 
 def _limit_schema(limit: str) -> Schema:
-    low, high = limits.bounds(limit)
+    low, high = sagemaker_limits.bounds(limit)
     return {"type": "integer", "minimum": low, "maximum": high}
 
 
@@ -167,7 +167,7 @@ def _one_of(text: str, values: Sequence[str]) -> str:
 
 
 def _enum(text: str, table: str, what: str) -> str:
-    known = limits.names(table)
+    known = sagemaker_limits.names(table)
     if text in known:
         return text
     missing_ml = f"ml.{text}" if f"ml.{text}" in known else ""
@@ -176,7 +176,7 @@ def _enum(text: str, table: str, what: str) -> str:
 
 
 def _matching_rule(text: str, kind: str, what: str) -> str:
-    error = limits.text_error(kind, text)
+    error = sagemaker_limits.text_error(kind, text)
     if error:
         raise InvalidValue(f"{quoted(text)} is not a valid {what}: {error}")
     return text
@@ -246,7 +246,7 @@ def _module(text: str) -> str:
 def _role(text: str) -> str:
     if _ROLE_NAME.fullmatch(text):
         return text
-    error = limits.text_error("role", text)
+    error = sagemaker_limits.text_error("role", text)
     if error:
         raise InvalidValue(
             f"{quoted(text)} is neither a role ARN nor a role name",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import yaml
 
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.yaml.source import MAX_DEPTH, MAX_VALUES, SourceText
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,

@@ -8,7 +8,7 @@ from typing import Protocol
 import yaml
 
 from lmi_deploy.domain.byte_units import MIB
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.yaml.tree import SourcePosition
 
 MAX_BYTES = MIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.recipe_problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

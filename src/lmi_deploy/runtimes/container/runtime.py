@@ -8,13 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
-from lmi_deploy.runtimes.container.engine_cli import ContainerCli, ContainerEngine, ContainerState
-from lmi_deploy.runtimes.container.layout import ContainerCommand, command, container_name
-from lmi_deploy.runtimes.health import health
+from lmi_deploy.runtimes.container.container_cli import ContainerCli, ContainerEngine, ContainerState
+from lmi_deploy.runtimes.container.container_command import ContainerCommand, command, container_name
 from lmi_deploy.runtimes.server_dirs import (
     REQUESTED_STOPS,
     delete_notes,
@@ -25,6 +24,7 @@ from lmi_deploy.runtimes.server_dirs import (
     read_note,
     write_note,
 )
+from lmi_deploy.runtimes.server_health import health
 
 RUNTIME = "container"
 _NOTES = ("container.json", "process.json", "container.id")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.health import MODEL_NAME
+from lmi_deploy.runtimes.server_health import MODEL_NAME
 
 _OURS = ("inference_address", "management_address", "model_store", "load_models")
 """Keys for its addresses and its models; as SERVING_* they would override the file."""

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
 from lmi_deploy.runtimes.djl_serving.installation import DjlInstallation, settings_file, variables
-from lmi_deploy.runtimes.health import Health, health
 from lmi_deploy.runtimes.server_dirs import (
     REQUESTED_STOPS,
     chosen_port,
@@ -26,6 +25,7 @@ from lmi_deploy.runtimes.server_dirs import (
     run_folder,
     write_note,
 )
+from lmi_deploy.runtimes.server_health import Health, health
 
 RUNTIME = "djl-serving"
 WATCHED = """

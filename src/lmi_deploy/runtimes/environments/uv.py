@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.errors import DeployFailed, LmiError, NotInstalled
-from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.host.process_output import ProcessOutput
 
 _PIP_NAMES = {

@@ -10,8 +10,8 @@ import re
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import multipart_form
 from lmi_deploy.server.http.java_text import from_utf8
-from lmi_deploy.server.http.part_headers import field_name, undecodable
-from lmi_deploy.server.workers.protocol import Entry
+from lmi_deploy.server.http.multipart_part_headers import field_name, undecodable
+from lmi_deploy.server.workers.djl_protocol import Entry
 
 URLENCODED = "application/x-www-form-urlencoded"
 MOST_PARAMETERS = 1024  # later parameters in a query are dropped

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.http import form_parsing
-from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.workers.protocol import Entry, Pair, alphabetical
+from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.workers.djl_protocol import Entry, Pair, alphabetical
 
 ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 

@@ -7,9 +7,9 @@ import errno
 import socket
 from typing import Any
 
-from lmi_deploy.server.http.connection import Application, Connection
+from lmi_deploy.server.http.client_connection import Application, Connection
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.settings import ServerSettings
+from lmi_deploy.server.server_settings import ServerSettings
 
 BACKLOG = 1024
 LEFT_CHECK = 0.2  # seconds between two looks for clients that left

@@ -17,7 +17,7 @@ from lmi_deploy.server.http.java_text import (
     decoded,
     trimmed,
 )
-from lmi_deploy.server.http.part_headers import (
+from lmi_deploy.server.http.multipart_part_headers import (
     OF_ONE_FILE,
     PARTS_INSIDE,
     charset_of,
@@ -27,7 +27,7 @@ from lmi_deploy.server.http.part_headers import (
     read_header,
     undecodable,
 )
-from lmi_deploy.server.workers.protocol import Entry
+from lmi_deploy.server.workers.djl_protocol import Entry
 
 KIND = "multipart/form-data"
 MOST_FIELDS = 128

@@ -6,7 +6,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from lmi_deploy.server.http.parser import (
+from lmi_deploy.server.http.request_head_parser import (
     LONGEST_LINE,
     MOST_HEADER_BYTES,
     MalformedRequest,
@@ -18,7 +18,7 @@ from lmi_deploy.server.http.parser import (
     parse_head,
     parse_header,
 )
-from lmi_deploy.server.http.stream import Stream
+from lmi_deploy.server.http.socket_stream import Stream
 
 _SPACE = 0x20
 _SKIPPED = bytes(range(33))  # before a request, as the real server's parser does

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.server.error_responses import ErrorReply, parse_integer
-from lmi_deploy.server.workers.protocol import Pair, WorkerResponse, alphabetical
+from lmi_deploy.server.workers.djl_protocol import Pair, WorkerResponse, alphabetical
 
 JSON_TYPE: tuple[Pair, ...] = (("content-type", "application/json"),)
 NEVER_CACHED: tuple[Pair, ...] = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.server.models.property_values import InvalidSettings
-from lmi_deploy.server.models.registration import Overrides, name_in, name_of
+from lmi_deploy.server.models.registration_request import Overrides, name_in, name_of
 
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tar\.z|tgz|zip|gz)$", re.IGNORECASE)
 _ENTRY = re.compile(

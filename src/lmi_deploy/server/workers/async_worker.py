@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.connection import WorkerLost
-from lmi_deploy.server.workers.group import Following, WorkerFailed
-from lmi_deploy.server.workers.job_queue import Frame, Job
-from lmi_deploy.server.workers.protocol import WireError, WorkerResponse, alphabetical, unpack_map
+from lmi_deploy.server.workers.batch_queue import Frame, Job
+from lmi_deploy.server.workers.djl_protocol import WireError, WorkerResponse, alphabetical, unpack_map
 from lmi_deploy.server.workers.worker import Worker
+from lmi_deploy.server.workers.worker_connection import WorkerLost
+from lmi_deploy.server.workers.worker_group import Following, WorkerFailed
 
 TRACKING = "request_tracking_id"
 MAX_FRAMES = 65_536  # for a client that reads slower than its response arrives; one more and it is cut off

@@ -10,14 +10,14 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.metrics import Metrics
-from lmi_deploy.server.models.adapters import Adapters
-from lmi_deploy.server.models.properties import ModelSettings
+from lmi_deploy.server.models.lora_adapters import Adapters
+from lmi_deploy.server.models.serving_properties import ModelSettings
+from lmi_deploy.server.prometheus_metrics import Metrics
+from lmi_deploy.server.workers.batch_queue import Job, JobQueue
 from lmi_deploy.server.workers.devices import DevicePlacement
-from lmi_deploy.server.workers.group import Group, GroupStatus, Slot, WorkerFailed, WorkerSession
-from lmi_deploy.server.workers.job_queue import Job, JobQueue
 from lmi_deploy.server.workers.pool_log import PoolLog
 from lmi_deploy.server.workers.worker import LoadFailure
+from lmi_deploy.server.workers.worker_group import Group, GroupStatus, Slot, WorkerFailed, WorkerSession
 
 NewSession = Callable[[ModelSettings, DevicePlacement], WorkerSession]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lmi_deploy.server import cloud_differences
+from lmi_deploy.server import sagemaker_differences
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.group import Slot, WorkerFailed
+from lmi_deploy.server.workers.worker_group import Slot, WorkerFailed
 
 
 class PoolLog:
@@ -16,14 +16,14 @@ class PoolLog:
         self._shown = f"{model} (M-{number:04d}, READY)"
 
     def early_request(self) -> None:
-        self._log.warn(cloud_differences.EARLY, model=self._model)
+        self._log.warn(sagemaker_differences.EARLY, model=self._model)
 
     def started(self, slot: Slot, device: str) -> None:
         text = f"Starting worker thread {_thread(slot)} for model {self._shown} on device {device}"
         self._log.djl("WorkerThread", text)
 
     def growing(self, workers: int) -> None:
-        self._log.event(cloud_differences.ANOTHER, model=self._model, workers=workers)
+        self._log.event(sagemaker_differences.ANOTHER, model=self._model, workers=workers)
         self._log.djl("WorkLoadManager", f"Scaling up workers for model {self._shown} to {workers} ")
 
     def did_not_grow(self, why: Exception) -> None:
@@ -42,9 +42,9 @@ class PoolLog:
         """`failures` of this model, this one among them; `failed`: it was one too many."""
         self._log_loss_like_djl(slot, failure, failures)
         if failed:
-            self._log.error(cloud_differences.FAILED, model=self._model, why=failure.text)
+            self._log.error(sagemaker_differences.FAILED, model=self._model, why=failure.text)
         else:
-            self._log.warn(cloud_differences.LOST, model=self._model, why=failure.text, failures=failures)
+            self._log.warn(sagemaker_differences.LOST, model=self._model, why=failure.text, failures=failures)
 
     def _log_loss_like_djl(self, slot: Slot, failure: WorkerFailed, failures: int) -> None:
         cause = failure.refusal.message or ""

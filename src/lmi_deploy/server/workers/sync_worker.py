@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from lmi_deploy.server import cloud_differences, error_responses
+from lmi_deploy.server import error_responses, sagemaker_differences
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.models.properties import ModelSettings
-from lmi_deploy.server.workers.connection import WorkerLost
-from lmi_deploy.server.workers.group import Following, WorkerFailed
-from lmi_deploy.server.workers.job_queue import Frame, Job, merge_requests, split_response
-from lmi_deploy.server.workers.protocol import WireError, WorkerResponse
+from lmi_deploy.server.models.serving_properties import ModelSettings
+from lmi_deploy.server.workers.batch_queue import Frame, Job, merge_requests, split_response
+from lmi_deploy.server.workers.djl_protocol import WireError, WorkerResponse
 from lmi_deploy.server.workers.worker import Worker
+from lmi_deploy.server.workers.worker_connection import WorkerLost
+from lmi_deploy.server.workers.worker_group import Following, WorkerFailed
 
 FAST_RESPONSE = 0.002  # seconds of a quick call
 FAST_RESPONSES = 16  # if there are that many more quick ones than others, the next ones count as quick, too
@@ -90,7 +90,7 @@ class SyncWorkerSession:
                 async with asyncio.timeout_at(until):
                     await self.finished()
             if not sent and not self._timed_out and self._worker.connection.at_end:
-                await self._silence(cloud_differences.IDLE_DEATH)
+                await self._silence(sagemaker_differences.IDLE_DEATH)
             if self._timed_out:
                 return None
             if not sent:
@@ -141,11 +141,11 @@ class SyncWorkerSession:
             if not self._warned and chunks >= FAST_CHUNKS and took < chunks * FAST_GAP:
                 self._warned = True
                 facts = {"model": self._settings.name, "pieces": chunks, "seconds": round(took, 3)}
-                self._log.warn(cloud_differences.FAST_STREAM, **facts)
+                self._log.warn(sagemaker_differences.FAST_STREAM, **facts)
         except WorkerLost:
             await job.deliver(Frame(lost=True))
             if not self._stopped:
-                await self._silence(cloud_differences.SILENT)
+                await self._silence(sagemaker_differences.SILENT)
 
     async def _unsplittable(self, jobs: Sequence[Job], response: WorkerResponse) -> None:
         more = True
@@ -153,7 +153,7 @@ class SyncWorkerSession:
             while more:
                 more, _ = await self._worker.connection.frame()
         except WorkerLost:
-            await self._silence(cloud_differences.SILENT)
+            await self._silence(sagemaker_differences.SILENT)
         _hand_out(jobs, response)
 
     async def _silence(self, consequence: str) -> None:

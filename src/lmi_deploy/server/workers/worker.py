@@ -10,11 +10,11 @@ from pathlib import Path
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.models.properties import ModelSettings
-from lmi_deploy.server.workers.command import FIRST_NUMBER, Command, Engine
-from lmi_deploy.server.workers.connection import WorkerConnection, WorkerLost, connected
+from lmi_deploy.server.models.serving_properties import ModelSettings
 from lmi_deploy.server.workers.devices import DevicePlacement
-from lmi_deploy.server.workers.process import WorkerProcess, WorkerProcesses
+from lmi_deploy.server.workers.worker_command import FIRST_NUMBER, Command, Engine
+from lmi_deploy.server.workers.worker_connection import WorkerConnection, WorkerLost, connected
+from lmi_deploy.server.workers.worker_process import WorkerProcess, WorkerProcesses
 
 STARTED = "Python engine started."
 START_LIMIT = 120.0

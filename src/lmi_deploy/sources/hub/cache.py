@@ -10,7 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 from uuid import uuid4
 
-from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.safe_paths import check_relative_path
 
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by lmi, in the layout of huggingface_hub.\n"

@@ -12,26 +12,14 @@ from urllib.parse import quote
 
 from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import case_collisions
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
 from lmi_deploy.host.disk import free_space
-from lmi_deploy.host.hash_ledger import HashLedger
+from lmi_deploy.host.hash_cache import HashLedger
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.source import BytesRead
-from lmi_deploy.sources.file_reader import fill_from
-from lmi_deploy.sources.hub.cache import RepoCache
-from lmi_deploy.sources.hub.connection import Connection
-from lmi_deploy.sources.hub.download import BAD_BYTES, SEGMENT, HubDownloader, damaged_offline
-from lmi_deploy.sources.hub.errors import HubResource
-from lmi_deploy.sources.hub.http_client import HttpClient
-from lmi_deploy.sources.hub.listing import cached_listing, parse_listing, reject_unsafe_paths
-from lmi_deploy.sources.hub.range_reader import RangeReader
-from lmi_deploy.sources.hub.ranges import ByteSpan, open_span
-from lmi_deploy.sources.hub.settings import HubSettings
-from lmi_deploy.sources.hub.snapshot import SnapshotDownload
-from lmi_deploy.sources.hub.socket_reader import SocketReader
-from lmi_deploy.sources.retry import (
+from lmi_deploy.sources.download_retry import (
     Attempts,
     HashMismatch,
     RateLimiter,
@@ -39,6 +27,18 @@ from lmi_deploy.sources.retry import (
     RetryableError,
     Unreachable,
 )
+from lmi_deploy.sources.file_reader import fill_from
+from lmi_deploy.sources.hub.api_connection import Connection
+from lmi_deploy.sources.hub.cache import RepoCache
+from lmi_deploy.sources.hub.errors import HubResource
+from lmi_deploy.sources.hub.file_download import BAD_BYTES, SEGMENT, HubDownloader, damaged_offline
+from lmi_deploy.sources.hub.file_listing import cached_listing, parse_listing, reject_unsafe_paths
+from lmi_deploy.sources.hub.hub_settings import HubSettings
+from lmi_deploy.sources.hub.range_reader import RangeReader
+from lmi_deploy.sources.hub.range_request import ByteSpan, open_span
+from lmi_deploy.sources.hub.snapshot_download import SnapshotDownload
+from lmi_deploy.sources.hub.socket_reader import SocketReader
+from lmi_deploy.sources.hub.storage_connection import HttpClient
 from lmi_deploy.sources.verified_download import FileRuns, VerifiedFiles, hash_file
 
 Got = TypeVar("Got")

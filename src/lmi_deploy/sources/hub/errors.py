@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lmi_deploy.errors import AccessError, LmiError, NotFound
-from lmi_deploy.sources.hub.settings import HubSettings
-from lmi_deploy.sources.retry import HashMismatch, RetryableError, retry_after
+from lmi_deploy.sources.download_retry import HashMismatch, RetryableError, retry_after
+from lmi_deploy.sources.hub.hub_settings import HubSettings
 
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote, urljoin, urlsplit
 
-from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.ports.source import BytesRead
-from lmi_deploy.sources.hub.connection import MOST_OF_AN_ERROR, Connection, HubResponse
+from lmi_deploy.sources.download_retry import Attempts, RateLimiter, RetryableError
+from lmi_deploy.sources.hub.api_connection import MOST_OF_AN_ERROR, Connection, HubResponse
 from lmi_deploy.sources.hub.errors import HubErrorResponse, HubResource, translate
-from lmi_deploy.sources.hub.http_client import FAILURES, HttpClient, OpenResponse
-from lmi_deploy.sources.hub.ranges import ByteSpan, begin, open_span
+from lmi_deploy.sources.hub.range_request import ByteSpan, begin, open_span
 from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
-from lmi_deploy.sources.retry import Attempts, RateLimiter, RetryableError
+from lmi_deploy.sources.hub.storage_connection import FAILURES, HttpClient, OpenResponse
 
 SKIPPED = 64 << 20
 """Maximum bytes that are read and discarded if a server ignores the range."""

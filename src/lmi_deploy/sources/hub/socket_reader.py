@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lmi_deploy.domain.byte_units import MIB
-from lmi_deploy.sources.retry import RetryableError
+from lmi_deploy.sources.download_retry import RetryableError
 
 STEP: Final = MIB
 """Maximum bytes per step: small, so that the hasher reads data still in the CPU cache."""

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.facts import Machine
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.local_runtimes import RUNS
-from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import LocalInventory
-from lmi_deploy.domain.recipe_endpoint import RuntimeName
+from lmi_deploy.domain.observed_state import LocalInventory
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.errors import Unresolvable

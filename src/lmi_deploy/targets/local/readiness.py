@@ -9,8 +9,8 @@ from pathlib import Path
 
 from lmi_deploy.domain import plan
 from lmi_deploy.domain.events import Event, Progress
-from lmi_deploy.domain.observed import ObservedServer
-from lmi_deploy.engines.codec import Codec
+from lmi_deploy.domain.observed_state import ObservedServer
+from lmi_deploy.engines.request_codec import Codec
 from lmi_deploy.errors import AccessError, DeployFailed, Overdue
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import ModelServer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
-from lmi_deploy.domain.facts import AvailableRuntimes
+from lmi_deploy.domain.gathered_facts import AvailableRuntimes
 from lmi_deploy.domain.local_runtimes import ENVIRONMENT_ENGINES, RUNS
-from lmi_deploy.domain.recipe import Engine, Recipe
-from lmi_deploy.domain.recipe_endpoint import RuntimeName
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
+from lmi_deploy.domain.recipe_keys import Engine, Recipe
 from lmi_deploy.errors import Unresolvable
 
 

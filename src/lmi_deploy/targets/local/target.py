@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
-from lmi_deploy.domain.facts import AvailableRuntimes, Facts, Machine
+from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
+from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import Action, Plan, ProbeServer
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import NotFound, UsageRefused

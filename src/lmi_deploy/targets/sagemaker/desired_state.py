@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.observed import CloudInventory
-from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.observed_state import CloudInventory
+from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ModelSettings,
     Placement,
     resource_name,
 )
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts
 from lmi_deploy.domain.spec import Spec
 
 PROVISION = 1800

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lmi_deploy.catalog import limits
+from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.catalog.instances import Instance
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.recipe import Recipe, Timeouts
-from lmi_deploy.domain.sagemaker.settings import Delivery
+from lmi_deploy.domain.recipe_keys import Recipe, Timeouts
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.timeouts import (
+from lmi_deploy.planning.default_timeouts import (
     CAREFUL,
     MOST,
     STARTUP_TIMEOUT,
@@ -50,7 +50,7 @@ def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
                 hint=f"at least {needed}",
             )
         return wish
-    most = limits.bounds("volume_gb")[1]
+    most = sagemaker_limits.bounds("volume_gb")[1]
     if needed > most:
         raise Unresolvable(
             f"instance_type: {machine.name} has no disk of its own, and {size_text(size)} of weights need a volume of "

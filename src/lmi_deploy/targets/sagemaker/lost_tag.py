@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.observed import CloudObserved
-from lmi_deploy.domain.sagemaker.settings import TAG, ObservedEndpoint
+from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, ObservedEndpoint
 from lmi_deploy.errors import NotFound, Refused
 
 

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from lmi_deploy.domain.buckets import default_bucket
-from lmi_deploy.domain.observed import CloudObserved
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.expiry import is_expired
-from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
     TAG_EXPIRES,
@@ -23,9 +22,11 @@ from lmi_deploy.domain.sagemaker.settings import (
     ResourceKind,
     is_resource_name,
 )
+from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
 from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
 from lmi_deploy.targets.sagemaker.ownership import (
     ownership,
     parts_of,
@@ -33,7 +34,6 @@ from lmi_deploy.targets.sagemaker.ownership import (
     shared_model,
     unfinished_names,
 )
-from lmi_deploy.targets.sagemaker.propagation import resource_arn
 from lmi_deploy.targets.sagemaker.transfer_job.running_jobs import running_jobs
 
 BucketServicesOf = Callable[[Cloud, str], BucketServices | None]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpointConfig, CreateModel
-from lmi_deploy.domain.sagemaker.settings import (
+from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     ObservedEndpoint,
     ObservedEndpointConfig,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lmi_deploy.catalog.instances import chosen
-from lmi_deploy.domain.facts import Facts
+from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.recipe import Pairs, Recipe
-from lmi_deploy.domain.recipe_endpoint import Autoscaling
-from lmi_deploy.domain.sagemaker.settings import Delivery, Placement, Scaling
+from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
+from lmi_deploy.domain.recipe_keys import Pairs, Recipe
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
-from lmi_deploy.sizing.instance_choice import instance_by_size
+from lmi_deploy.sizing.longest_context import instance_by_size
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place

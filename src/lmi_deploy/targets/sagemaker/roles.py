@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.facts import CloudFacts
+from lmi_deploy.domain.gathered_facts import CloudFacts
 from lmi_deploy.errors import Unresolvable
 
 ENDPOINT_ROLE: Final = "lmi-endpoint"

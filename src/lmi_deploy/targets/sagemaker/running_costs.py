@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.currency import format_price
-from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.prices import Prices, Use

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.buckets import default_bucket
-from lmi_deploy.domain.facts import CloudFacts, Facts
+from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.observed import CloudInventory, CloudObserved
+from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
-from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
@@ -33,13 +33,13 @@ from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.performers import Performers
 from lmi_deploy.targets.sagemaker.plan import deploy, rollback_candidates
+from lmi_deploy.targets.sagemaker.plan.rollback import rollback
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
+from lmi_deploy.targets.sagemaker.plan.teardown import kept, teardown, weights_named
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
-from lmi_deploy.targets.sagemaker.rollback import rollback
-from lmi_deploy.targets.sagemaker.teardown import kept, teardown, weights_named
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
 from lmi_deploy.targets.target import Orphan, Perform, StatusDetails, Target
 

@@ -8,8 +8,14 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 
 from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    TAG,
+    TAG_BUCKET,
+    TAG_WEIGHTS,
+    ModelSettings,
+    Resource,
+)
 from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST
-from lmi_deploy.domain.sagemaker.settings import TAG, TAG_BUCKET, TAG_WEIGHTS, ModelSettings, Resource
 from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.object_store import ObjectStore

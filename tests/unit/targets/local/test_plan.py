@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.dataclass_json import dump
-from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
+from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import (
     Action,
     AwaitReady,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from lmi_deploy.domain.facts import AvailableRuntimes
-from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
+from lmi_deploy.domain.gathered_facts import AvailableRuntimes
+from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import TakeAddress
-from lmi_deploy.domain.recipe import Engine, Recipe
-from lmi_deploy.domain.recipe_endpoint import RuntimeName
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
+from lmi_deploy.domain.recipe_keys import Engine, Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from lmi_deploy.domain.observed import LocalObserved, ObservedServer
+from lmi_deploy.domain.observed_state import LocalObserved, ObservedServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.targets.local.status import status_of
 from tests.support.factories import LOCAL

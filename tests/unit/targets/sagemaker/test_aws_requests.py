@@ -7,7 +7,7 @@ import ast
 import botocore.session
 from botocore import xform_name
 
-from lmi_deploy.aws.s3.errors import ACTIONS
+from lmi_deploy.aws.s3.error_messages import ACTIONS
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.aws_requests import rows

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.sagemaker.settings import resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import resource_name
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.emulator.iam.policy_evaluation import Request, allows, trusts
 from lmi_deploy.targets.sagemaker.permissions import policies

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.observed import CloudInventory, CloudObserved, Price
+from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Action, Plan, PutArtifact, RemoveArtifact, RemoveDeployment
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.sagemaker.actions import (
     AwaitService,
@@ -33,17 +33,17 @@ from lmi_deploy.domain.sagemaker.actions import (
     UntagEndpoint,
     UpdateEndpoint,
 )
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind, Scaling
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
-from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint, Resource, ResourceKind, Scaling
 from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.sagemaker.desired_state import desired_state
 from lmi_deploy.targets.sagemaker.plan.deploy import diff
+from lmi_deploy.targets.sagemaker.plan.rollback import rollback
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation
-from lmi_deploy.targets.sagemaker.rollback import rollback
-from lmi_deploy.targets.sagemaker.teardown import teardown
+from lmi_deploy.targets.sagemaker.plan.teardown import teardown
 from tests.support.cloud_factories import placed_spec
 from tests.support.factories import SAGEMAKER, serving
 from tests.support.hypothesis_settings import examples

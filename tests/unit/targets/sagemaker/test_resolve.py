@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from lmi_deploy.domain.facts import CloudFacts
-from lmi_deploy.domain.recipe_endpoint import Vpc
-from lmi_deploy.domain.sagemaker.settings import Placement, Scaling
+from lmi_deploy.domain.gathered_facts import CloudFacts
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.sagemaker.resource_settings import Placement, Scaling
 from lmi_deploy.errors import Unresolvable
 from tests.support.cloud_factories import (
     ACCOUNT,

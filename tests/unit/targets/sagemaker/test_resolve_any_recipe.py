@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from lmi_deploy.catalog import instances, limits
-from lmi_deploy.domain.facts import CloudFacts
-from lmi_deploy.domain.sagemaker.settings import resource_name
+from lmi_deploy.catalog import instances, sagemaker_limits
+from lmi_deploy.domain.gathered_facts import CloudFacts
+from lmi_deploy.domain.sagemaker.resource_settings import resource_name
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import RecipeError, Unresolvable
 from lmi_deploy.planning.render import render
@@ -86,7 +86,7 @@ RECIPE = st.fixed_dictionaries(
     },
 )
 SIZE = st.integers(0, 40 * GB) | st.integers(0, 1500 * GB)
-REGION = st.sampled_from(limits.names("regions"))
+REGION = st.sampled_from(sagemaker_limits.names("regions"))
 
 
 @given(RECIPE, REGION, SIZE, st.sampled_from([{}, {"num_attention_heads": 12}]))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
-from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.targets.sagemaker.status import status_of
 from tests.support.factories import SAGEMAKER, serving
 

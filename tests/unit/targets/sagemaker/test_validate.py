@@ -8,7 +8,7 @@ import pytest
 
 from lmi_deploy.catalog.instances import devices, instance, names
 from lmi_deploy.catalog.server_version import server_version
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.tags import OWN
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.targets.sagemaker.validate import validate

@@ -12,7 +12,8 @@ PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import boto3, huggingface_hub
-import lmi_deploy.sources.hub.client, lmi_deploy.aws.s3.object_store, lmi_deploy.weights.shards, lmi_deploy.cli
+import lmi_deploy.sources.hub.client, lmi_deploy.aws.s3.object_store, lmi_deploy.weights.transfer_job_shard
+import lmi_deploy.cli
 assert lmi_deploy.cli.__file__.startswith(sys.argv[1]), lmi_deploy.cli.__file__
 assert boto3.__file__.startswith(sys.argv[1]), boto3.__file__
 """

@@ -13,21 +13,21 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
-from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, TAG_TTL
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_TTL
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.request_codec import Codec, codec_of
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.probe import TIMEOUT, probe
-from lmi_deploy.targets.sagemaker import wait
-from lmi_deploy.targets.sagemaker.perform.create import ResourceCreator, expiry_tags
-from lmi_deploy.targets.sagemaker.perform.storage import ArtifactStorage, remove_artifact
-from lmi_deploy.targets.sagemaker.propagation import Propagation
+from lmi_deploy.targets.sagemaker import endpoint_waiter
+from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
+from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
+from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles, TransferJobs, clear_jobs, stop_job
 from lmi_deploy.targets.target import Outcome, Perform
 
@@ -68,7 +68,7 @@ class Performers:
         """Those that need no spec: of a teardown, of waiting and of going back."""
         cloud, clock, hosting = self.cloud, self.clock, self.cloud.hosting
         return {
-            cloud_plan.UpdateEndpoint: lambda action: wait.update(
+            cloud_plan.UpdateEndpoint: lambda action: endpoint_waiter.update(
                 action, Propagation(cloud=cloud, clock=clock)
             ),
             cloud_plan.AwaitService: self._await,
@@ -78,11 +78,13 @@ class Performers:
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
-            cloud_plan.DeleteEndpoint: lambda action: wait.delete(action, cloud=cloud, clock=clock),
+            cloud_plan.DeleteEndpoint: lambda action: endpoint_waiter.delete(
+                action, cloud=cloud, clock=clock
+            ),
             cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
             cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
             cloud_plan.StopTransferJob: lambda a: stop_job(
-                a, cloud=cloud, clock=clock, interval=wait.poll_intervals
+                a, cloud=cloud, clock=clock, interval=endpoint_waiter.poll_intervals
             ),
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
             cloud_plan.DeleteWeights: self._remove_weights,
@@ -91,7 +93,7 @@ class Performers:
         }
 
     def _await(self, action: cloud_plan.AwaitService) -> Steps:
-        waiting = wait.EndpointWaiter(
+        waiting = endpoint_waiter.EndpointWaiter(
             cloud=self.cloud, depot=self.services(), clock=self.clock, action=action
         )
         return (yield from waiting.run())
@@ -102,7 +104,7 @@ class Performers:
             depot=self.services(),
             clock=self.clock,
             job_files=job_files,
-            poll_intervals=wait.poll_intervals,
+            poll_intervals=endpoint_waiter.poll_intervals,
         )
         return (yield from jobs.run(action, spec, tags=tags_of(spec)))
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 from lmi_deploy.domain.permissions import Permission, PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
-from lmi_deploy.targets.sagemaker.permissions.deployer import deployer
-from lmi_deploy.targets.sagemaker.permissions.execution_role import execution
-from lmi_deploy.targets.sagemaker.permissions.transfer_job import transfer_job
+from lmi_deploy.targets.sagemaker.permissions.deployer_policy import deployer
+from lmi_deploy.targets.sagemaker.permissions.execution_role_policy import execution
+from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job
 
 PARTS: Final = ("deployer", "execution", "job", "trust")
 SERVICE: Final = "sagemaker.amazonaws.com"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.observed import CloudInventory, CloudObserved
+from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, Plan
 from lmi_deploy.domain.sagemaker.actions import (
     AwaitService,
@@ -17,12 +17,12 @@ from lmi_deploy.domain.sagemaker.actions import (
     SetScaling,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.settings import SETTLING, TAG_BUCKET, ObservedEndpoint, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG_BUCKET, ObservedEndpoint, Scaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
-from lmi_deploy.domain.serving import ServingRecord
+from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Refused
-from lmi_deploy.planning.changes import changes
+from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import (
     DesiredEndpointConfig,
     DesiredState,
@@ -30,17 +30,17 @@ from lmi_deploy.targets.sagemaker.desired_state import (
     wait_timeout,
 )
 from lmi_deploy.targets.sagemaker.lost_tag import require_ownership_tag
-from lmi_deploy.targets.sagemaker.plan.expiry import expiry_changes, set_expiry
-from lmi_deploy.targets.sagemaker.plan.generations import (
+from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, set_expiry
+from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     clear,
     create_settings,
     is_endpoint_config_lost,
     resource_names,
     restore,
 )
-from lmi_deploy.targets.sagemaker.plan.storage import damage, storage_actions
+from lmi_deploy.targets.sagemaker.plan.storage_actions import damage, storage_actions
 from lmi_deploy.targets.sagemaker.plan.summary import serving
-from lmi_deploy.targets.sagemaker.plan.tags import tagging
+from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
 """States that no update can repair: such an endpoint is deleted and created again."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.number_text import counted
-from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.errors import NotFound
-from lmi_deploy.targets.sagemaker.plan.generations import existing
+from lmi_deploy.targets.sagemaker.plan.resource_actions import existing
 
 
 def earlier(observed: CloudObserved) -> tuple[Generation, ...]:

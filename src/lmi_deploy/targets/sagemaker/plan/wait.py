@@ -7,11 +7,11 @@ from typing import Final, get_args
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.dataclass_json import load
-from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation, Record
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CloudAction, ProbeEndpoint
-from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
 from lmi_deploy.targets.sagemaker.status import update_submitted

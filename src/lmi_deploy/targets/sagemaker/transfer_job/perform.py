@@ -9,7 +9,7 @@ from itertools import count
 from typing import Final
 
 from lmi_deploy.domain.events import Event, Line, Progress
-from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.transfer_job import (
     INPUT,
@@ -26,7 +26,7 @@ from lmi_deploy.errors import Conflict, Overdue, TransferFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.targets.sagemaker.propagation import Propagation
+from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.target import Outcome
 
 JobFiles = Callable[[], Mapping[str, bytes]]

@@ -7,7 +7,7 @@ from itertools import count
 
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob
-from lmi_deploy.domain.sagemaker.settings import TAG, Resource
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource
 from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, attempt_name
 from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.cloud import Cloud

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.recipe import Recipe
-from lmi_deploy.targets.sagemaker.validate import capability, counts, devices, images, network, transfer_job
+from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.targets.sagemaker.validate import (
+    compute_capability,
+    counts,
+    devices,
+    images,
+    network_isolation,
+    transfer_job,
+)
 from lmi_deploy.targets.sagemaker.validate.issue import Issue
 
 __all__ = ["Issue", "validate"]
@@ -16,10 +23,10 @@ __all__ = ["Issue", "validate"]
 _RULES = (
     *devices.RULES,
     *images.RULES,
-    *network.RULES,
+    *network_isolation.RULES,
     *counts.RULES,
     *transfer_job.RULES,
-    *capability.RULES,
+    *compute_capability.RULES,
 )
 
 

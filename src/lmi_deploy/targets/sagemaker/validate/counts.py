@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.catalog import limits
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.catalog import sagemaker_limits
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.tags import OWN
 from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
@@ -32,7 +32,7 @@ def _zero(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _environment(recipe: Recipe) -> Iterator[Issue]:
-    most = limits.bounds("environment")[1]
+    most = sagemaker_limits.bounds("environment")[1]
     names = {name for name, _ in (*recipe.container.environment, *OUR_ENVIRONMENT)}
     if len(names) > most:
         what = (
@@ -43,7 +43,7 @@ def _environment(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _tags(recipe: Recipe) -> Iterator[Issue]:
-    most = limits.bounds("tags")[1] - OUR_TAGS
+    most = sagemaker_limits.bounds("tags")[1] - OUR_TAGS
     if len(recipe.endpoint.tags) > most:
         what = (
             f"{len(recipe.endpoint.tags)} tags; SageMaker accepts {most + OUR_TAGS}, and lmi needs {OUR_TAGS} of "

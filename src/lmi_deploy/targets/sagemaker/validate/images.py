@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog import amis, images
 from lmi_deploy.catalog.instances import Instance, chosen
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.targets.sagemaker.validate.devices import in_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import has_local_disks
-from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 

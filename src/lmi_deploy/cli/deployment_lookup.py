@@ -1,0 +1,94 @@
+"""Find the recipe and the deployment: from the user's input, or from what exists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lmi_deploy.cli.recipe_loading import SUFFIXES, read_recipe, recipes_here
+from lmi_deploy.cli.shared_options import TargetOptions
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import NoCredentials, UsageRefused
+
+if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
+    from lmi_deploy.workflows.dependencies import Dependencies
+
+
+ANYWHERE = TargetOptions()
+
+
+def ref_fields(ref: DeploymentRef) -> dict[str, str]:
+    """Which deployment a result is about, for a program."""
+    return {"deployment": ref.name, "target": ref.target, "account": ref.account, "region": ref.region}
+
+
+def find_deployment(name: str | None, deps: Dependencies, where: TargetOptions = ANYWHERE) -> DeploymentRef:
+    """By name or by recipe; without either the only existing one."""
+    if name is None:
+        return _only_deployment(deps, where)
+    if name.endswith(SUFFIXES):
+        recipe = read_recipe(name, overlay=None, sets=(), deploying=False)
+        region = where.region or recipe.endpoint.region or ""
+        target, bucket = where.target or recipe.endpoint.target, recipe.endpoint.bucket or ""
+        return DeploymentRef(name=recipe.name, target=target, region=region, bucket=bucket)
+    return _by_name(name, deps, where)
+
+
+def _by_name(name: str, deps: Dependencies, where: TargetOptions) -> DeploymentRef:
+    """Among those known here; else where the command line says, else on SageMaker, else here, where it is absent."""
+    local = _in_our_account([ref for ref in known(deps, where) if ref.name == name], deps)
+    if len(local) == 1:
+        return local[0]
+    if local:
+        places = ", ".join(sorted(f"{ref.target} {ref.region} {ref.account}".strip() for ref in local))
+        raise UsageRefused(f"{name}: known in {len(local)} places: {places}", hint="add --target or --region")
+    if where.target or where.region:
+        target = where.target or "sagemaker"
+        return DeploymentRef(name=name, target=target, region=where.region)
+    other_location = DeploymentRef(name=name, target="sagemaker")
+    return other_location if _reachable(deps) else replace(other_location, target="local")
+
+
+def _in_our_account(local: list[DeploymentRef], deps: Dependencies) -> list[DeploymentRef]:
+    """Of several of one name those of the account that the credentials are of, and those that are here."""
+    if len({ref.account for ref in local} - {""}) < 2:
+        return local
+    own = [ref for ref in local if ref.account in ("", deps.cloud(ref.region).caller.account)]
+    return own or local
+
+
+def _reachable(deps: Dependencies) -> bool:
+    """Whether AWS can be queried: a machine without any credentials has only its local deployments.
+
+    Refused credentials and a failed network are errors: a deployment that cannot be looked up is not absent.
+    """
+    try:
+        return "sagemaker" in deps.targets and bool(deps.cloud("").caller.account)
+    except NoCredentials:
+        return False
+
+
+def known(deps: Dependencies, where: TargetOptions = ANYWHERE) -> tuple[DeploymentRef, ...]:
+    """Every deployment of every target that can be listed from here."""
+    return tuple(
+        ref
+        for target in deps.targets.values()
+        for ref in target.list_known()
+        if where.target in (None, ref.target) and where.region in ("", ref.region)
+    )
+
+
+def _only_deployment(deps: Dependencies, where: TargetOptions) -> DeploymentRef:
+    local = known(deps, where)
+    if len(local) == 1:
+        return local[0]
+    if not local and len(recipes_here()) == 1:
+        return find_deployment(recipes_here()[0], deps, where)
+    if not local:
+        raise UsageRefused(
+            "no deployment given, and this machine has none", hint="`lmi up RECIPE` creates one"
+        )
+    names = ", ".join(ref.name for ref in local)
+    raise UsageRefused(
+        f"no deployment given, and this machine has {len(local)}: {names}", hint="name one of them"
+    )

@@ -1,0 +1,96 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON Lines on stdout; the last line is the result."
+)
+recipe_argument = click.argument(
+    "recipe", required=False, type=click.Path(dir_okay=False), metavar="[RECIPE]"
+)
+"""Optional if the folder contains exactly one."""
+runtime_option = click.option(
+    "--runtime",
+    type=click.Choice(["auto", "embedded", "djl-serving", "container"]),
+    help="Target local: the model server, overrides endpoint.runtime.",
+)
+force_fit_option = click.option(
+    "--force-fit", is_flag=True, help="Continue although the model does not fit (`lmi fit`)."
+)
+yes_option = click.option("-y", "--yes", is_flag=True, help="Agree in advance; required without a terminal.")
+
+
+def recipe_options(command: F) -> F:
+    """Options that change a recipe."""
+    command = click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override one key, such as endpoint.port=9000; can be repeated.",
+    )(command)
+    return click.option("--overlay", metavar="NAME", help="Apply an overlay of the recipe.")(command)
+
+
+def with_runtime(sets: tuple[str, ...], runtime: str | None) -> tuple[str, ...]:
+    """The overrides of a command line that has `runtime_option`, whose value counts as the last of them."""
+    return sets if runtime is None else (*sets, f"endpoint.runtime={runtime}")
+
+
+def _known_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from lmi_deploy.composition.local import known_names
+
+    return [name for name in known_names() if name.startswith(incomplete)]
+
+
+name_argument = click.argument("name", required=False, metavar="[NAME]", shell_complete=_known_names)
+"""A deployment by name or recipe; optional if there is exactly one."""
+
+
+def _amount(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Not a number is no bound at all: nothing costs more than `nan`."""
+    if value is not None and not value >= 0:
+        raise click.BadParameter(f"{value:g} is not an amount of dollars, such as 5 or 1.25")
+    return value
+
+
+max_hourly_option = click.option(
+    "--max-hourly",
+    type=float,
+    callback=_amount,
+    metavar="DOLLARS",
+    help="Refuse (exit 5) if it may cost more per hour, or if a price is unknown.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetOptions:
+    """The target options of the command line; empty if not given."""
+
+    target: TargetName | None = None
+    region: str = ""
+
+
+def place_options(command: F) -> F:
+    """The target of a named deployment, as the argument `where`."""
+
+    @functools.wraps(command)
+    def with_where(*, target: TargetName | None, region: str, **given: Any) -> Any:
+        return command(where=TargetOptions(target=target, region=region), **given)
+
+    region = click.option("--region", default="", help="Target sagemaker: the region.")
+    target = click.option(
+        "--target", type=click.Choice(["sagemaker", "local"]), help="The target, if the name exists in both."
+    )
+    return target(region(with_where))  # type: ignore[return-value]

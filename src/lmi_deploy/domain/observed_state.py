@@ -1,0 +1,184 @@
+"""The observed state of a deployment and of its surroundings, before any decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    ObservedEndpoint,
+    ObservedEndpointConfig,
+    Placement,
+    Resource,
+    ResourceKind,
+    Scaling,
+)
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.domain.weights import IntegrityIssue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedServer:
+    """The observed state of a model server: `phase` is its own status, `gone` if no process responds."""
+
+    server: str
+    phase: Literal["starting", "loading", "ready", "failed", "draining", "gone"]
+    pid: int | None
+    port: int | None
+    served: int = 0
+    failed: int = 0
+    in_flight: int = 0
+    memory: int = 0
+    """Bytes, resident, of the server and its workers."""
+    since: str = ""
+    message: str = ""
+    runtime: str = "embedded"
+    counted: bool = True
+    """Whether the server reports how many requests it served."""
+
+    @property
+    def failure(self) -> str:
+        """The last lines of its log, and what it means that it still runs."""
+        if self.pid is None:
+            return self.message or "the model server failed; run `lmi logs` for the reason"
+        # It runs, but its model has permanently FAILED; users should see this here before they see it on SageMaker.
+        return (
+            f"{self.message or 'its worker was lost'}; as on SageMaker the model is now FAILED: /ping answers 500 "
+            "and every request 503. Run `lmi up` to start it again (properties.retry_threshold allows more "
+            "failures)"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalInventory:
+    """What this machine already has, so that it need not be created again."""
+
+    engine: bool
+    environment: bool
+    missing_weights: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalObserved:
+    """A deployment as it is now. `serving` names the server at the deployment's address."""
+
+    ref: DeploymentRef
+    exists: bool
+    """Whether anything of it was found: a folder, a record, a process."""
+    record: Record | None
+    servers: tuple[ObservedServer, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    serving: str | None = None
+    lockable: ClassVar[bool] = True
+    created: ClassVar[str] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Of one instance hour, on demand. `source` gives origin and date."""
+
+    hourly: float
+    currency: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudInventory:
+    """The state of the account and the region around a deployment on SageMaker."""
+
+    bucket: bool
+    weights: bool
+    """Whether the manifest of the chosen files is in the bucket, and the bucket lists each of them."""
+    weights_flaws: tuple[IntegrityIssue, ...] = ()
+    """If the manifest exists and its files differ from it."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By instance type; absent if unknown."""
+    job_price: Price | None = None
+    """Of an instance of the transfer job; None if unknown, or without a job."""
+    priced: bool = True
+    """Whether prices were requested; a plan that changes nothing may do without."""
+    avoid: tuple[str, ...] = ()
+    """Instance types that could not be had just now."""
+
+    def choose(self, placements: Sequence[Placement]) -> Placement:
+        """The first one that is available, as far as is known; the first of all if none is left."""
+        return next((one for one in placements if one.instance not in self.avoid), placements[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudObserved:
+    """A deployment on SageMaker. `resources` are all that carry its tag, the endpoint among them."""
+
+    ref: DeploymentRef
+    record: Record | None
+    endpoint: ObservedEndpoint | None
+    config: ObservedEndpointConfig | None = None
+    """Of the endpoint; None if it was not described (`missing` says whether it is deleted)."""
+    resources: tuple[Resource, ...] = ()
+    misnamed: tuple[Resource, ...] = ()
+    """Resources with its tag but not its form of names: they are foreign and stay untouched."""
+    not_owned_reason: str = ""
+    """Why the endpoint of this name is not owned by lmi; empty if it is, or does not exist."""
+    ownership: str = ""
+    """Why an endpoint without our tag belongs to this deployment nevertheless; empty if nothing says so."""
+    missing: tuple[tuple[ResourceKind, str], ...] = ()
+    """Config and models of the endpoint that no longer exist: SageMaker deletes them under a live endpoint."""
+    jobs: tuple[ObservedJob, ...] = ()
+    """Transfer jobs of the deployment that have machines, and those whose status may not be read."""
+    expires: str = ""
+    """When `lmi gc` may delete the endpoint, by its tag; ISO 8601, empty without expiry."""
+    expired: bool = False
+    """Whether that was before now."""
+    artifacts: tuple[str, ...] = ()
+    incomplete_artifacts: tuple[str, ...] = ()
+    """Artifacts that were not written, or not removed, to the end."""
+    stored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Of each artifact, the existing files, and their sizes."""
+    weights_missing_reason: str = ""
+    """Which weights are missing in the bucket, in words; checked only for `status`."""
+    scaling: Scaling | None = None
+    log_group: str = ""
+    """Its name, where CloudWatch has one."""
+    other_locations: tuple[DeploymentRef, ...] = ()
+    """If nothing was found: other accounts and regions in which this machine deployed the same name."""
+    bucket: bool = True
+    """Whether the bucket of record and lock exists."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether any of our resources was found. A log group alone is history, not a deployment."""
+        is_owned = self.endpoint is not None and not self.not_owned_reason
+        return bool(
+            is_owned
+            or self.record
+            or self.resources
+            or self.jobs
+            or self.artifacts
+            or self.incomplete_artifacts
+        )
+
+    @property
+    def lockable(self) -> bool:
+        """Whether there is a place for its lock and its record."""
+        return self.bucket
+
+    @property
+    def created(self) -> str:
+        """When its endpoint was created: distinguishes it from a later one of its name. Empty without an endpoint."""
+        return self.endpoint.created if self.endpoint else ""
+
+    @property
+    def serving(self) -> str | None:
+        """The current endpoint config."""
+        if self.endpoint is None or self.not_owned_reason or self.endpoint.status not in SERVING:
+            return None
+        return self.endpoint.config
+
+
+SERVING = frozenset({"InService", "Updating", "SystemUpdating", "RollingBack"})
+"""Endpoint statuses in which requests are answered."""
+
+Observed = LocalObserved | CloudObserved
+Inventory = LocalInventory | CloudInventory

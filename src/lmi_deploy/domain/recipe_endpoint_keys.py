@@ -1,0 +1,114 @@
+"""The recipe's group `endpoint`: where a deployment runs and how it is reached."""
+
+# Without `from __future__ import annotations`: see recipe_keys.py.
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from lmi_deploy.domain.recipe_key_types import (
+    Doc,
+    EnumOf,
+    Integer,
+    Limited,
+    ListOf,
+    MatchingRule,
+    Named,
+    NotImplementedYet,
+    PairsOf,
+)
+
+TargetName = Literal["sagemaker", "local"]
+RuntimeName = Literal["auto", "embedded", "djl-serving", "container"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vpc:
+    subnets: Annotated[
+        tuple[str, ...],
+        ListOf(MatchingRule("subnet", "subnet id"), limit="subnets"),
+        Doc("Subnets of the endpoint.", "[subnet-0123]"),
+    ]
+    security_groups: Annotated[
+        tuple[str, ...],
+        ListOf(MatchingRule("security_group", "security group id"), limit="security_groups"),
+        Doc("Security groups.", "[sg-0123]"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscaling:
+    min: Annotated[int, Integer(0, 10_000), Doc("Fewest instances.", "1")]
+    max: Annotated[int, Integer(1, 10_000), Doc("Most instances.", "4")]
+    invocations_per_instance: Annotated[
+        int,
+        Integer(1, 1_000_000),
+        Doc(
+            "Target number of requests per minute and instance; `lmi bench` measures the capacity of one instance.",
+            "120",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asynchronous:
+    output: Annotated[
+        str,
+        MatchingRule("async_output", "S3 address"),
+        Doc("S3 location of the responses.", "s3://bucket/answers/"),
+    ]
+    max_concurrent_per_instance: Annotated[
+        int | None,
+        Limited("max_concurrent_per_instance", "requests"),
+        Doc("Concurrent requests per instance.", "4"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    target: Annotated[TargetName, Doc("The target: this machine or SageMaker.", "local")] = "sagemaker"
+    runtime: Annotated[RuntimeName, Doc("Target local: the model server.", "embedded")] = "auto"
+    port: Annotated[
+        int | None,
+        Integer(1024, 65535),
+        Doc("Target local: the port on 127.0.0.1; by default a free one.", "8080"),
+    ] = None
+    region: Annotated[str | None, EnumOf("regions", "region"), Doc("The AWS region.", "us-east-1")] = None
+    role: Annotated[
+        str | None,
+        Named("role"),
+        Doc(
+            "The execution role; by default `lmi-endpoint`. `lmi iam` prints its policies.",
+            "arn:aws:iam::123456789012:role/endpoint",
+        ),
+    ] = None
+    bucket: Annotated[
+        str | None,
+        Named("bucket"),
+        Doc("The bucket of weights and artifacts; by default one per account and region.", "my-models"),
+    ] = None
+    count: Annotated[
+        int | None,
+        Integer(1, 10_000),
+        Doc("Number of instances; by default 1, or autoscaling's min.", "1"),
+    ] = None
+    volume_gb: Annotated[
+        int | None,
+        Limited("volume_gb", "GB"),
+        Doc(
+            "Size of the volume, for types without local disks; by default derived from the weights.",
+            "256",
+        ),
+    ] = None
+    kms_key: Annotated[
+        str | None,
+        MatchingRule("kms_key", "KMS key"),
+        Doc("KMS key that encrypts the volume.", "alias/models"),
+    ] = None
+    network_isolation: Annotated[bool, Doc("Give the container no network access.", "true")] = False
+    vpc: Annotated[Vpc | None, Doc("The VPC that the endpoint joins.")] = None
+    autoscaling: Annotated[Autoscaling | None, Doc("Scale the number of instances with the load.")] = None
+    asynchronous: Annotated[
+        Asynchronous | None, Doc("Write responses to S3."), NotImplementedYet("asynchronous endpoints")
+    ] = None
+    tags: Annotated[
+        tuple[tuple[str, str], ...], PairsOf("tag"), Doc("Tags for every resource.", "{team: search}")
+    ] = ()

@@ -1,0 +1,173 @@
+"""The parts of a deployment on SageMaker: settings of its resources, the names derived from them, and how they are
+found.
+
+A name contains the digest of all its settings, so that the same settings find the same resource on every machine. The
+tags, the version of the tool and the time to live are in no digest (design, decision 1).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_keys import Pairs
+
+VARIANT: Final = "main"
+"""The one production variant of our endpoint configs."""
+MODEL_FOLDER: Final = "/opt/ml/model"
+MOUNTS: Final = "/opt/ml/additional-model-data-sources"
+"""Where SageMaker mounts an additional model data source, by its channel name."""
+WEIGHTS_CHANNEL: Final = "weights"
+
+TAG: Final = "lmi:deployment"
+"""Every resource of lmi has it; its value is the deployment's name."""
+TAG_SPEC: Final = "lmi:spec"
+TAG_BUCKET: Final = "lmi:bucket"
+TAG_VERSION: Final = "lmi:version"
+TAG_ENGINE: Final = "lmi:engine"
+TAG_TASK: Final = "lmi:task"
+TAG_EXPIRES: Final = "lmi:expires-at"
+TAG_WEIGHTS: Final = "lmi:weights"
+"""The weights in the bucket that it serves from: a command that removes weights must see them without a record."""
+TAG_VALUE_LENGTH: Final = 256
+"""SageMaker API reference, Tag: Value."""
+TAG_TTL: Final = "lmi:ttl"
+"""Of an endpoint: the seconds of the recipe's `ttl` that its expiry was last set from."""
+
+Delivery = Literal["s3", "mount", "artifact"]
+"""How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""
+ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """An additional model data source: `uri` is an s3:// prefix with a final slash."""
+
+    channel: str
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """All of CreateModel but name and tags."""
+
+    role: str
+    image: str
+    environment: Pairs
+    artifact: str
+    """s3:// prefix, with a final slash, whose objects SageMaker copies to /opt/ml/model."""
+    mounts: tuple[Mount, ...] = ()
+    network_isolation: bool = False
+    vpc: Vpc | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointConfigSettings:
+    """All of CreateEndpointConfig but name and tags. Zero and empty text mean that a field is not sent."""
+
+    model: str
+    instance: str
+    count: int
+    model_download: int
+    """Seconds."""
+    startup: int
+    """Seconds; the health check's time-out."""
+    volume_gb: int = 0
+    host_ami: str = ""
+    kms_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One way to run it; the first of a list that can be had is taken."""
+
+    instance: str
+    volume_gb: int
+    """0: the instance has a local disk, or SageMaker's default volume is large enough."""
+    host_ami: str
+    """Empty: SageMaker's default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Target tracking on invocations a minute and instance."""
+
+    least: int
+    most: int
+    invocations: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.least} to {self.most} instances, {self.invocations} invocations a minute each"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedModel:
+    name: str
+    arn: str
+    settings: ModelSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedEndpointConfig:
+    name: str
+    arn: str
+    settings: EndpointConfigSettings
+    created: str = ""
+    models: tuple[str, ...] = ()
+    """Of every production and shadow variant: the models that an endpoint with this config runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedEndpoint:
+    """An endpoint as in DescribeEndpoint. `config` is the current one; during an update `pending` is the next one.
+
+    `status` is AWS's own: Creating, Updating, SystemUpdating, RollingBack, InService, OutOfService, Deleting, Failed,
+    UpdateRollbackFailed.
+    """
+
+    name: str
+    arn: str
+    status: str
+    config: str
+    pending: str = ""
+    reason: str = ""
+    count: int = 0
+    desired_count: int = 0
+    created: str = ""
+    modified: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Something that a tag search found."""
+
+    kind: ResourceKind
+    name: str
+    arn: str
+    tags: Pairs
+
+    def tag(self, key: str) -> str:
+        return next((value for name, value in self.tags if name == key), "")
+
+
+SETTLING: Final = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})
+"""Endpoint statuses that will change by themselves."""
+
+
+def resource_name(deployment: str, settings: object) -> str:
+    """`<deployment>-<10 hex>`: at most 59 of the 63 characters that SageMaker allows."""
+    return f"{deployment}-{short(digest(settings))}"
+
+
+def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
+    """Whether the name has lmi's form. A tag alone does not prove ownership: every principal with
+    AddTags can set it.
+    """
+    if kind == "endpoint":
+        return name == deployment
+    number = r"(-\d{1,3})?" if kind == "processing-job" else ""
+    return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None

@@ -1,0 +1,139 @@
+"""What a generation serves, as far as later commands need it: they work without the recipe and without the Hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_settings import Placement, Scaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalServing:
+    environment: str
+    """The name of the worker's environment."""
+    runtime: str
+    image: str
+    """The image for runtime `container`; empty for the others."""
+    address: str
+    wait_timeout: int
+    """Seconds for the server to load the model; 0: unknown."""
+
+    @property
+    def summary(self) -> dict[str, str]:
+        return {
+            "environment": self.environment,
+            "runtime": self.runtime,
+            "image": self.image,
+            "address": self.address,
+            "container_startup": _number(self.wait_timeout),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerServing:
+    model: str
+    """The name of the SageMaker model."""
+    region: str
+    image: str
+    placements: tuple[Placement, ...]
+    """Those of the recipe; the generation names the instance type that it runs on."""
+    count: int
+    delivery: str
+    role: str
+    model_download: int
+    container_startup: int
+    wait_timeout: int
+    """Seconds until the endpoint is overdue; 0: unknown."""
+    kms_key: str
+    network_isolation: bool
+    vpc: Vpc | None
+    scaling: Scaling | None
+
+    @property
+    def summary(self) -> dict[str, str]:
+        places = self.placements
+        return {
+            "sagemaker_model": self.model,
+            "runtime": "sagemaker",
+            "region": self.region,
+            "image": self.image,
+            "instance_type": ", ".join(place.instance for place in places),
+            "count": str(self.count),
+            "delivery": self.delivery,
+            "role": self.role,
+            "model_download": _number(self.model_download),
+            "container_startup": _number(self.container_startup),
+            "volume": ", ".join(f"{p.instance} {p.volume_gb} GB" for p in places if p.volume_gb),
+            "host_ami": ", ".join(f"{p.instance} {p.host_ami}" for p in places if p.host_ami),
+            "kms_key": self.kms_key,
+            "network_isolation": "true" if self.network_isolation else "",
+            "subnets": ", ".join(self.vpc.subnets) if self.vpc else "",
+            "security_groups": ", ".join(self.vpc.security_groups) if self.vpc else "",
+            "scaling": self.scaling.words if self.scaling else "",
+            "patience": _number(self.wait_timeout),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingRecord:
+    model: str
+    commit: str
+    engine: str
+    """Text, as are task and handler: the lmi that reads it may know others than the one that wrote it."""
+    task: str
+    handler: str
+    template: str
+    """The name of lmi's own handler; empty for other code."""
+    tensor_parallel_degree: int
+    weights: str
+    """The digest of the selected files."""
+    weights_name: str = ""
+    """SageMaker: the name of the weights in the bucket."""
+    artifact: str
+    """The start of the artifact's digest, whatever the weights."""
+    place: LocalServing | SageMakerServing
+    probe: ProbeSpec | None
+    """None if it was recorded by an lmi that sent none."""
+    environment: Pairs
+    """The variables of the container, each by the digest of its value."""
+    tags: Pairs = ()
+    """SageMaker: the user's own."""
+    properties: Pairs
+    """Those of serving.properties that no other field has."""
+
+    @property
+    def cloud(self) -> SageMakerServing:
+        """Its place, if that is SageMaker: for the modules of target sagemaker."""
+        assert isinstance(self.place, SageMakerServing)
+        return self.place
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """All of it by name, in words: for people, for `--json`, and to compare two generations."""
+        found = {
+            "model": self.model,
+            "commit": self.commit,
+            "engine": self.engine,
+            "task": self.task,
+            "handler": self.handler,
+            "template": self.template,
+            "tensor_parallel_degree": _number(self.tensor_parallel_degree),
+            "weights": self.weights,
+        }
+        optional = {"weights_name": self.weights_name, "artifact": self.artifact, **self.place.summary}
+        found |= {key: value for key, value in optional.items() if value}
+        if self.probe:
+            found["probe"] = self.probe.body
+            found["probe_prompt"] = self.probe.prompt
+            found["probe_content_type"] = self.probe.content_type
+            found["probe_expect"] = self.probe.expect
+        found |= {f"environment.{name}": value for name, value in self.environment}
+        found |= {f"tag.{key}": value for key, value in self.tags}
+        return found | dict(self.properties)
+
+
+def _number(value: int) -> str:
+    return str(value or "")

@@ -1,0 +1,225 @@
+"""RegisterScalableTarget, PutScalingPolicy and related operations."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from lmi_deploy.domain.deployment_names import digest
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.scaling.scaled_variants import (
+    POLICIES,
+    TARGETS,
+    Variant,
+    describe_activities,
+    matching,
+    missing,
+    name_of,
+    scale,
+)
+from lmi_deploy.emulator.services import tag_operations
+from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
+from lmi_deploy.emulator.wire.errors import ApiError, refused
+
+INVOCATIONS: Final = "SageMakerVariantInvocationsPerInstance"
+LOW: Final = 0.9
+"""A count is taken down when the metric is below this part of the target."""
+PERIODS: Final = {"High": 3, "Low": 15}
+_COMPARISONS: Final = {"High": "GreaterThanThreshold", "Low": "LessThanThreshold"}
+
+
+def _policy_name(params: Mapping[str, Any]) -> str:
+    return f"{name_of(params)}:{params['PolicyName']}"
+
+
+def _hash(name: str) -> str:
+    return digest({"name": name})[:22]
+
+
+def put_policy(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params, name = request.params, _policy_name(request.params)
+    if context.table(TARGETS, request.region).get(name_of(params)) is None:
+        raise ApiError(
+            "ObjectNotFoundException",
+            "No scalable target registered for service namespace: {ServiceNamespace}, resource ID: {ResourceId}, "
+            "scalable dimension: {ScalableDimension}".format(**params),
+        )
+    kept = {"PolicyType": "StepScaling", **params}
+    before = context.table(POLICIES, request.region).get(name) or {}
+    path = f"{_hash(name)}:resource/sagemaker/{params['ResourceId']}:policyName/{params['PolicyName']}"
+    row: Row = {
+        "arn": before.get("arn") or context.arn("autoscaling", request.region, f"scalingPolicy:{path}"),
+        "created": before.get("created", context.clock.now()),
+        "params": kept,
+        "alarms": before.get("alarms") or _alarm_names(kept),
+    }
+    for level, alarm in row["alarms"].items():
+        _put_alarm(context, request.region, alarm, row, level)
+    context.table(POLICIES, request.region).put(name, row)
+    return {"PolicyARN": row["arn"], "Alarms": list(_alarms(context, request.region, row))}
+
+
+def describe_policies(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    names = request.params.get("PolicyNames")
+    return {
+        "ScalingPolicies": [
+            {
+                **row["params"],
+                "PolicyARN": row["arn"],
+                "CreationTime": row["created"],
+                "Alarms": list(_alarms(context, request.region, row)),
+            }
+            for _, row in matching(context, request, POLICIES)
+            if names is None or row["params"]["PolicyName"] in names
+        ]
+    }
+
+
+def delete_policy(context: EmulatorContext, request: ApiRequest) -> None:
+    if context.table(POLICIES, request.region).get(_policy_name(request.params)) is None:
+        raise missing("scaling policy", request.params)
+    drop_policy(context, request.region, _policy_name(request.params))
+
+
+def drop_policy(context: EmulatorContext, region: str, name: str) -> None:
+    row = context.table(POLICIES, region).drop(name)
+    for alarm in (row or {}).get("alarms", {}).values():
+        context.table(ALARMS, region).drop(alarm)
+
+
+def _alarm_names(params: Mapping[str, Any]) -> dict[str, str]:
+    """By level; none but of target tracking."""
+    if params["PolicyType"] != "TargetTrackingScaling":
+        return {}
+    tracking = params.get("TargetTrackingScalingPolicyConfiguration", {})
+    levels = [level for level in PERIODS if level == "High" or not tracking.get("DisableScaleIn")]
+    return {level: f"TargetTracking-{params['ResourceId']}-Alarm{level}-{uuid.uuid4()}" for level in levels}
+
+
+def _put_alarm(context: EmulatorContext, region: str, alarm: str, policy: Row, level: str) -> None:
+    params = policy["params"]
+    target = float(params["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
+    description = {
+        "AlarmName": alarm,
+        "AlarmDescription": f"DO NOT EDIT OR DELETE. For TargetTrackingScaling policy {policy['arn']}.",
+        "AlarmActions": [policy["arn"]],
+        "EvaluationPeriods": PERIODS[level],
+        "Period": 60,
+        "Threshold": target if level == "High" else target * LOW,
+        "ComparisonOperator": _COMPARISONS[level],
+        **_metric(params),
+    }
+    row = context.table(ALARMS, region).get(alarm) or {
+        "state": "INSUFFICIENT_DATA",
+        "reason": "Unchecked: Initial alarm creation",
+        "changed": context.clock.now(),
+    }
+    context.table(ALARMS, region).put(alarm, {**row, "params": description})
+
+
+def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The metric of a policy, in the form of an alarm."""
+    tracking = params["TargetTrackingScalingPolicyConfiguration"]
+    custom = tracking.get("CustomizedMetricSpecification")
+    if custom is not None:
+        if "MetricName" not in custom:
+            raise refused("The emulator does not calculate metric expressions.")
+        return {
+            key: custom[key]
+            for key in ("MetricName", "Namespace", "Dimensions", "Statistic")
+            if key in custom
+        }
+    kind = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
+    if kind != INVOCATIONS:
+        raise refused(
+            f"Invalid predefined metric type {kind} for scalable dimension {params['ScalableDimension']}"
+        )
+    _, endpoint, _, variant = params["ResourceId"].split("/")
+    return {
+        "MetricName": "InvocationsPerInstance",
+        "Namespace": "AWS/SageMaker",
+        "Dimensions": [
+            {"Name": "EndpointName", "Value": endpoint},
+            {"Name": "VariantName", "Value": variant},
+        ],
+        "Statistic": "Sum",
+    }
+
+
+def _alarms(context: EmulatorContext, region: str, row: Row) -> Iterator[Row]:
+    for alarm in row["alarms"].values():
+        yield {"AlarmName": alarm, "AlarmARN": context.arn("cloudwatch", region, f"alarm:{alarm}")}
+
+
+def register(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params, name = request.params, name_of(request.params)
+    variant = Variant(context, request.region, params)
+    before = context.table(TARGETS, request.region).get(name)
+    if before is None and not {"MinCapacity", "MaxCapacity"} <= set(params):
+        raise refused("MinCapacity and MaxCapacity are required when a new scalable target is registered.")
+    kept = {**(before or {}).get("params", {}), **{k: v for k, v in params.items() if k != "Tags"}}
+    if kept["MinCapacity"] > kept["MaxCapacity"]:
+        raise refused("Maximum capacity cannot be less than minimum capacity")
+    row = before or {
+        "arn": context.arn("application-autoscaling", request.region, f"scalable-target/{_hash(name)}"),
+        "created": context.clock.now(),
+        "tags": tag_operations.initial_tags(request),
+    }
+    context.table(TARGETS, request.region).put(name, {**row, "params": kept})
+    _clamp(context, request.region, variant, kept)
+    return {"ScalableTargetARN": row["arn"]}
+
+
+def _clamp(context: EmulatorContext, region: str, variant: Variant, params: Row) -> None:
+    """A count outside of the new limits is moved inside at once."""
+    least, most = params["MinCapacity"], params["MaxCapacity"]
+    if variant.is_settled and variant.desired < least:
+        scale(context, region, params, count=least, cause=f"minimum capacity was set to {least}")
+    elif variant.is_settled and variant.desired > most:
+        scale(context, region, params, count=most, cause=f"maximum capacity was set to {most}")
+
+
+def describe_targets(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    ids = request.params.get("ResourceIds")
+    return {
+        "ScalableTargets": [
+            {**row["params"], "ScalableTargetARN": row["arn"], "CreationTime": row["created"]}
+            for _, row in matching(context, request, TARGETS)
+            if ids is None or row["params"]["ResourceId"] in ids
+        ]
+    }
+
+
+def deregister(context: EmulatorContext, request: ApiRequest) -> None:
+    if context.table(TARGETS, request.region).get(name_of(request.params)) is None:
+        raise missing("scalable target", request.params)
+    drop_target(context, request.region, name_of(request.params))
+
+
+def drop_target(context: EmulatorContext, region: str, name: str) -> None:
+    """With its policies, and they with their alarms."""
+    context.table(TARGETS, region).drop(name)
+    for policy, row in context.table(POLICIES, region).rows():
+        if name_of(row["params"]) == name:
+            drop_policy(context, region, policy)
+
+
+def forget_endpoint(context: EmulatorContext, region: str, endpoint: str) -> None:
+    """SageMaker deregisters the targets of an endpoint that is deleted."""
+    for name, row in context.table(TARGETS, region).rows():
+        if row["params"]["ResourceId"].startswith(f"endpoint/{endpoint}/"):
+            drop_target(context, region, name)
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "RegisterScalableTarget": register,
+    "DescribeScalableTargets": describe_targets,
+    "DeregisterScalableTarget": deregister,
+    "DescribeScalingActivities": describe_activities,
+    "PutScalingPolicy": put_policy,
+    "DescribeScalingPolicies": describe_policies,
+    "DeleteScalingPolicy": delete_policy,
+    **tag_operations.operations(TARGETS),
+}

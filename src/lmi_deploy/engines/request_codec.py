@@ -1,0 +1,41 @@
+"""How requests to a deployment are encoded, from the fields in its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.recipe_keys import Engine, Task
+from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.domain.spec import HandlerSpec
+from lmi_deploy.engines.engine import Decoder, EngineModule
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import Unresolvable
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    module: EngineModule
+    handler: HandlerSpec
+    task: Task | None
+
+    def encode(self, request: InferenceRequest) -> HttpRequest:
+        return self.module.encode(request, self.handler, self.task)
+
+    def decoder(self, head: ResponseHead, request: InferenceRequest) -> Decoder:
+        return self.module.decoder(head, request, self.handler)
+
+
+def codec_of(serving: ServingRecord) -> Codec:
+    """An engine that this lmi does not know is Unresolvable."""
+    known: dict[str, Engine] = {name: name for name in get_args(Engine)}
+    tasks: dict[str, Task] = {name: name for name in get_args(Task)}
+    name = known.get(serving.engine)
+    if name is None:
+        raise Unresolvable(
+            f"unknown engine in the record: {serving.engine!r}",
+            hint="use the newer lmi that wrote it",
+        )
+    handler = HandlerSpec(entry_point=serving.handler, template=serving.template or None)
+    return Codec(engine(name), handler, tasks.get(serving.task))

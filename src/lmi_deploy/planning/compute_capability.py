@@ -1,0 +1,137 @@
+"""What an option of vLLM asks of a GPU, by its compute capability."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lmi_deploy.catalog import vllm_arguments
+from lmi_deploy.catalog.server_version import recipe_server
+from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.recipe.checks.option_values import image_of
+
+BF16_SINCE: Final = 8.0
+"""vllm/platforms/cuda.py, check_if_supports_dtype."""
+FP8_SINCE: Final = 8.9
+"""Compute in 8 bits; below, vLLM keeps fp8 weights in 8 bits and computes in 16 (Marlin)."""
+_FLASH_ATTENTION: Final = {"2": 8.0, "3": 9.0, "4": 9.0}
+"""FlashAttention's own requirement by its version (vllm_flash_attn/flash_attn_interface.py)."""
+_A100_IMAGES: Final = 17
+"""Up to this LMI image FlashAttention 3 ran on 8.0, too."""
+_BFLOAT16: Final = ("bf16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """`option` is the key to change, without its group."""
+
+    option: str
+    what: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """`image` is the LMI image whose vLLM runs the model."""
+
+    options: Mapping[str, str]
+    environment: Mapping[str, str]
+    image: int
+
+    def text(self, *names: str) -> tuple[str, str]:
+        """The first of several spellings that is given, with its value."""
+        return next(((name, self.options[name].strip()) for name in names if name in self.options), ("", ""))
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """An option that contains JSON; empty if it is not given, or damaged."""
+        try:
+            found = json.loads(self.options.get(name, "{}"))
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def question_of(recipe: Recipe) -> Question:
+    """An unknown image counts as the newest known one."""
+    return Question(
+        options=dict(recipe.options),
+        environment=dict(recipe.container.environment),
+        image=image_of(recipe_server(recipe)),
+    )
+
+
+def device_mistakes(asked: Question, device: str, capability: float) -> Iterator[Mistake]:
+    """What the vLLM of that image refuses on such a device."""
+    has = f"{device} has compute capability {capability:.1f}"
+    dtype = asked.options.get("dtype", "").strip().lower()
+    if dtype in _BFLOAT16 and capability < BF16_SINCE:
+        what = f"{dtype} needs compute capability {BF16_SINCE:.1f}, and {has}"
+        yield Mistake(option="dtype", what=what, hint="write fp16, or use a type such as ml.g5.xlarge")
+    option, method = asked.text("quantize", "quantization")
+    needed = quantization_needs(method, asked.image)
+    if needed is not None and capability < needed:
+        version = vllm_arguments.version(asked.image)
+        what = f"{method} needs compute capability {needed:.1f} in vLLM {version}, and {has}"
+        yield Mistake(option=option, what=what, hint=_instead_of(asked.image, capability))
+    yield from _backends(asked, has, capability)
+    yield from _flash_attention(asked, has, capability)
+
+
+def device_notes(asked: Question, device: str, capability: float) -> Iterator[str]:
+    """What such a device does in another way."""
+    _, method = asked.text("quantize", "quantization")
+    if method.lower() in ("fp8", "ptpc_fp8") and capability < FP8_SINCE:
+        yield (
+            f"{device} cannot compute in fp8 (compute capability {capability:.1f}, needed {FP8_SINCE:.1f}): the "
+            "weights are kept in 8 bits and computed in 16 (Marlin), which saves memory but no time"
+        )
+    if asked.options.get("kv_cache_dtype", "").startswith("fp8") and capability < FP8_SINCE:
+        yield (
+            f"{device} cannot compute in fp8: only some attention backends of vLLM "
+            f"{vllm_arguments.version(asked.image)} keep an fp8 KV cache there, and lmi cannot tell which one this "
+            "model gets"
+        )
+
+
+def quantization_needs(method: str, image: int) -> float | None:
+    """The least compute capability of a method; None: any, or unknown."""
+    found = vllm_arguments.quantization_support(method.lower(), image)
+    return found[0] if found else None
+
+
+def _instead_of(image: int, capability: float) -> str:
+    usual = [
+        method
+        for method in ("awq", "gptq", "bitsandbytes", "fp8")
+        if (quantization_needs(method, image) or 0) <= capability
+    ]
+    return f"methods that run there: {', '.join(usual)}" if usual else ""
+
+
+def _backends(asked: Question, has: str, capability: float) -> Iterator[Mistake]:
+    config = asked.table("attention_config").get("backend")
+    for option, name in (
+        ("attention_backend", asked.options.get("attention_backend", "")),
+        ("attention_config", config if isinstance(config, str) else ""),
+        ("VLLM_ATTENTION_BACKEND", asked.environment.get("VLLM_ATTENTION_BACKEND", "")),
+    ):
+        span = vllm_arguments.backend_support(name.strip().upper(), asked.image)
+        if span and not span[0] <= capability <= span[1]:
+            most = f" to {span[1]:.1f}" if span[1] < 90 else ""
+            what = f"{name.strip()} needs compute capability {span[0]:.1f}{most}, and {has}"
+            yield Mistake(option=option, what=what, hint="omit it: vLLM chooses one that runs there")
+
+
+def _flash_attention(asked: Question, has: str, capability: float) -> Iterator[Mistake]:
+    for option, value in (
+        ("attention_config", asked.table("attention_config").get("flash_attn_version")),
+        ("VLLM_FLASH_ATTN_VERSION", asked.environment.get("VLLM_FLASH_ATTN_VERSION")),
+    ):
+        needed = _FLASH_ATTENTION.get(str(value))
+        if capability == BF16_SINCE and asked.image <= _A100_IMAGES and str(value) == "3":
+            continue
+        if needed is not None and capability < needed:
+            what = f"FlashAttention {value} needs compute capability {needed:.1f}, and {has}"
+            yield Mistake(option=option, what=what, hint="omit it")

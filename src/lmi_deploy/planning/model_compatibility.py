@@ -1,0 +1,204 @@
+"""What vLLM refuses of a model at its start: known from config.json before anything is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from lmi_deploy.catalog import vllm_arguments
+from lmi_deploy.planning.compute_capability import Mistake, Question
+from lmi_deploy.recipe.checks.option_values import number_of
+from lmi_deploy.sizing.architecture import read_architecture
+from lmi_deploy.sizing.tensors import CannotTell
+
+_FROM_CHECKPOINT: Final = frozenset(
+    (
+        *("aqlm", "awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "gptq_marlin_24"),
+        *(
+            "gptq_bitblas",
+            "squeezellm",
+            "marlin",
+            "qqq",
+            "hqq",
+            "compressed-tensors",
+            "modelopt",
+            "modelopt_fp4",
+        ),
+        *("modelopt_mxfp8", "modelopt_mixed", "petit_nvfp4", "nvfp4", "gguf", "quark"),
+    )
+)
+"""Methods that read weights quantised before; the others of vLLM can quantise while they load."""
+_FAMILIES: Final = ("awq", "gptq", "compressed-tensors", "bitsandbytes", "mxfp4", "modelopt", "fp8")
+_ANY_CHECKPOINT: Final = ("humming", "inc", "moe_wna16", "ipex", "torchao", "marlin")
+"""Methods that take over checkpoints of others."""
+_CONFIG_FILES: Final = ("quantize_config.json", "quant_config.json", "hf_quant_config.json")
+_SAME_CLASS: Final = (
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForRewardModel",
+    "RewardModel",
+    "EmbeddingModel",
+    "ChatModel",
+    "LMHeadModel",
+    "Model",
+)
+"""vLLM adapts a generating class to these (model_executor/models/adapters.py)."""
+_FLOAT16_REFUSED: Final = ("gemma2", "gemma3", "gemma3_text", "plamo2", "glm4")
+"""vllm 0.26.0, config/model.py, _FLOAT16_NOT_SUPPORTED_MODELS: numerical instability."""
+_REFUSED_SINCE: Final = 16
+_FLOAT16: Final = ("fp16", "float16", "half")
+
+
+def model_mistakes(
+    config: Mapping[str, Any], asked: Question, *, files: Collection[str] = ()
+) -> Iterator[Mistake]:
+    """What the vLLM of that image refuses. A config without the fields has no mistakes."""
+    if not config:
+        return
+    yield from _architecture(config, asked)
+    yield from _length(config, asked)
+    yield from _quantization(config, asked, files)
+    dtype = asked.options.get("dtype", "").strip().lower()
+    model_type = config.get("model_type")
+    if dtype in _FLOAT16 and model_type in _FLOAT16_REFUSED and asked.image >= _REFUSED_SINCE:
+        what = f"vLLM {vllm_arguments.version(asked.image)} refuses {dtype} for {model_type}: its activations overflow"
+        yield Mistake(option="dtype", what=what, hint="write bf16, or omit it")
+
+
+def model_notes(config: Mapping[str, Any], asked: Question) -> Iterator[str]:
+    """What lmi cannot tell of a model."""
+    names = _classes(config)
+    if not names or _known(names, asked.image) or list(_architecture(config, asked)):
+        return
+    yield (
+        f"vLLM {vllm_arguments.version(asked.image)} has no model of its own for {names[0]}: it runs it by the code of "
+        "transformers if that supports it; lmi cannot tell whether it does"
+    )
+
+
+def checkpoint_needs(config: Mapping[str, Any], asked: Question, device: str, capability: float) -> str:
+    """Why the quantisation of a checkpoint does not run on a device; empty if it does, or if that is unknown."""
+    method = stored_method(config)
+    found = vllm_arguments.quantization_support(method, asked.image)
+    if found is None or found[0] is None or capability >= found[0]:
+        return ""
+    return (
+        f"the model is quantised by {method}, which needs compute capability {found[0]:.1f} in vLLM "
+        f"{vllm_arguments.version(asked.image)}, and {device} has {capability:.1f}"
+    )
+
+
+def stored_method(config: Mapping[str, Any]) -> str:
+    """The quantisation of the checkpoint as config.json names it; empty: not quantised."""
+    found = config.get("quantization_config") or config.get("compression_config")
+    return str(found.get("quant_method") or "").lower() if isinstance(found, Mapping) else ""
+
+
+def draft_mistake(config: Mapping[str, Any], draft: Mapping[str, Any], name: str) -> Mistake | None:
+    """A draft model that does not speak the vocabulary of the model."""
+    sizes = [_vocabulary(table) for table in (config, draft)]
+    if None in sizes or sizes[0] == sizes[1]:
+        return None
+    what = f"{name} has a vocabulary of {sizes[1]} tokens, the model one of {sizes[0]}: vLLM refuses the pair"
+    return Mistake(
+        option="speculative_config", what=what, hint="name a draft of the same family, or method: ngram"
+    )
+
+
+def draft_model(asked: Question) -> str:
+    """The separate model that speculative decoding asks for drafts; empty if there is none, or if that is unknown."""
+    table = asked.table("speculative_config")
+    name, method = table.get("model"), table.get("method")
+    known = ("eagle", "medusa", "mtp", "mlp", "ngram", "speculator")
+    if (
+        not isinstance(name, str)
+        or method not in (None, "draft_model")
+        or table.get("use_heterogeneous_vocab")
+    ):
+        return ""
+    return "" if any(word in name.lower() for word in known) else name
+
+
+def _vocabulary(table: Mapping[str, Any]) -> int | None:
+    try:
+        return read_architecture(table).vocab
+    except CannotTell:
+        size = table.get("vocab_size")
+        return size if type(size) is int else None
+
+
+def _classes(config: Mapping[str, Any]) -> list[str]:
+    names = config.get("architectures")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _known(names: Collection[str], image: int) -> bool:
+    return any(vllm_arguments.architecture_known(form, image) for name in names for form in _forms(name))
+
+
+def _forms(name: str) -> Iterator[str]:
+    """The class itself, and the generating class that vLLM adapts."""
+    yield name
+    for ending in _SAME_CLASS:
+        if name.endswith(ending):
+            yield f"{name.removesuffix(ending)}ForCausalLM"
+
+
+def _architecture(config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
+    names = _classes(config)
+    if not names or _known(names, asked.image):
+        return
+    version = vllm_arguments.version(asked.image)
+    runs_by_transformers = vllm_arguments.runs_transformers(asked.image) and not config.get(
+        "is_encoder_decoder"
+    )
+    if runs_by_transformers:
+        return
+    spans = [
+        span for name in names for form in _forms(name) for span in vllm_arguments.architecture_images(form)
+    ]
+    past = [until for _, until in spans if until is not None and until <= asked.image]
+    later = [since for since, _ in spans if since > asked.image]
+    if past:
+        hint = f"images before lmi{max(past)} know it; or use engine: accelerate"
+    elif later:
+        hint = f"images from lmi{min(later)} on know it"
+    else:
+        hint = "use engine: accelerate"
+    kind = ", an encoder-decoder" if config.get("is_encoder_decoder") else ""
+    yield Mistake(option="engine", what=f"vLLM {version} has no {names[0]}{kind}", hint=hint)
+
+
+def _length(config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
+    text = asked.options.get("max_model_len", "")
+    number = number_of(text, "size")
+    overridden = any(key in asked.options for key in ("hf_overrides", "rope_scaling", "rope_theta"))
+    allowed = asked.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "") in ("1", "true", "True")
+    if number is None or overridden or allowed:
+        return
+    try:
+        positions = read_architecture(config).positions
+    except CannotTell:
+        return
+    if positions is not None and number > positions:
+        what = f"{text.strip()} is more than the model's own length, {positions}"
+        yield Mistake(option="max_model_len", what=what, hint=f"write {positions} or less")
+
+
+def _quantization(config: Mapping[str, Any], asked: Question, files: Collection[str]) -> Iterator[Mistake]:
+    option, method = asked.text("quantize", "quantization")
+    method, stored = method.lower(), stored_method(config)
+    if not method or method in _ANY_CHECKPOINT:
+        return
+    has_config = any(key in config for key in ("quantization_config", "compression_config"))
+    if not has_config and method in _FROM_CHECKPOINT and not any(name in files for name in _CONFIG_FILES):
+        what = f"{method} reads weights that are quantised already, and those of this model are not"
+        hint = f"omit it, name a model quantised by {method}, or write fp8 or bitsandbytes"
+        yield Mistake(option=option, what=what, hint=hint)
+    elif stored and _family(method) and _family(stored) and _family(method) != _family(stored):
+        what = f"{method} does not go with the model, which is quantised by {stored}"
+        yield Mistake(option=option, what=what, hint="omit it: vLLM reads the method from config.json")
+
+
+def _family(method: str) -> str:
+    return next((name for name in _FAMILIES if name in method), "")

@@ -1,0 +1,51 @@
+"""What a spec serves, as a record has it, and how that differs from the current generation."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.environment_digests import value_digest
+from lmi_deploy.domain.plan import Change
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.serving_record import LocalServing, SageMakerServing, ServingRecord
+from lmi_deploy.domain.spec import Spec
+
+_IN_OTHER_FIELDS = frozenset({"engine", "option.model_id", "option.entryPoint"})
+"""Properties that other fields of the record already represent."""
+
+
+def changes(current: Generation | None, desired: ServingRecord) -> tuple[Change, ...]:
+    """Field by field; empty text means absent."""
+    before, after = current.serving.summary if current else {}, desired.summary
+    return tuple(
+        Change(field=key, before=before.get(key, ""), after=after.get(key, ""))
+        for key in {**after, **before}
+        if before.get(key, "") != after.get(key, "")
+    )
+
+
+def serving_record(
+    spec: Spec,
+    artifact: Artifact,
+    place: LocalServing | SageMakerServing,
+    *,
+    weights_name: str = "",
+    tags: Pairs = (),
+) -> ServingRecord:
+    return ServingRecord(
+        model=spec.model.model_id,
+        commit=spec.model.commit,
+        engine=spec.engine.name,
+        task=spec.model.task or "",
+        handler=spec.engine.handler.entry_point,
+        template=spec.engine.handler.template or "",
+        tensor_parallel_degree=spec.engine.tensor_parallel_degree,
+        weights=spec.weights.selection,
+        weights_name=weights_name,
+        artifact=artifact.digest[:10],
+        place=place,
+        probe=spec.probe,
+        environment=tuple((name, value_digest(value)) for name, value in spec.place.environment),
+        tags=tags,
+        properties=tuple(pair for pair in spec.engine.properties if pair[0] not in _IN_OTHER_FIELDS),
+    )

@@ -1,0 +1,153 @@
+"""Option lint: an option that the server or our handler would drop silently is a mistake of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.catalog import options
+from lmi_deploy.catalog.server_version import Server, shipped_server
+from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, Pairs
+from lmi_deploy.errors.recipe_problem import Problem
+from lmi_deploy.recipe.checks.notices import is_newer
+from lmi_deploy.recipe.checks.option_pairs import given, pair_mistakes
+from lmi_deploy.recipe.checks.option_values import property_mistakes, value_mistake
+from lmi_deploy.recipe.name_suggestions import suggestion_text
+from lmi_deploy.recipe.reader import ParsedFields
+from lmi_deploy.recipe.yaml.tree import quoted
+
+SERVER = "server"
+BUILTIN = "djl_python.huggingface"
+
+
+def lint(partial: ParsedFields) -> Iterator[Problem]:
+    """Every option that has no effect, every value and every pair of options that the server refuses."""
+    mistaken = [*_each_option(partial)]
+    yield from mistaken
+    properties = partial.value("properties", ())
+    for name, mistake in property_mistakes(properties):
+        yield _value(partial, name, *mistake, group="properties")
+    if partial.value("engine", DEFAULT_ENGINE) == "vllm" and partial.is_valid("engine"):
+        options_of = {**dict(properties), **dict(partial.value("options", ()))}
+        asked = given(options_of, partial.value("tensor_parallel_degree"), _shipped_server(partial, "vllm"))
+        reported = {problem.key for problem in mistaken}
+        for name, what, hint in pair_mistakes(asked):
+            if f"options.{name}" not in reported:
+                yield _at(partial, name, what, hint)
+
+
+def _each_option(partial: ParsedFields) -> Iterator[Problem]:
+    pairs: Pairs = partial.value("options", ())
+    engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
+    handlers = _handlers(partial) if engine == "accelerate" else (SERVER,)
+    if not pairs or not handlers or not options.linted(engine):
+        return
+    for name, value in pairs:
+        if engine == "accelerate" and name == "rolling_batch":
+            hint = "remove it; properties: {batch_size: N} batches requests"
+            yield _at(partial, name, "engine accelerate has no rolling batch", hint)
+        elif name in options.SERVER_KEYS:
+            yield _at(partial, name, "is a key of the server, not an option", "write it under properties")
+        elif handlers == (SERVER,):
+            yield from _of_server(partial, engine, name, value)
+        elif SERVER not in handlers:
+            yield from _of_template(partial, handlers[0], name, value)
+        elif name not in (own := options.template_names()):
+            yield from _of_server(partial, engine, name, value, also=own)
+    if SERVER in handlers:
+        yield from _together(partial, dict(pairs))
+
+
+def _handlers(partial: ParsedFields) -> tuple[str, ...]:
+    """The handlers whose options engine accelerate may have: a template's, the built-in handler's, or any (none
+    given).
+
+    Without a handler and a task the model decides, so that both are possible.
+    """
+    if any(f"handler.{name}" in partial.is_invalid for name in ("file", "template", "builtin")):
+        return ()
+    if "handler.file" in partial.found:
+        return ()
+    if "handler.template" in partial.found:
+        return (str(partial.value("handler.template")),)
+    if "handler.builtin" in partial.found:
+        return (SERVER,) if partial.value("handler.builtin") == BUILTIN else ()
+    task = partial.value("task")
+    if task is None:
+        return (*options.TEMPLATE_OPTIONS, SERVER)
+    return (task,) if task in options.TEMPLATE_OPTIONS else (SERVER,)
+
+
+def _of_template(partial: ParsedFields, template: str, name: str, value: str) -> Iterator[Problem]:
+    """lmi's own handlers read few options, which are listed."""
+    known = options.TEMPLATE_OPTIONS[template]
+    names = [*known, *options.server_names()]
+    if name not in names:
+        hint = suggestion_text(name, names) or f"it reads {', '.join(known)}"
+        yield _at(partial, name, f"unknown to handler template {template}, which would ignore it", hint)
+    elif known.get(name) and value.lower() not in known[name]:
+        yield _value(
+            partial,
+            name,
+            f"{quoted(value)} is not one of {', '.join(known[name])}",
+            suggestion_text(value, known[name]),
+        )
+
+
+def _of_server(
+    partial: ParsedFields, engine: str, name: str, value: str, *, also: tuple[str, ...] = ()
+) -> Iterator[Problem]:
+    shipped = _shipped_server(partial, engine)
+    version = str(shipped or options.newest(engine))
+    found = options.option_status(engine, name, version)
+    server = f"{engine} on server {version}"
+    instead = f"use {found.instead}" if found.instead else ""
+    match found.state:
+        case "unknown":
+            hint = instead or suggestion_text(name, (*options.names(engine, version), *also))
+            if engine == "vllm" and shipped and is_newer(shipped) and not hint:
+                return  # it may know the option: a notice, no mistake
+            yield _at(partial, name, f"unknown to {server}, which would ignore it", hint)
+        case "removed":
+            yield _at(partial, name, f"removed in {found.edge}: {server} would ignore it", instead)
+        case "later":
+            yield _at(partial, name, f"added in {found.edge}: {server} would ignore it", "")
+        case "known":
+            yield from _known(partial, name, value, found)
+            if engine == "vllm" and (mistake := value_mistake(name, value, shipped)):
+                yield _value(partial, name, *mistake)
+
+
+def _shipped_server(partial: ParsedFields, engine: str) -> Server | None:
+    version, image = partial.value("container.version"), partial.value("container.image")
+    return shipped_server(engine, version, image, local=partial.value("endpoint.target") == "local")
+
+
+def _known(partial: ParsedFields, name: str, value: str, found: options.OptionStatus) -> Iterator[Problem]:
+    if found.values and value.lower() not in found.values:
+        what = f"{quoted(value)} is not one of {', '.join(found.values)}"
+        yield _value(partial, name, what, suggestion_text(value, found.values))
+    elif not found.values and not options.acceptable(found.kind, value):
+        what = f"{quoted(value)} is not {'a number' if found.kind in ('int', 'float') else 'true or false'}"
+        yield _value(partial, name, what, "the server refuses to start with it")
+
+
+def _together(partial: ParsedFields, pairs: dict[str, str]) -> Iterator[Problem]:
+    """Combinations that the built-in transformers handler refuses at start-up."""
+    quantized = pairs.get("quantize") in ("bitsandbytes4", "bitsandbytes8")
+    if partial.value("engine") == "accelerate" and quantized and "device_map" not in pairs:
+        yield _at(partial, "quantize", f"{pairs['quantize']} needs device_map", "add device_map: auto")
+    if partial.value("engine") == "accelerate" and pairs.get("enable_streaming") == "true":
+        what = f"true breaks every request with a single prompt in {BUILTIN}"
+        yield _value(partial, "enable_streaming", what, "write huggingface")
+
+
+def _at(partial: ParsedFields, name: str, what: str, hint: str) -> Problem:
+    path = f"options.{name}"
+    place = partial.place(path)
+    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
+
+
+def _value(partial: ParsedFields, name: str, what: str, hint: str, *, group: str = "options") -> Problem:
+    path = f"{group}.{name}"
+    place = partial.value_place(path)
+    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)

@@ -1,0 +1,109 @@
+"""The reference page of the recipe, from the same declaration that reads recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.catalog import options, sagemaker_limits
+from lmi_deploy.recipe.model.field_types import Key, KeyGroup
+from lmi_deploy.recipe.model.key_readers import RECIPE
+
+_HEAD = """\
+# The recipe
+
+This page is generated from the declaration that reads recipes (`lmi_deploy/domain/recipe_keys.py`).
+
+A recipe is one YAML file of at most 1 MiB. Every plain value stays the text that was written (`1.10`, `012`, `no`);
+each key reads that text as its type says, and `options`, `properties` and `environment` pass it unchanged. Aliases,
+anchors, merge keys, tags, duplicate keys, several documents and tabs as indentation are refused, each with its
+line. Keys that start with `x-` are ignored at every level. `lmi` checks a key marked *not yet* like any other, then
+refuses it.
+
+`lmi validate` reports every mistake at once, as `file:line:column: key: what failed, what to do`. `lmi schema` prints
+the JSON Schema; this first line points an editor at it:
+
+```yaml
+# yaml-language-server: $schema=../docs/reference/recipe.schema.json
+```
+"""
+
+_OVERLAYS = """\
+## `overlays`
+
+`overlays` maps a name to keys that change the recipe when `--overlay NAME` selects the name. Mappings are merged
+key by key at every depth; lists and single values are replaced. The deployment is then called `<name>-<overlay>`,
+so that `prod` never replaces `staging`.
+
+```yaml
+overlays:
+  prod:
+    endpoint: {port: 9000}
+```
+
+`--set key=value` overrides one key after that, and can be repeated: `--set endpoint.port=8080`, `--set
+options.dtype=fp32`, `--set files.allow=[*.json,*.safetensors]`. The value is YAML; it replaces the previous value.
+"""
+
+
+def reference_page() -> str:
+    """docs/reference/recipe.md, complete."""
+    sections = [_HEAD, *_sections(RECIPE, ""), _OVERLAYS, _sources()]
+    return "\n".join(section.rstrip("\n") + "\n" for section in sections)
+
+
+def _sections(group: KeyGroup, path: str) -> Iterator[str]:
+    """The keys of this group in one table, then each group below it."""
+    yield "\n".join(
+        [
+            f"## `{path}`" if path else "## Keys at the top",
+            "",
+            "| Key | Type | Default | Meaning | Example |",
+            "|---|---|---|---|---|",
+            *_rows(group),
+        ]
+    )
+    for key in group.keys:
+        if isinstance(key.shape, KeyGroup):
+            yield from _sections(key.shape, f"{path}.{key.name}" if path else key.name)
+
+
+def _rows(group: KeyGroup) -> Iterator[str]:
+    for key in group.keys:
+        kind = _kind(key)
+        example = f"`{key.name}: {key.example}`" if key.example else ""
+        cells = (f"`{key.name}`", kind, _default(key), _meaning(key), example)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _kind(key: Key) -> str:
+    if isinstance(key.shape, KeyGroup):
+        return "group, see below"
+    bounds = key.shape.schema()
+    if "SageMaker's limits" in key.shape.label and "minimum" in bounds:
+        return f"{key.shape.label}: {bounds['minimum']} to {bounds['maximum']}"
+    return key.shape.label
+
+
+def _default(key: Key) -> str:
+    if key.required:
+        return "*required*"
+    if isinstance(key.default, bool):
+        return f"`{str(key.default).lower()}`"
+    return "" if key.default is None else f"`{key.default}`"
+
+
+def _meaning(key: Key) -> str:
+    if key.later is None:
+        return key.doc
+    only = " for " + ", ".join(f"`{value}`" for value in key.later.values) if key.later.values else ""
+    return f"{key.doc} *Not yet{only}: {key.later.reason}.*"
+
+
+def _sources() -> str:
+    lines = [
+        "## Where names and limits come from",
+        "",
+        f"- Instance types, regions, limits: {sagemaker_limits.source()[0]} ({sagemaker_limits.source()[1]}).",
+        f"- [Options by server version](options.md): {options.source()[0]} ({options.source()[1]}).",
+    ]
+    return "\n".join(lines)

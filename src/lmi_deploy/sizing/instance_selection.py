@@ -1,0 +1,86 @@
+"""The instance types that can run a model, cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.sizing.devices import Devices, instance_devices
+from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
+from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.tensors import CannotTell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """An instance type that can run the model; a price is None if unknown."""
+
+    instance: str
+    fit: Fit
+    usd_per_hour: float | None
+
+    @property
+    def usd_per_cache_gib(self) -> float | None:
+        """An hour of one GiB of KV cache, over all devices that share the model."""
+        cache = self.fit.cache * self.fit.degree / GIB
+        return self.usd_per_hour / cache if self.usd_per_hour is not None and cache > 0 else None
+
+
+def placements(checkpoint: Checkpoint, request: Request, region: str) -> tuple[Placement, ...]:
+    """Those with a known price first, by price; CannotTell if no type can be judged."""
+    return tuple(
+        replace(one, fit=assess(checkpoint, request, one.fit.devices))
+        for one in _holders(checkpoint, request, region)
+    )
+
+
+def by_price(found: Iterable[Placement]) -> list[Placement]:
+    """Those with a known price, cheapest first; those that are tight after those that fit."""
+    priced = [(one.usd_per_hour, one) for one in found if one.usd_per_hour is not None]
+    return [one for _, one in sorted(priced, key=lambda each: (each[1].fit.verdict != "fits", each[0]))]
+
+
+def cheapest_fitting(checkpoint: Checkpoint, request: Request, region: str) -> Placement | None:
+    """The first that fits, else the first that is tight; None if no type holds the model. CannotTell if no type can be
+    judged.
+    """
+    tight: Placement | None = None
+    for one in _holders(checkpoint, request, region):
+        if one.fit.verdict == "fits":
+            return one
+        tight = tight or one
+    return tight
+
+
+def _holders(checkpoint: Checkpoint, request: Request, region: str) -> Iterator[Placement]:
+    """In the order of their prices, each judged when it is needed. Types with the same devices are judged once."""
+    judged: dict[tuple[str, int, int], Fit] = {}
+    unknown, found = "", False
+    for usd, name, devices in _types(request, region):
+        key = (devices.name, devices.count, devices.memory)
+        if key not in judged:
+            judged[key] = assess(checkpoint, request, devices, limits=False)
+        fit = replace(judged[key], devices=devices)
+        if fit.verdict == "unknown":
+            unknown = fit.reason
+        elif fit.verdict != "does-not-fit":
+            found = True
+            yield Placement(instance=name, fit=fit, usd_per_hour=usd)
+    if unknown and not found:
+        raise CannotTell(unknown)
+
+
+def _types(request: Request, region: str) -> list[tuple[float | None, str, Devices]]:
+    """The types whose devices the engine runs on, those with a known price first."""
+    found: list[tuple[float | None, str, Devices]] = []
+    for name in instances.names():
+        try:
+            devices = instance_devices(name)
+        except CannotTell:
+            continue
+        if devices.kind == ("neuron" if request.engine == "neuronx" else "gpu"):
+            price = recorded_prices.price(name, region)
+            found.append((price.hourly if price else None, name, devices))
+    return sorted(found, key=lambda one: (one[0] is None, one[0] or 0, one[1]))

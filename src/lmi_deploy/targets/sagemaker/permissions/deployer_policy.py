@@ -1,0 +1,291 @@
+"""The permissions of a deployer: exactly what plan, up, status, logs, invoke, rollback and down need from AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import JobPlace
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import WRITE_OBJECTS
+
+_TO_SAGEMAKER = (("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",)),)
+_SCALING_ROLE = (
+    "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
+    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+)
+
+
+def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield from _storage(spec, arns)
+    yield from _hosting(arns)
+    yield from _role(spec, arns)
+    yield from _scaling(spec, arns)
+    yield from _read_statements(arns)
+    if spec.cloud.kms_key:
+        yield from _key(arns)
+    if spec.cloud.job is not None:
+        yield from _job(spec, spec.cloud.job, arns)
+
+
+def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="LookIntoBucket",
+        actions=("s3:GetLifecycleConfiguration", "s3:ListBucket", "s3:ListBucketMultipartUploads"),
+        resources=(arns.bucket,),
+        why="check the bucket's owner; list objects and unfinished uploads",
+    )
+    yield PolicyStatement(
+        sid="ReadShared",
+        actions=("s3:GetObject",),
+        resources=arns.objects("weights/", "manifests/", "deployments/"),
+        why="copy existing files inside S3; find the weights that other deployments use",
+    )
+    yield PolicyStatement(
+        sid="WriteOwn",
+        actions=tuple(sorted((*WRITE_OBJECTS, "s3:DeleteObject"))),
+        resources=arns.objects(*arns.weights, arns.artifacts, arns.records),
+        why="weights, artifact, record and lock of this deployment",
+    )
+    if spec.cloud.bucket == default_bucket(spec.cloud.account, spec.cloud.region):
+        yield _making(arns)
+    if arns.source is not None:
+        bucket, objects = arns.source
+        yield PolicyStatement(
+            sid="ListSource", actions=("s3:ListBucket",), resources=(bucket,), why="model_id in S3"
+        )
+        yield PolicyStatement(
+            sid="ReadSource", actions=("s3:GetObject",), resources=(objects,), why="model_id in S3"
+        )
+
+
+def _making(arns: Arns) -> PolicyStatement:
+    return PolicyStatement(
+        sid="MakeBucket",
+        actions=(
+            "s3:CreateBucket",
+            "s3:DeleteBucket",
+            "s3:PutBucketPolicy",
+            "s3:PutBucketPublicAccessBlock",
+            "s3:PutBucketTagging",
+            "s3:PutEncryptionConfiguration",
+        ),
+        resources=(arns.bucket,),
+        why="create the account's default bucket, once; delete it again if its settings fail",
+    )
+
+
+def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="KeepResources",
+        actions=("sagemaker:AddTags", "sagemaker:ListTags"),
+        resources=(arns.endpoint, arns.configs, arns.models),
+        why="tag every resource, so that lmi finds it",
+    )
+    yield PolicyStatement(
+        sid="RunEndpoint",
+        actions=("sagemaker:CreateEndpoint", "sagemaker:UpdateEndpoint"),
+        resources=(arns.endpoint, arns.configs),
+        why="create and update the endpoint with one of its endpoint configs",
+    )
+    yield PolicyStatement(
+        sid="UseEndpoint",
+        actions=(
+            "sagemaker:DeleteEndpoint",
+            "sagemaker:DeleteTags",
+            "sagemaker:DescribeEndpoint",
+            "sagemaker:InvokeEndpoint",
+            "sagemaker:InvokeEndpointWithResponseStream",
+        ),
+        resources=(arns.endpoint,),
+        why="probe the endpoint; remove tags that are no longer in the recipe",
+    )
+    yield PolicyStatement(
+        sid="UseEndpointConfigs",
+        actions=(
+            "sagemaker:CreateEndpointConfig",
+            "sagemaker:DeleteEndpointConfig",
+            "sagemaker:DescribeEndpointConfig",
+        ),
+        resources=(arns.configs,),
+        why="its endpoint configs, whose names end in ten digits of their digest",
+    )
+    yield PolicyStatement(
+        sid="UseModels",
+        actions=("sagemaker:CreateModel", "sagemaker:DeleteModel", "sagemaker:DescribeModel"),
+        resources=(arns.models,),
+        why="its models, named in the same way",
+    )
+
+
+def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="HandOverRole",
+        actions=("iam:PassRole",),
+        resources=(spec.cloud.role,),
+        why="pass the execution role to SageMaker, and to no other service",
+        conditions=_TO_SAGEMAKER,
+    )
+    account = f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}"
+    yield PolicyStatement(
+        sid="CheckRights",
+        actions=("iam:GetRole", "iam:SimulatePrincipalPolicy"),
+        resources=(f"{account}:role/*", f"{account}:user/*"),
+        why="check the permissions before anything is created; optional",
+    )
+
+
+def _scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    """Removing is always allowed: an update without autoscaling, and `down`, need it."""
+    yield PolicyStatement(
+        sid="LookAtScaling",
+        actions=(
+            "application-autoscaling:DescribeScalableTargets",
+            "application-autoscaling:DescribeScalingPolicies",
+        ),
+        resources=("*",),
+        why="see whether it is scaled; these calls have no resource",
+    )
+    yield PolicyStatement(
+        sid="EndScaling",
+        actions=(
+            "application-autoscaling:DeleteScalingPolicy",
+            "application-autoscaling:DeregisterScalableTarget",
+        ),
+        resources=(arns.targets,),
+        why="remove scaling with the endpoint or with `autoscaling` in the recipe; scalable targets have no name",
+    )
+    yield PolicyStatement(
+        sid="EndAlarms",
+        actions=("cloudwatch:DeleteAlarms",),
+        resources=(arns.alarms,),
+        why="delete the alarms of target tracking",
+    )
+    if spec.cloud.scaling or arns.prefix:
+        yield from _tracking(spec, arns)
+
+
+def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="SetScaling",
+        actions=(
+            "application-autoscaling:PutScalingPolicy",
+            "application-autoscaling:RegisterScalableTarget",
+        ),
+        resources=(arns.targets,),
+        why="set minimum and maximum of the instances and the target value",
+    )
+    yield PolicyStatement(
+        sid="KeepAlarms",
+        actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
+        resources=(arns.alarms,),
+        why="let target tracking create its alarms with your permissions",
+    )
+    yield PolicyStatement(
+        sid="LetScalingAct",
+        actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
+        resources=(arns.endpoint,),
+        why="required of the caller that registers an endpoint for scaling",
+    )
+    yield PolicyStatement(
+        sid="LinkScaling",
+        actions=("iam:CreateServiceLinkedRole",),
+        resources=(f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}:{_SCALING_ROLE}",),
+        why="the first scaling in an account creates this AWS role",
+        conditions=(
+            ("StringEquals", "iam:AWSServiceName", ("sagemaker.application-autoscaling.amazonaws.com",)),
+        ),
+    )
+
+
+def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="FindByTag",
+        actions=("tag:GetResources",),
+        resources=("*",),
+        why="find deployments by their tags; the call has no resource",
+    )
+    yield PolicyStatement(
+        sid="FindLogs",
+        actions=("logs:DescribeLogGroups",),
+        resources=("*",),
+        why="see whether the log group exists; the call has no resource",
+    )
+    yield PolicyStatement(
+        sid="ReadLogs",
+        actions=("logs:DeleteLogGroup", "logs:FilterLogEvents"),
+        resources=(arns.group, f"{arns.group}:*"),
+        why="read the logs; `down --logs` deletes them",
+    )
+    yield PolicyStatement(
+        sid="PlanAhead",
+        actions=(
+            "pricing:GetProducts",
+            "servicequotas:ListAWSDefaultServiceQuotas",
+            "servicequotas:ListServiceQuotas",
+        ),
+        resources=("*",),
+        why="read prices and quotas for the plan; optional",
+    )
+
+
+def _key(arns: Arns) -> Iterator[PolicyStatement]:
+    key, conditions = arns.key
+    yield PolicyStatement(
+        sid="UseKey",
+        actions=("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"),
+        resources=(key,),
+        why="use the recipe's key for objects in the bucket",
+        conditions=conditions,
+    )
+    yield PolicyStatement(
+        sid="LendKey",
+        actions=("kms:CreateGrant",),
+        resources=(key,),
+        why="let SageMaker encrypt the endpoint's volume with the key",
+        conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
+    )
+
+
+def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="HandOverJobRole",
+        actions=("iam:PassRole",),
+        resources=(job.role,),
+        why="pass the role of the transfer job to SageMaker, and to no other service",
+        conditions=_TO_SAGEMAKER,
+    )
+    yield PolicyStatement(
+        sid="RunTransferJob",
+        actions=(
+            "sagemaker:AddTags",
+            "sagemaker:CreateProcessingJob",
+            "sagemaker:DescribeProcessingJob",
+            "sagemaker:ListTags",
+            "sagemaker:StopProcessingJob",
+        ),
+        resources=arns.jobs,
+        why="run the transfer job (weights.via: job)",
+    )
+    yield PolicyStatement(
+        sid="HandJobItsOrder",
+        actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
+        resources=arns.orders,
+        why="the job's request and its progress",
+    )
+    group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
+    yield PolicyStatement(
+        sid="ReadJobLogs",
+        actions=("logs:FilterLogEvents",),
+        resources=(group, f"{group}:*"),
+        why="the job's logs",
+    )
+    if spec.cloud.token_secret:
+        yield PolicyStatement(
+            sid="FindToken",
+            actions=("secretsmanager:DescribeSecret",),
+            resources=(arns.secret,),
+            why="see whether the secret exists; lmi does not read its value",
+        )

@@ -1,0 +1,53 @@
+"""The permissions of an endpoint's role: read its model, pull its image, write its logs. It writes no object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
+    join_network,
+    pull_image,
+    write_telemetry,
+)
+
+
+def execution(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    place = spec.cloud
+    yield from _storage(spec, arns)
+    yield from pull_image(arns, place.image)
+    yield from write_telemetry(arns.group, why="write the logs; without it a failure has no log")
+    if place.kms_key:
+        yield _key(arns)
+    if place.vpc is not None:
+        yield join_network()
+
+
+def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="ListModel",
+        actions=("s3:ListBucket",),
+        resources=(arns.bucket,),
+        why="list the files before SageMaker and the container's s5cmd download them",
+    )
+    in_artifact = spec.cloud.delivery == "artifact" and not arns.prefix
+    weights = () if in_artifact else (arns.weights[0],)
+    yield PolicyStatement(
+        sid="ReadModel",
+        actions=("s3:GetObject",),
+        resources=arns.objects(arns.artifacts, *weights),
+        why="the artifact" + ("" if in_artifact else f" and the weights (delivery {spec.cloud.delivery})"),
+    )
+
+
+def _key(arns: Arns) -> PolicyStatement:
+    key, conditions = arns.key
+    return PolicyStatement(
+        sid="ReadEncrypted",
+        actions=("kms:Decrypt",),
+        resources=(key,),
+        why="decrypt model files that are encrypted with the recipe's key",
+        conditions=conditions,
+    )

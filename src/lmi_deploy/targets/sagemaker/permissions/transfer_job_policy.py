@@ -1,0 +1,79 @@
+"""The permissions of a transfer job's role: write the weights of its own model, and nothing else in S3.
+
+What AWS requires of such a role: SageMaker's developer guide, "How to use SageMaker AI execution roles",
+CreateProcessingJob API (including kms:CreateGrant with VolumeKmsKeyId).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import JobPlace
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
+    WRITE_OBJECTS,
+    join_network,
+    pull_image,
+    write_telemetry,
+)
+
+
+def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
+    place = spec.cloud
+    yield from _storage(arns)
+    yield from pull_image(arns, job.image)
+    yield from write_telemetry(
+        arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs"), why="the job's logs"
+    )
+    if place.kms_key:
+        yield from _key(arns)
+    if place.vpc is not None:
+        yield join_network()
+    if place.token_secret:
+        yield PolicyStatement(
+            sid="ReadToken",
+            actions=("secretsmanager:GetSecretValue",),
+            resources=(arns.secret,),
+            why="the Hub token (weights.token_secret)",
+        )
+
+
+def _storage(arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="LookIntoBucket",
+        actions=("s3:ListBucket", "s3:ListBucketMultipartUploads"),
+        resources=(arns.bucket,),
+        why="list existing files; an interrupted job continues",
+    )
+    yield PolicyStatement(
+        sid="WriteWeights",
+        actions=WRITE_OBJECTS,
+        resources=arns.objects(*arns.weights),
+        why="the weights of this model at any commit, and their manifests",
+    )
+    yield PolicyStatement(
+        sid="ReadOrder",
+        actions=("s3:GetObject", "s3:PutObject"),
+        resources=arns.orders,
+        why="the job's request and its progress",
+    )
+
+
+def _key(arns: Arns) -> Iterator[PolicyStatement]:
+    key, conditions = arns.key
+    yield PolicyStatement(
+        sid="WriteEncrypted",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        resources=(key,),
+        why="use the recipe's key for objects in the bucket",
+        conditions=conditions,
+    )
+    yield PolicyStatement(
+        sid="LendKey",
+        actions=("kms:CreateGrant",),
+        resources=(key,),
+        why="let SageMaker encrypt the job's volumes with the key",
+        conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
+    )

@@ -1,0 +1,86 @@
+"""Models, configs and artifacts of a deployment: which exist, which are created again, which have had their day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.plan import Action, RemoveArtifact
+from lmi_deploy.domain.record import KEPT_GENERATIONS, Generation
+from lmi_deploy.domain.sagemaker.actions import (
+    CreateEndpointConfig,
+    CreateModel,
+    DeleteEndpointConfig,
+    DeleteModel,
+)
+from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint, ResourceKind
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredState
+
+
+def resource_names(observed: CloudObserved, kind: ResourceKind) -> set[str]:
+    """Names of the observed resources that are ours."""
+    return {resource.name for resource in observed.resources if resource.kind == kind}
+
+
+def create_settings(
+    desired: DesiredState, chosen: DesiredEndpointConfig, observed: CloudObserved
+) -> Iterator[Action]:
+    """The model and the config that an endpoint is created or updated with."""
+    if desired.model not in existing(observed, "model"):
+        yield CreateModel(model=desired.model, settings=desired.settings)
+    if chosen.name not in existing(observed, "endpoint-config"):
+        yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
+
+
+def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
+    """Resources deleted under an endpoint that still serves: the next update or the next instance needs them."""
+    if ("model", desired.model) in observed.missing:
+        yield CreateModel(model=desired.model, settings=desired.settings)
+    if ("endpoint-config", live.name) in observed.missing:
+        yield CreateEndpointConfig(config=live.name, settings=live.settings)
+
+
+def existing(observed: CloudObserved, kind: ResourceKind) -> set[str]:
+    """Names that the tag search found, without those that were looked up and do not exist."""
+    return resource_names(observed, kind) - {name for each, name in observed.missing if each == kind}
+
+
+def is_endpoint_config_lost(
+    endpoint: ObservedEndpoint, desired: DesiredState, observed: CloudObserved
+) -> bool:
+    """Whether the config that created the endpoint is deleted, and cannot be created again from this recipe.
+
+    Such an endpoint still serves; SageMaker refuses to update it (`Could not find endpoint configuration`,
+    hashicorp/terraform-provider-aws#40048).
+    """
+    if endpoint.status in SETTLING or desired.endpoint_config(endpoint.config) is not None:
+        return False
+    return ("endpoint-config", endpoint.config) in observed.missing
+
+
+def clear(
+    spec: Spec, artifact: Artifact, desired: DesiredState, observed: CloudObserved
+) -> Iterator[DeleteEndpointConfig | DeleteModel | RemoveArtifact]:
+    """What the last generations no longer need. These generations are kept because they cost nothing, and `rollback`
+    uses them.
+    """
+    kept = _kept_generations(desired, observed)
+    configs = {config.name for config in desired.configs} | {generation.server for generation in kept}
+    models = {desired.model} | {generation.serving.cloud.model for generation in kept}
+    stored = {artifact_id(spec, artifact)} | {generation.artifact for generation in kept}
+    for name in sorted(existing(observed, "endpoint-config") - configs):
+        yield DeleteEndpointConfig(config=name)
+    for name in sorted(existing(observed, "model") - models):
+        yield DeleteModel(model=name)
+    for name in sorted({*observed.artifacts, *observed.incomplete_artifacts} - stored):
+        yield RemoveArtifact(artifact=name)
+
+
+def _kept_generations(desired: DesiredState, observed: CloudObserved) -> tuple[Generation, ...]:
+    """The generations that the record will still contain once the desired one is its last."""
+    known = observed.record.generations if observed.record else ()
+    others = [generation for generation in known if desired.endpoint_config(generation.server) is None]
+    return tuple(others[1 - KEPT_GENERATIONS :])

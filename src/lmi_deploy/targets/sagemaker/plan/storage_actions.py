@@ -1,0 +1,117 @@
+"""Target sagemaker: what must be uploaded into the bucket before an instance can start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
+from lmi_deploy.domain.plan import Action, Change, PutArtifact
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights, RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.resource_settings import resource_name
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, bundled_weights, weights_of
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.weights import integrity_issues_text
+from lmi_deploy.errors import NotFound
+
+
+def storage_actions(
+    spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: CloudInventory
+) -> Iterator[Action]:
+    """The objects in the bucket. Handled for every current generation: the next instance starts from them."""
+    place = spec.cloud
+    if not inventory.bucket:
+        _require_default(spec)
+        yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
+    transfer = None if inventory.weights else _fetch_weights(spec)
+    yield from _stop_jobs(transfer, observed)
+    if transfer:
+        yield transfer
+    stored, bundled = artifact_id(spec, artifact), bundled_weights(spec, artifact)
+    files = (*(path for path, _ in bundled), *(f.path for f in artifact.files))
+    if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, bundled):
+        yield PutArtifact(artifact=stored, files=files)
+
+
+def _stop_jobs(
+    transfer: PushWeights | RunTransferJob | None, observed: CloudObserved
+) -> Iterator[StopTransferJob]:
+    """Jobs that an earlier `up` started and for which no process waits any more: they cost until they end."""
+    desired = transfer.job if isinstance(transfer, RunTransferJob) else ""
+    for job in observed.jobs:
+        if job.is_running and not (desired and is_attempt(job.name, desired)):
+            yield StopTransferJob(job=job.name)
+
+
+def _lacks(
+    existing: Mapping[str, int] | None, files: Sequence[str], bundled: Sequence[tuple[str, int]]
+) -> bool:
+    """Whether a file of the stored artifact was deleted, or one of its weights has another size."""
+    if existing is None:
+        return False
+    return any(path not in existing for path in files) or any(
+        existing.get(path) != size for path, size in bundled
+    )
+
+
+def damage(inventory: CloudInventory) -> tuple[Change, ...]:
+    """Weights of which the bucket has lost something since they were complete."""
+    if not inventory.weights_flaws:
+        return ()
+    return (
+        Change(
+            field="weights files",
+            before=integrity_issues_text(inventory.weights_flaws),
+            after="as the manifest says",
+        ),
+    )
+
+
+def _fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
+    place, weights, model = spec.cloud, weights_of(spec), spec.model
+    if place.job is None:
+        return PushWeights(
+            weights=weights,
+            model_id=model.model_id,
+            commit=model.commit,
+            via=place.travel.via,
+            size=spec.weights.size,
+        )
+    settings = JobSettings(
+        role=place.job.role,
+        image=place.job.image,
+        instance=place.job.instance,
+        count=place.job.count,
+        volume_gb=place.job.volume_gb,
+        command=(),
+        environment=_around(place.region, place.job.hub),
+        inputs=(),
+        timeout=place.job.timeout,
+        kms_key=place.kms_key,
+        vpc=place.vpc,
+    )
+    return RunTransferJob(
+        job=resource_name(spec.name, [weights, settings]),
+        weights=weights,
+        model_id=model.model_id,
+        commit=model.commit,
+        size=spec.weights.size,
+        settings=settings,
+    )
+
+
+def _around(region: str, hub: str) -> Pairs:
+    return (("AWS_REGION", region), *((("HF_ENDPOINT", hub),) if hub else ()))
+
+
+def _require_default(spec: Spec) -> None:
+    """Only the account's own default bucket is created; a custom name may be a mistake."""
+    place = spec.cloud
+    if place.bucket != default_bucket(place.account, place.region):
+        raise NotFound(
+            f"s3://{place.bucket}: no such bucket in {place.region}",
+            hint="create it (aws s3 mb), or omit endpoint.bucket: lmi then creates the account's default bucket",
+        )

@@ -1,0 +1,101 @@
+"""Target sagemaker: the teardown of a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.plan import Action, Plan, RemoveArtifact, RemoveDeployment
+from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.actions import (
+    DeleteEndpoint,
+    DeleteEndpointConfig,
+    DeleteLogs,
+    DeleteModel,
+    DeleteWeights,
+    RemoveScaling,
+    SetScaling,
+    StopTransferJob,
+)
+from lmi_deploy.domain.sagemaker.resource_settings import TAG
+from lmi_deploy.errors import Refused
+from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names
+from lmi_deploy.targets.sagemaker.status import other_location_text
+
+
+def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+    """The endpoint first, because it costs money; then its other resources. Nothing without our tag is deleted.
+
+    `purge` names weights that no other deployment uses; with `logs` the containers' logs are deleted, too.
+    """
+    actions = tuple(_teardown_actions(observed))
+    if logs and observed.log_group and not observed.not_owned_reason:
+        actions += (DeleteLogs(group=observed.log_group),)
+    actions += tuple(DeleteWeights(weights=name) for name in purge)
+    # The teardown itself is recorded: before anything is deleted, a record exists that says so.
+    if observed.bucket and (actions or observed.record is not None):
+        actions += (RemoveDeployment(name=observed.ref.name),)
+    return Plan(deployment=observed.ref.name, actions=actions)
+
+
+def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
+    name = observed.ref.name
+    yield from (StopTransferJob(job=job.name) for job in observed.jobs)
+    # Before the endpoint: its alarms would stay behind.
+    if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
+        yield RemoveScaling(endpoint=name)
+    if observed.endpoint is not None and not observed.not_owned_reason:
+        yield DeleteEndpoint(endpoint=name)
+    yield from (
+        DeleteEndpointConfig(config=one) for one in sorted(resource_names(observed, "endpoint-config"))
+    )
+    yield from (DeleteModel(model=one) for one in sorted(resource_names(observed, "model")))
+    yield from (
+        RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.incomplete_artifacts))
+    )
+
+
+def _was_scaled(record: Record | None) -> bool:
+    """Whether any scaling resource may still exist: a policy without its target cannot be observed."""
+    if record is None:
+        return False
+    started = any(record.started(SetScaling, RemoveScaling))
+    return started or any(g.serving.cloud.scaling for g in record.generations)
+
+
+def weights_named(observed: CloudObserved) -> tuple[str, ...]:
+    """The weights of a deployment, current or pending."""
+    return observed.record.weights if observed.record and observed.bucket else ()
+
+
+def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]:
+    """What a teardown leaves alone, and why. Refused if no part of it is here: then it is not owned by lmi, or it is
+    in another account or region. `region` is what the user named.
+    """
+    if observed.not_owned_reason and plan.empty:
+        raise Refused(observed.not_owned_reason, hint="it was not changed")
+    foreign = (f"{observed.not_owned_reason}; lmi does not change it",) if observed.not_owned_reason else ()
+    misnamed = (
+        f"{resource.kind.replace('-', ' ')} {resource.name}: it has the tag {TAG} of {observed.ref.name}, but not a "
+        "name that lmi gives; lmi does not delete it"
+        for resource in observed.misnamed
+    )
+    return (*foreign, *misnamed, *(_other_location_notices(observed, region) if plan.empty else ()))
+
+
+def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[str]:
+    """Nothing exists here, but this machine knows a deployment of that name in another place.
+
+    Refused if the user may mean that one: in another account, or in another region than a default.
+    """
+    if not observed.other_locations:
+        return
+    name = observed.ref.name
+    words = f"{name}: not found in {observed.ref.place}{other_location_text(observed)}"
+    if not region or any(other.region == observed.ref.region for other in observed.other_locations):
+        raise Refused(
+            words,
+            hint="nothing was deleted. Use the credentials of that account (AWS_PROFILE), or name the region: "
+            f"lmi down {name} --region {observed.other_locations[0].region}",
+        )
+    yield words

@@ -1,0 +1,35 @@
+"""The options of vLLM, checked against the GPUs of the instance types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.catalog.instances import chosen
+from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.planning.compute_capability import device_mistakes, question_of
+from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
+
+
+def _capability(recipe: Recipe) -> Iterator[Issue]:
+    if recipe.engine != "vllm" or not (recipe.options or recipe.container.environment):
+        return
+    asked, reported = question_of(recipe), set()
+    for machine in chosen(recipe):
+        existing = machine.accelerators
+        if existing is None or existing.compute_capability is None:
+            continue
+        device = f"{existing.name} of {machine.name}"
+        for mistake in device_mistakes(asked, device, existing.compute_capability):
+            if mistake.option not in reported:
+                reported.add(mistake.option)
+                is_option = mistake.option in asked.options
+                group = "options" if is_option else "container.environment"
+                yield Issue(
+                    path=f"{group}.{mistake.option}",
+                    what=mistake.what,
+                    hint=mistake.hint,
+                    depends_on=("instance_type", "engine", "container.version"),
+                )
+
+
+RULES: tuple[Rule, ...] = (_capability,)

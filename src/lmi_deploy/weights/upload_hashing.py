@@ -1,0 +1,23 @@
+"""The hashes of one file, computed while it passes: the source's own oid, and sha256 for the manifest."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.content_hashes import ContentHasher
+from lmi_deploy.domain.gathered_facts import FileEntry
+from lmi_deploy.errors import IntegrityError
+
+
+class FileHasher(ContentHasher):
+    """Hashing lets other threads run."""
+
+    def __init__(self, entry: FileEntry) -> None:
+        super().__init__(entry.kind, entry.size)
+        self._entry = entry
+
+    def check(self) -> None:
+        """IntegrityError if the bytes differ from the source's hash."""
+        if self.oid != self._entry.oid:
+            raise IntegrityError(
+                f"{self._entry.path}: {self._entry.kind} {self.oid}, but its source says {self._entry.oid}; not kept",
+                hint="a proxy changes the data, or the source's copy is damaged",
+            )

@@ -1,0 +1,175 @@
+"""The hardware of a new recipe: the cheapest instance type that holds the model, or this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.number_text import gib_text
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.errors import Unresolvable, UsageRefused
+from lmi_deploy.planning.recipe_generation import InitEngine
+from lmi_deploy.sizing.devices import instance_devices
+from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit
+from lmi_deploy.sizing.instance_selection import cheapest_fitting
+from lmi_deploy.sizing.longest_context import (
+    USUAL_REGION,
+    instance_by_size,
+    longest_fitting,
+    size_of,
+)
+from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.tensors import CannotTell
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.fit import FitRequest, instance_request, judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitRequest:
+    """None leaves a choice to lmi. `written_id` is the model id for the recipe, if its folder is not this one."""
+
+    model_id: str
+    revision: str = "main"
+    target: TargetName | None = None
+    region: str = ""
+    engine: InitEngine | None = None
+    instance: str | None = None
+    context: int | None = None
+    users: int | None = None
+    plain: bool = False
+    written_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The part of a Choice that depends on the machine. `context` is the longest sequence with room to spare."""
+
+    instance: str = ""
+    price: str = ""
+    why: str
+    degree: int | None = None
+    context: int | None = None
+    fit: Fit | None = None
+
+
+def choose_instance(asked: InitRequest, fit_request: FitRequest, checkpoint: Checkpoint) -> Hardware:
+    """The type that was asked for, or the cheapest that holds the model."""
+    if asked.instance and instances.instance(asked.instance) is None:
+        what = f"--instance {asked.instance}: SageMaker has no such type for endpoints"
+        raise UsageRefused(what, hint="`lmi instances` lists those with accelerators")
+    try:
+        request = instance_request(fit_request, checkpoint)
+        if asked.instance:
+            return _judged_instance(asked.instance, asked, fit_request, request, checkpoint)
+        region = asked.region if asked.region in recorded_prices.regions() else USUAL_REGION
+        found = cheapest_fitting(checkpoint, request, region)
+    except CannotTell as reason:
+        return _instance_by_size(asked, checkpoint, str(reason))
+    if found is None:
+        what = f"{request.context} tokens x {request.sequences or 1}"
+        raise Unresolvable(
+            f"{fit_request.model_id}: no instance type holds it with {what}",
+            hint="use fewer --users or a shorter --context, or a quantised sibling; `lmi fit` shows the sum",
+        )
+    return _judged_instance(found.instance, asked, fit_request, request, checkpoint)
+
+
+def _judged_instance(
+    name: str, asked: InitRequest, fit_request: FitRequest, request: Request, checkpoint: Checkpoint
+) -> Hardware:
+    outcome = judge(
+        replace(fit_request, instances=(name,), context=request.context), checkpoint, help_tight=False
+    )
+    fit = outcome.fit
+    if fit.verdict == "unknown":
+        return _instance_by_size(asked, checkpoint, fit.reason)
+    if fit.verdict == "does-not-fit":
+        raise Unresolvable(
+            f"{fit_request.model_id} does not fit on {name}: {fit.reason}",
+            hint="change one of these, or leave --instance out"
+            if outcome.remedies
+            else "leave --instance out",
+            details=[remedy.what for remedy in outcome.remedies],
+        )
+    request = replace(request, degree=fit.degree)
+    longest = asked.context or longest_fitting(
+        checkpoint, request, instance_devices(name), most=fit.max_context
+    )
+    return Hardware(
+        instance=name,
+        price=_price(name, asked.region),
+        why=_arithmetic(
+            fit,
+            name,
+            cheapest=asked.instance is None and recorded_prices.price(name, asked.region) is not None,
+        ),
+        degree=fit.degree,
+        context=longest or fit.context,
+        fit=fit,
+    )
+
+
+def _instance_by_size(asked: InitRequest, checkpoint: Checkpoint, reason: str) -> Hardware:
+    """A choice all the same, which says that it is none of the fit."""
+    found = instance_by_size(size_of(checkpoint), None)
+    name = asked.instance or (found.instance if found else "")
+    if not name:
+        raise Unresolvable(
+            f"no instance type holds it; lmi cannot tell more: {reason}", hint="add --instance TYPE"
+        )
+    by = "asked for" if asked.instance or found is None else f"by the size of the weights: {found.why}"
+    return Hardware(
+        instance=name,
+        price=_price(name, asked.region),
+        why=f"lmi cannot tell whether it fits ({reason}); {by}",
+        context=asked.context,
+    )
+
+
+def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: Dependencies) -> Hardware:
+    """This machine, with one device, as `endpoint.target: local` runs it."""
+    try:
+        context = instance_request(fit_request, checkpoint).context
+    except CannotTell as reason:
+        return Hardware(
+            why=f"lmi cannot tell whether it fits this machine: {reason}", context=fit_request.context
+        )
+    outcome = judge(
+        replace(fit_request, machine=deps.machine(), degree=1, context=context), checkpoint, help_tight=False
+    )
+    fit = outcome.fit
+    if fit.verdict == "unknown":
+        return Hardware(
+            why=f"lmi cannot tell whether it fits this machine: {fit.reason}", context=fit_request.context
+        )
+    if fit.verdict == "does-not-fit":
+        raise Unresolvable(
+            f"{fit_request.model_id} does not fit on this machine: {fit.reason}",
+            hint="add --target sagemaker, which takes the cheapest instance type that holds it",
+            details=[remedy.what for remedy in outcome.remedies],
+        )
+    return Hardware(
+        why=_arithmetic(fit, "this machine"), context=fit_request.context or fit.max_context, fit=fit
+    )
+
+
+def _arithmetic(fit: Fit, where: str, *, cheapest: bool = False) -> str:
+    weights = fit.parts.get("weights", 0) / GIB
+    one = f"one of its {fit.degree} devices" if fit.degree > 1 else "its device"
+    usable = fit.devices.memory / (fit.devices.cores or 1) / GIB if fit.devices else 0
+    cache = f", {gib_text(fit.cache, 2)} are left for the KV cache" if fit.cache > 0 else ""
+    first = (
+        "The cheapest type with a known price that holds it" if cheapest else f"It {fit.verdict} on {where}"
+    )
+    if fit.verdict == "tight":
+        first = f"{first}, tightly"
+    return f"{first}: {weights:.2f} GiB of weights on {usable:.2f} GiB of {one}{cache}."
+
+
+def _price(name: str, region: str) -> str:
+    for place in dict.fromkeys((region, USUAL_REGION)):
+        if found := recorded_prices.price(name, place):
+            here = "" if place == region else f"; in {region} it is unknown"
+            return f"{found.hourly:g} {found.currency} an hour in {place} ({found.source}){here}"
+    return "its price is unknown"

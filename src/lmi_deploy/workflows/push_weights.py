@@ -1,0 +1,97 @@
+"""Push a recipe's weights into a bucket in advance: a separate step for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from lmi_deploy.domain.action import Phase
+from lmi_deploy.domain.events import Event, Finished, Started
+from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.spec import WeightsSpec
+from lmi_deploy.domain.weights import BucketRequest, Manifest, weights_name
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.file_selection import require_shards, select
+from lmi_deploy.planning.transfer_options import transfer_options
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.weights import Weights as Weights
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.gather_facts import model_location, read_json, shards, tensors
+
+KEY, COPY = "push", "copy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsSelection:
+    """The selected files of one commit, and their name in a bucket."""
+
+    listing: ModelListing
+    weights: WeightsSpec
+
+    @property
+    def name(self) -> str:
+        return weights_name(self.listing.model_id, self.listing.commit, self.weights.files)
+
+
+def bucket_of(recipe: Recipe, bucket_request: BucketRequest) -> BucketRequest:
+    """The bucket on the command line, else the recipe's."""
+    return BucketRequest(
+        bucket=bucket_request.bucket or recipe.endpoint.bucket or "",
+        region=bucket_request.region or recipe.endpoint.region or "",
+        profile=bucket_request.profile,
+        create=bucket_request.create,
+    )
+
+
+def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
+    """The same choice as in a deployment of the recipe: reads only, with all its checks."""
+    if recipe.weights.via == "job":
+        raise Unresolvable(
+            "weights.via: a transfer job needs the role and account of a deployment, so only `lmi up` starts one",
+            hint="use `lmi up`, or push from this machine with --set weights.via=stream",
+        )
+    hub = deps.hub(recipe.model_id)
+    listing = hub.listing(model_location(recipe), recipe.revision)
+    weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)
+    require_shards(weights, shards(read_json(hub, listing, "model.safetensors.index.json")), recipe.files)
+    tensors(hub, listing)
+    return WeightsSelection(listing=listing, weights=weights)
+
+
+def copy(
+    manifest: Manifest, origin: Weights, target: Weights, clock: Clock
+) -> Generator[Event, None, Manifest]:
+    """Server-side, into another bucket."""
+    started = clock.monotonic()
+    title = f"copy {manifest.name} to {target.where}"
+    yield Started(key=COPY, title=title, phase=Phase.STORE)
+    copied = yield from target.copy_from(origin, manifest.name, key=COPY)
+    seconds = round(clock.monotonic() - started, 3)
+    yield Finished(
+        key=COPY, title=title, phase=Phase.STORE, seconds=seconds, outcome=f"{len(copied.files)} files"
+    )
+    return copied
+
+
+def push(
+    recipe: Recipe, selection: WeightsSelection, weights: Weights, deps: Dependencies
+) -> Generator[Event, None, Manifest]:
+    """`weights.via`: streamed from the source, or through the Hub's cache on this machine first."""
+    started = deps.clock.monotonic()
+    title = f"push {selection.listing.model_id} at {selection.listing.commit[:8]} to {weights.where}"
+    yield Started(key=KEY, title=title, phase=Phase.STORE)
+    manifest = yield from weights.upload(
+        selection.listing,
+        selection.weights.files,
+        deps.hub(recipe.model_id),
+        transfer_options=transfer_options(recipe.weights),
+        local=deps.files,
+        key=KEY,
+    )
+    seconds = round(deps.clock.monotonic() - started, 3)
+    note = "" if manifest.name in weights.completed else ", all already in the bucket"
+    yield Finished(
+        key=KEY, title=title, phase=Phase.STORE, seconds=seconds, outcome=f"{len(manifest.files)} files{note}"
+    )
+    return manifest

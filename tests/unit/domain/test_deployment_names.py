@@ -1,0 +1,75 @@
+"""Names follow from content: the same on every machine and in every run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.domain.artifact import Artifact, ArtifactFile
+from lmi_deploy.domain.deployment_names import MAX_NAME, NAME, digest, name_error, short
+
+
+@dataclass(frozen=True)
+class Noun:
+    first: str
+    second: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Other:
+    first: str
+    second: tuple[int, ...] = ()
+
+
+def test_a_digest_is_this_one_for_ever() -> None:
+    assert digest(Noun("ä", (1, 2))) == "122b5a453b9ae0d9174d07e34e1ed373a14b5419fd1ddc1ab2b63d0fb978f012"
+    assert short(digest({"b": 1, "a": [None, True, 1.5]})) == "26ddf64c7b"
+
+
+def test_the_order_of_a_dictionary_does_not_count_and_that_of_a_list_does() -> None:
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest([1, 2]) != digest([2, 1])
+    assert digest((1, 2)) == digest([1, 2])
+
+
+def test_nouns_of_the_same_fields_differ() -> None:
+    assert digest(Noun("a")) != digest(Other("a"))
+    assert digest(b"a") != digest("a")
+
+
+def test_an_artifacts_digest_is_this_one_for_ever() -> None:
+    files = (ArtifactFile("model.py", b"x"), ArtifactFile("serving.properties", b"engine=Python\n"))
+    assert Artifact(files).digest[:16] == "f6dce50704400ea5"
+
+
+@given(st.lists(st.tuples(st.text(max_size=4), st.binary(max_size=4)), max_size=3))
+def test_no_two_artifacts_share_a_digest_by_where_a_file_ends(files: list[tuple[str, bytes]]) -> None:
+    created = Artifact(tuple(ArtifactFile(path, content) for path, content in files))
+    if files:
+        path, content = files[0]
+        moved = [ArtifactFile(path + content.decode("latin-1"), b""), *created.files[1:]]
+        assert (Artifact(tuple(moved)).digest == created.digest) == (tuple(moved) == created.files)
+
+
+@pytest.mark.parametrize("name", ["a", "a1", "tiny-llama-2", "0", "a" * MAX_NAME])
+def test_good_names(name: str) -> None:
+    assert name_error(name) == ""
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "a/b", "..", "a\n", "ä"])
+def test_bad_names(name: str) -> None:
+    assert "lower case letters, digits and single dashes" in name_error(name)
+
+
+def test_a_name_that_is_too_long_reports_by_how_much() -> None:
+    assert name_error("a" * 49) == "49 characters, at most 48"
+
+
+@given(st.from_regex(NAME, fullmatch=True))
+def test_no_good_name_leaves_its_folder(name: str) -> None:
+    if not name_error(name):
+        assert "/" not in name
+        assert not name.startswith(".")

@@ -1,0 +1,194 @@
+"""Every known failure is told from its own lines, look-alikes by what stands around them; noise never is."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+
+from lmi_deploy.catalog.known_failures import failures, noise
+from lmi_deploy.planning.log_diagnosis import DiagnosisContext, diagnose
+from tools.generate_failures import SAMPLES, TABLE, table
+
+WRITTEN = json.loads(SAMPLES.read_text(encoding="utf-8"))
+ENTRIES = WRITTEN["failures"]
+SHARED = {
+    line for line in (line for entry in ENTRIES for line in entry["lines"])
+    if sum(line in entry["lines"] for entry in ENTRIES) > 1
+}  # fmt: skip
+FRAME = '  File "/usr/lib/python3/x.py", line 12, in {}'
+
+
+def around(entry: dict[str, object]) -> DiagnosisContext:
+    return DiagnosisContext(
+        where=str(entry["where"]), engine=str(entry.get("engine", "")), facts=entry.get("given", {})
+    )  # type: ignore[arg-type]
+
+
+def stream(entry: dict[str, str], lines: list[str]) -> list[str]:
+    """The lines as a log has them: with a prefix, and the traceback that the entry asks for."""
+    frames = [FRAME.format(entry["frames"].split("|")[0])] if "frames" in entry else []
+    noisy = [each["line"] for each in WRITTEN["noise"][:3]]
+    return [
+        *noisy,
+        *frames,
+        *(f"(EngineCore_0 pid=71) INFO PyProcess W-1-model-stdout: {line}" for line in lines),
+    ]
+
+
+def diagnosed(lines: list[str], context: DiagnosisContext) -> str | None:
+    found = diagnose(lines, context)
+    return found.id if found else None
+
+
+def other_values(line: str) -> str:
+    """The same line with other numbers and names where the samples have any."""
+    line = re.sub(r"<[\w/ -]+>", "some-thing_7", line)
+    return re.sub(
+        r"(?<![A-Za-z\d])\d+",
+        lambda found: found[0] if found[0] in KEPT_NUMBERS else str(int(found[0]) + 1),
+        line,
+    )
+
+
+KEPT_NUMBERS = {
+    "9",
+    "137",
+    "28",
+    "8",
+    "16",
+    "4",
+    "1",
+    "0",
+    "5",
+    "803",
+    "403",
+    "401",
+    "404",
+    "400",
+    "429",
+    "503",
+    "500",
+    "530",
+    "63",
+    "52",
+    "32",
+}
+
+
+def test_the_table_is_the_one_that_the_samples_make() -> None:
+    assert json.loads(TABLE.read_text(encoding="utf-8")) == table(), "run python -m tools.generate_failures"
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["id"] for entry in ENTRIES])
+def test_an_entry_is_reported_from_its_own_lines(entry: dict[str, object]) -> None:
+    lines: list[str] = entry["lines"]  # type: ignore[assignment]
+    assert diagnosed(stream(entry, lines), around(entry)) == entry["id"]  # type: ignore[arg-type]
+    for line in lines:
+        if line not in SHARED or entry.get("given") or entry.get("frames"):
+            assert diagnosed(stream(entry, [line]), around(entry)) == entry["id"], line  # type: ignore[arg-type]
+            assert diagnosed(stream(entry, [other_values(line)]), around(entry)) == entry["id"], other_values(
+                line
+            )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["id"] for entry in ENTRIES])
+def test_it_is_reported_without_knowing_where_it_comes_from(entry: dict[str, object]) -> None:
+    lines: list[str] = entry["lines"]  # type: ignore[assignment]
+    plain = DiagnosisContext(facts=entry.get("given", {}))  # type: ignore[arg-type]
+    assert diagnosed(stream(entry, lines), plain) == entry["id"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("each", WRITTEN["noise"], ids=range(len(WRITTEN["noise"])))
+def test_noise_is_no_diagnosis(each: dict[str, str]) -> None:
+    assert diagnose([each["line"]]) is None
+
+
+def test_every_entry_reports_what_to_do_and_names_its_source() -> None:
+    for failure in failures():
+        assert failure.cause.endswith((".", "?")), failure.id
+        assert failure.remedy.endswith("."), failure.id
+        assert failure.source, failure.id
+        assert "{" not in re.sub(
+            rf"\{{(?:{'|'.join(_groups(failure.patterns))})\}}", "", failure.cause + failure.remedy
+        )
+    assert len({failure.id for failure in failures()}) == len(failures()) >= 239
+
+
+def _groups(patterns: object) -> set[str]:
+    named = [set(re.compile(each.text).groupindex) for each in patterns]  # type: ignore[attr-defined]
+    return set.intersection(*named) if named else set()
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB."
+LOOK_ALIKE = [
+    ([FRAME.format("load_model"), FRAME.format("create_weights"), OOM], "cuda-oom-load"),
+    ([FRAME.format("determine_available_memory"), FRAME.format("forward"), OOM], "cuda-oom-kv-profile"),
+    ([FRAME.format("execute_model"), FRAME.format("forward"), OOM], "cuda-oom-runtime"),
+    ([OOM], "cuda-oom-torch2-format"),
+    (["RuntimeError: Engine core initialization failed.", "ValueError: Unknown kv cache dtype: x"],
+     "vllm-kv-cache-dtype"),
+    (["Python process exited unexpectedly with code: 137", "retry: 1",
+      "ValueError: Free memory on device (3/21 GiB) on startup is less than desired GPU memory utilization"],
+     "djl-python-exit-137"),
+    (["OSError: [Errno 28] No space left on device: '/tmp/x'"], "no-space-left-disk"),
+    (["NCCL WARN Call to posix_fallocate failed : No space left on device"], "nccl-shm-posix-fallocate"),
+    (["WARN pip install requirements failed.", "ModuleNotFoundError: No module named 'x'"], "djl-requirements-failed"),
+    (["EntryNotFoundError: 404. Entry Not Found for url: https://h/x", "ModuleNotFoundError: No module named 'x'"],
+     "module-not-found"),
+    (['ModelError: Received server error (503) from primary with message "{\\"message\\": \\"Worker queue '
+      'capacity exceeded for model: m\\"}"'], "djl-queue-full"),
+    (["ERROR Worker proc VllmWorker-1 died unexpectedly, shutting down executor."], "vllm-worker-died"),
+    (["Worker proc VllmWorker-1 died unexpectedly", "ValueError: No available memory for the cache blocks."],
+     "vllm-no-memory-for-cache-blocks"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "expected"), LOOK_ALIKE, ids=[expected for _, expected in LOOK_ALIKE])
+def test_look_alikes_are_distinguished(lines: list[str], expected: str) -> None:
+    assert diagnosed(lines, DiagnosisContext()) == expected
+
+
+def test_a_wrapper_reports_that_it_is_one() -> None:
+    found = diagnose(["RuntimeError: Engine core initialization failed. See root cause above."])
+    assert found is not None
+    assert found.wrapper
+
+
+def test_the_values_of_the_line_stand_in_the_words() -> None:
+    found = diagnose(["x", "ModuleNotFoundError: No module named 'flash_attn'"])
+    assert found is not None
+    assert (found.line, found.evidence) == (2, "ModuleNotFoundError: No module named 'flash_attn'")
+    assert "flash_attn" in found.cause
+    assert found.link == "docs/reference/failures.md#module-not-found"
+
+
+def test_a_fact_beside_the_log_may_be_the_evidence() -> None:
+    found = diagnose([], DiagnosisContext(facts={"EndpointStatus": "Failed"}))
+    assert found is not None
+    assert (found.id, found.evidence, found.line) == (
+        "endpoint-status-failed-only-delete",
+        "EndpointStatus: Failed",
+        0,
+    )
+    assert diagnose(["all is well"]) is None
+
+
+def test_a_long_log_is_read_with_few_patterns_tried() -> None:
+    lines = [
+        f"INFO {number} Python process: step {number} of model took {number * 3} ms"
+        for number in range(10_000)
+    ]
+    started = time.process_time()
+    found = diagnose([*lines, "ValueError: Unknown kv cache dtype: x"])
+    assert found is not None
+    assert found.line == 10_001
+    assert time.process_time() - started < 5, "a tenth of it is usual"
+
+
+def test_every_literal_is_in_what_its_pattern_matches() -> None:
+    for failure in failures():
+        for each in (*failure.patterns, *noise()):
+            assert len(each.literal) >= 4, failure.id

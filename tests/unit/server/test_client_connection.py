@@ -1,0 +1,189 @@
+"""What a connection costs the server when its client is silent, slow or hostile: a limited time, and never a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from lmi_deploy.server.http.client_connection import Application, Exchange
+from lmi_deploy.server.http.listener import Listener
+from lmi_deploy.server.http.request_reader import TimeLimits
+from lmi_deploy.server.http.responses import Response
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.server_settings import ServerSettings
+
+TIMEOUT = 60.0
+SHORT = 0.1
+LONG = 60.0
+
+
+def limits(*, idle: float = LONG, head: float = LONG, body: float = LONG) -> ServerSettings:
+    return ServerSettings(
+        keys={}, time_limits=TimeLimits(idle=idle, head=head, body=body, slowest=1_000_000_000)
+    )
+
+
+@asynccontextmanager
+async def listening(application: Application, settings: ServerSettings) -> AsyncIterator[Listener]:
+    listener = Listener(settings, application, Log())
+    listener.reserve("127.0.0.1", 0)
+    await listener.open()
+    try:
+        yield listener
+    finally:
+        listener.close()
+        listener.abort()
+
+
+async def echo(exchange: Exchange) -> None:
+    await exchange.reply(Response(200, body=exchange.request.body or b"none"))
+
+
+async def until_closed(listener: Listener, *chunks: bytes, pause: float = 0.0) -> bytes:
+    """All that the server sends until it closes the connection, which it is given these pieces on."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    reading = asyncio.create_task(received(reader))
+    for chunk in chunks:
+        if not reading.done():
+            writer.write(chunk)
+            await asyncio.sleep(pause)
+    async with asyncio.timeout(TIMEOUT):
+        body = await reading
+    writer.close()
+    return body
+
+
+async def received(reader: asyncio.StreamReader) -> bytes:
+    """All that comes; a reset by a server that was not done reading is an end, too."""
+    body = b""
+    with contextlib.suppress(ConnectionError):
+        while chunk := await reader.read(65536):
+            body += chunk
+    return body
+
+
+async def abandoned(listener: Listener) -> None:
+    """Until the server keeps no connection."""
+    async with asyncio.timeout(TIMEOUT):
+        while listener.connections:
+            await asyncio.sleep(0.01)
+
+
+def send_bytes(settings: ServerSettings, *chunks: bytes, pause: float = 0.0, by: Application = echo) -> bytes:
+    async def go() -> bytes:
+        async with listening(by, settings) as listener:
+            body = await until_closed(listener, *chunks, pause=pause)
+            await abandoned(listener)
+            return body
+
+    return asyncio.run(go())
+
+
+def test_a_silent_client_is_closed_when_its_time_is_over() -> None:
+    assert send_bytes(limits(idle=SHORT)) == b""
+    body = send_bytes(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n")
+    assert body.startswith(b"HTTP/1.1 200 OK")
+    assert body.endswith(b"none")
+
+
+def test_line_ends_do_not_keep_a_connection() -> None:
+    assert send_bytes(limits(idle=SHORT), *[b"\r\n"] * 8, pause=SHORT / 4) == b""
+
+
+def test_a_head_that_does_not_end_is_408() -> None:
+    drip = [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 8]
+    assert send_bytes(limits(head=SHORT), *drip, pause=SHORT / 4).startswith(
+        b"HTTP/1.1 408 Request Timeout\r\n"
+    )
+
+
+@pytest.mark.parametrize("head", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
+def test_a_body_that_does_not_come_is_408(head: bytes) -> None:
+    settings = dataclasses.replace(limits(body=SHORT), max_request_size=1000)
+    body = send_bytes(settings, b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
+    assert body.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+def test_a_refused_body_that_does_not_come_is_not_waited_for() -> None:
+    settings = dataclasses.replace(limits(body=SHORT), max_request_size=1000)
+    settings = dataclasses.replace(settings, time_limits=TimeLimits(body=SHORT))
+    # However long it is said to be: a time that grew with this would never be over.
+    for length in (b"999999999", b"9223372036854775807"):
+        body = send_bytes(settings, b"POST / HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n")
+        assert body.startswith(b"HTTP/1.1 413 ")
+
+
+def test_who_sends_no_more_but_listens_is_answered() -> None:
+    """The real server closes such a connection, and the answer may be lost: RFC 9112, 9.6 lets a client do so."""
+
+    async def go() -> bytes:
+        async with listening(echo, limits()) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            writer.write_eof()
+            async with asyncio.timeout(TIMEOUT):
+                body = await reader.read()
+            writer.close()
+            return body
+
+    assert asyncio.run(go()).endswith(b"none")
+
+
+def test_chunks_that_trickle_do_not_gain_time_without_end() -> None:
+    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = send_bytes(limits(body=4 * SHORT), head, *[b"1\r\na\r\n"] * 40, pause=SHORT / 4)
+    assert body.startswith(b"HTTP/1.1 408")
+
+
+def test_a_large_body_has_more_time() -> None:
+    settings = dataclasses.replace(limits(), time_limits=TimeLimits(body=0.0, idle=SHORT, slowest=1))
+    body = send_bytes(settings, b"POST / HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def", pause=SHORT)
+    assert body.endswith(b"abcdef")
+
+
+def test_a_long_answer_is_no_idle_connection() -> None:
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(4 * SHORT)
+        await echo(exchange)
+
+    # The second one came in one piece with the first, so both are answered beside what is read on.
+    body = send_bytes(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n" * 2, by=slow)
+    assert body.count(b"HTTP/1.1 200 OK") == 2
+
+
+def test_a_client_that_reads_nothing_is_given_up() -> None:
+    async def large(exchange: Exchange) -> None:
+        await exchange.reply(Response(400, body=bytes(20_000_000)))
+
+    async def go() -> None:
+        async with listening(large, limits(body=SHORT)) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            while not listener.connections:
+                await asyncio.sleep(0.01)
+            await abandoned(listener)
+            writer.transport.abort()
+
+    asyncio.run(go())
+
+
+def test_an_unexpected_exception_closes_the_connection_and_is_logged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def invalid(exchange: Exchange) -> None:
+        raise KeyError("nobody thought of this")
+
+    assert send_bytes(limits(), b"GET / HTTP/1.1\r\n\r\n", by=invalid) == b""
+    assert "KeyError: 'nobody thought of this'" in (output := capsys.readouterr().out)
+    assert "Traceback" in output
+    assert send_bytes(limits(), b"GET / HTTP/1.1\r\n\r\n" * 2, by=invalid) == b""
+    assert "KeyError" in capsys.readouterr().out
+    unreadable = dataclasses.replace(limits(), max_request_size="much")  # type: ignore[arg-type]
+    assert send_bytes(unreadable, b"GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n") == b""
+    assert "TypeError" in capsys.readouterr().out

@@ -1,0 +1,98 @@
+"""Bytes of one socket: waited for, used up, held back, and written to a slow reader."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from lmi_deploy.server.http.socket_stream import READ_AHEAD, Stream
+from tests.support.stream_pair import stream_of
+
+
+@asynccontextmanager
+async def pair() -> AsyncIterator[tuple[Stream, Stream]]:
+    loop = asyncio.get_running_loop()
+    ends = [Stream(), Stream()]
+    for end, sock in zip(ends, socket.socketpair(), strict=True):
+        await loop.create_connection(lambda end=end: end, sock=sock)
+    try:
+        yield ends[0], ends[1]
+    finally:
+        for end in ends:
+            end.abort()
+            await end.closed()
+
+
+def test_bytes_are_waited_for_until_enough_exist() -> None:
+    async def go() -> None:
+        async with pair() as (local, existing):
+            reading = asyncio.create_task(local.exactly(4))
+            existing.write(b"ab")
+            await asyncio.sleep(0.02)
+            assert not reading.done()
+            existing.write(b"cdef")
+            assert await reading == b"abcd"
+            assert local.have == b"ef"
+
+    asyncio.run(go())
+
+
+def test_what_never_comes_is_an_end_or_a_time_out() -> None:
+    async def go() -> None:
+        async with stream_of(b"abc") as (stream, _):
+            with pytest.raises(EOFError, match="3 of 4"):
+                await stream.more(4)
+        async with pair() as (local, existing):
+            loop = asyncio.get_running_loop()
+            for wait in (0.05, 0.01, 0.03):
+                with pytest.raises(TimeoutError):
+                    await local.more(until=loop.time() + wait)
+            existing.write(b"x")
+            assert await local.exactly(1) == b"x"
+
+    asyncio.run(go())
+
+
+def test_a_wait_after_a_short_one_keeps_its_own_limit() -> None:
+    async def go() -> None:
+        async with pair() as (local, existing):
+            loop = asyncio.get_running_loop()
+            existing.write(b"a")
+            await local.more(until=loop.time() + 0.05)
+            local.used(1)
+            loop.call_later(0.15, existing.write, b"b")
+            await local.more(until=loop.time() + 10)
+            assert local.have == b"b"
+
+    asyncio.run(go())
+
+
+def test_a_sender_that_is_not_read_is_held_back_and_loses_nothing() -> None:
+    async def go() -> None:
+        size = 20 * READ_AHEAD
+        async with pair() as (local, existing):
+            existing.write(b"x" * size)
+            await local.more()
+            await asyncio.sleep(0.05)
+            assert len(local.have) < size
+            assert existing.full
+            drained = asyncio.create_task(existing.drain())
+            assert len(await local.exactly(size)) == size
+            await drained
+
+    asyncio.run(go())
+
+
+def test_no_one_waits_for_who_left() -> None:
+    async def go() -> None:
+        async with pair() as (local, existing):
+            existing.write(b"x" * 20 * READ_AHEAD)
+            local.abort()
+            with pytest.raises(ConnectionError):
+                await existing.drain()
+
+    asyncio.run(go())

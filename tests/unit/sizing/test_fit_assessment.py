@@ -1,0 +1,370 @@
+"""The verdict: against lines that engines printed, and for everything that makes no sense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.catalog.instances import instance
+from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
+from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
+from lmi_deploy.sizing.remedies import Remedy, remedies
+from lmi_deploy.sizing.sizing_request import ENGINES, Request, engine_version, normalized
+from lmi_deploy.sizing.tensors import CannotTell, Tensor
+from tests.support.model_shapes import (
+    BERT,
+    DEEPSEEK_V3,
+    GEMMA_27B,
+    GPT_OSS_20B,
+    LLAMA_8B,
+    LLAMA_70B,
+    QWEN_7B,
+    T5_XL,
+    Table,
+)
+
+H100 = named_devices("H100", 1)
+A10G = instance_devices("ml.g5.2xlarge")
+V11 = Request(vllm=(0, 11), lmi=False)
+
+
+def fit(table: Table, devices: Devices | None, request: Request = V11, **options: str) -> Fit:
+    return assess(Checkpoint(table=table), replace(request, options=options), devices)
+
+
+@pytest.mark.parametrize(
+    ("table", "devices", "degree", "printed"),
+    [
+        (LLAMA_8B, H100, 1, 51.38),
+        (GPT_OSS_20B, H100, 1, 50.28),
+    ],
+    ids=["Llama-3.1-8B", "gpt-oss-20b"],
+)
+def test_cache_is_what_vllm_prints(table: Table, devices: Devices, degree: int, printed: float) -> None:
+    """The planner's study of vLLM 0.11 (llm-d-incubation/llm-d-planner, empirical-vllm-memory-results.md)."""
+    found = fit(table, devices, replace(V11, degree=degree), gpu_memory_utilization="0.9")
+    assert found.cache / GIB == pytest.approx(printed, rel=0.01)
+
+
+def test_context_larger_than_the_cache_does_not_fit() -> None:
+    request = Request(vllm=(0, 6), context=131072)
+    found = fit(LLAMA_8B, instance_devices("ml.g5.4xlarge"), request, gpu_memory_utilization="0.95")
+    assert found.verdict == "does-not-fit"
+    assert found.max_context == pytest.approx(45200, rel=0.03)  # what the log of LMI 0.31 says
+    assert fit(LLAMA_8B, instance_devices("ml.g5.4xlarge"), replace(request, context=8192)).verdict == "fits"
+
+
+def test_seventy_billion_on_one_small_gpu_does_not_fit() -> None:
+    found = fit(LLAMA_70B, A10G)
+    assert (found.verdict, found.max_context, found.max_sequences) == ("does-not-fit", 0, 0)
+    assert found.parts["weights"] > 131 * GIB
+
+
+def test_parts_and_cache_are_the_budget() -> None:
+    found = fit(LLAMA_8B, H100)
+    assert sum(found.parts.values()) + found.cache == found.budget
+    assert found.budget == int(H100.memory * 0.9)
+
+
+def test_wished_sequences_must_all_fit() -> None:
+    request = replace(V11, context=8192)
+    one = fit(LLAMA_8B, H100, request)
+    assert fit(LLAMA_8B, H100, replace(request, sequences=one.max_sequences)).verdict != "does-not-fit"
+    more = fit(LLAMA_8B, H100, replace(request, sequences=one.max_sequences + 1))
+    assert more.verdict == "does-not-fit"
+    assert more.max_context < 8192
+
+
+def test_little_to_spare_is_tight() -> None:
+    found = fit(LLAMA_8B, H100)
+    exact = replace(
+        V11, context=8192, sequences=fit(LLAMA_8B, H100, replace(V11, context=8192)).max_sequences
+    )
+    assert found.verdict == "fits"
+    assert fit(LLAMA_8B, H100, exact).verdict == "tight"
+
+
+@pytest.mark.parametrize("degree", [3, 5])
+def test_degree_that_does_not_divide_the_heads_is_refused(degree: int) -> None:
+    found = fit(LLAMA_8B, instance_devices("ml.g5.48xlarge"), replace(V11, degree=degree))
+    assert found.verdict == "does-not-fit"
+    assert f"degree {degree} does not divide the 32 attention heads; use " in found.reason
+
+
+def test_more_devices_than_there_are() -> None:
+    found = fit(LLAMA_8B, A10G, replace(V11, degree=2))
+    assert (found.verdict, found.reason) == (
+        "does-not-fit",
+        "degree 2 needs more devices than ml.g5.2xlarge has: 1",
+    )
+
+
+def test_degree_left_out_is_the_largest_that_divides() -> None:
+    assert fit(QWEN_7B, instance_devices("ml.g5.48xlarge")).degree == 4
+
+
+@pytest.mark.parametrize(
+    ("table", "missing"),
+    [
+        ({}, "config.json is missing"),
+        ({"model_type": "llama"}, "config.json does not have num_hidden_layers, hidden_size"),
+        ({**LLAMA_8B, "model_type": "tomorrow"}, "model_type tomorrow"),
+        ({**LLAMA_8B, "num_hidden_layers": -3}, "num_hidden_layers is -3"),
+        ({**LLAMA_8B, "hidden_size": "4096"}, "hidden_size is '4096'"),
+        ({**LLAMA_8B, "num_attention_heads": True}, "num_attention_heads is True"),
+        ({**LLAMA_8B, "max_position_embeddings": None}, "add --context L"),
+        ({**DEEPSEEK_V3, "qk_nope_head_dim": None}, "kv_lora_rank without"),
+        ({**LLAMA_8B, "vision_config": {"depth": 3}}, "vision or audio part"),
+    ],
+)
+def test_what_config_does_not_say_is_unknown(table: Table, missing: str) -> None:
+    found = fit(table, H100)
+    assert found.verdict == "unknown"
+    assert missing in found.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        ({"gpu_memory_utilization": "7"}, "not between"),
+        ({"gpu_memory_utilization": "nan"}, "not between"),
+        ({"max_model_len": "banana"}, "'banana' is not a number"),
+        ({"max_num_seqs": "-4"}, "not between"),
+        ({"max_num_seqs": "2.5"}, "not a whole number"),
+        ({"kv_cache_dtype": "fp9"}, "'fp9'"),
+        ({"dtype": "bf17"}, "'bf17'"),
+    ],
+)
+def test_options_that_make_no_sense_are_unknown(options: dict[str, str], missing: str) -> None:
+    found = fit(LLAMA_8B, H100, V11, **options)
+    assert found.verdict == "unknown"
+    assert missing in found.reason
+
+
+def test_without_a_device_nothing_is_reported() -> None:
+    assert "--gpu NAME --gpus N" in fit(LLAMA_8B, None).reason
+
+
+def test_unknown_model_that_exceeds_all_devices_does_not_fit() -> None:
+    checkpoint = Checkpoint(table={"model_type": "tomorrow"}, tensors=[Tensor("a", "BF16", (2**40,))])
+    assert assess(checkpoint, V11, H100).verdict == "does-not-fit"
+    small = replace(checkpoint, tensors=[Tensor("a", "BF16", (2**20,))])
+    assert assess(small, V11, H100).verdict == "unknown"
+
+
+def test_gguf_and_trouble_are_named() -> None:
+    assert "GGUF" in assess(Checkpoint(table=LLAMA_8B, gguf=True), V11, H100).reason
+    damaged = Checkpoint(table=LLAMA_8B, trouble="model.safetensors: cut")
+    assert assess(damaged, V11, H100).reason == "model.safetensors: cut"
+
+
+def test_pickles_count_by_their_size() -> None:
+    checkpoint = Checkpoint(table=LLAMA_8B, pickles=[10 * GIB, 5 * GIB])
+    found = assess(checkpoint, V11, H100)
+    assert found.parts["weights"] / GIB == pytest.approx(15, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("quantize", "verdict"),
+    [("", "does-not-fit"), ("fp8", "does-not-fit"), ("bitsandbytes", "fits")],
+)
+def test_quantising_while_loading(quantize: str, verdict: str) -> None:
+    """fp8 needs room for the 16-bit weights first: 15 GiB do not go on a T4 (14.56 GiB)."""
+    request = Request(vllm=(0, 11), context=2048)
+    assert fit(LLAMA_8B, named_devices("T4", 1), request, quantize=quantize).verdict == verdict
+
+
+def test_fp8_cache_holds_twice_as_much() -> None:
+    plain, small = fit(LLAMA_8B, H100), fit(LLAMA_8B, H100, V11, kv_cache_dtype="fp8")
+    assert small.kv_tokens == pytest.approx(2 * plain.kv_tokens, rel=0.001)
+
+
+def test_adapters_take_memory() -> None:
+    plain = fit(LLAMA_8B, H100)
+    lora = fit(LLAMA_8B, H100, V11, enable_lora="true", max_loras="4", max_lora_rank="64")
+    # Rank 64 on all linear layers of an 8B is 168 million parameters.
+    assert (plain.cache - lora.cache) / 4 == pytest.approx(168e6 * 2, rel=0.05)
+
+
+def test_other_engines_on_their_devices() -> None:
+    neuron = Request(engine="neuronx", degree=24)
+    found = fit(LLAMA_70B, instance_devices("ml.inf2.48xlarge"), neuron)
+    assert (found.verdict, found.context, found.budget) == ("fits", 4096, 16 * GIB)
+    assert (
+        fit(LLAMA_70B, instance_devices("ml.inf2.8xlarge"), Request(engine="neuronx")).verdict
+        == "does-not-fit"
+    )
+    assert fit(LLAMA_70B, H100, neuron).verdict == "unknown"
+    assert fit(LLAMA_70B, instance_devices("ml.inf2.48xlarge")).verdict == "unknown"
+    trt = Request(engine="tensorrt-llm", context=4096)
+    assert fit(LLAMA_70B, instance_devices("ml.p4d.24xlarge"), trt).verdict == "fits"
+    assert fit(LLAMA_70B, instance_devices("ml.g5.12xlarge"), trt).verdict == "does-not-fit"
+    accelerate = Request(engine="accelerate", context=2048)
+    assert fit(T5_XL, named_devices("A10G", 1), accelerate).verdict == "fits"
+    assert fit(LLAMA_70B, instance_devices("ml.g5.12xlarge"), accelerate).verdict == "does-not-fit"
+
+
+def test_cpu_has_its_memory_and_a_cache_of_fixed_size() -> None:
+    found = fit(LLAMA_8B, instance_devices("ml.m5.4xlarge"), Request(vllm=(0, 11), context=8192))
+    assert (found.verdict, found.cache) == ("fits", 4 * GIB)
+    assert fit(LLAMA_8B, instance_devices("ml.m5.xlarge"), Request(context=8192)).verdict == "does-not-fit"
+    accelerate = Request(engine="accelerate", context=512)
+    assert fit(BERT, instance_devices("ml.m5.large"), accelerate).verdict == "fits"
+
+
+def test_remedies_work() -> None:
+    devices, request = instance_devices("ml.g6e.12xlarge"), Request(vllm=(0, 23))
+    checkpoint = Checkpoint(table=LLAMA_70B)
+    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices))
+    assert [one.key for one in named][:2] == ["max_model_len", "kv_cache_dtype"]
+    assert named[-1].key == "instance_type"
+    for one in named:
+        assert assess(checkpoint, *_applied(one, request, devices)).verdict == "fits", one
+
+
+def _applied(one: Remedy, request: Request, devices: Devices) -> tuple[Request, Devices]:
+    if one.key == "instance_type":
+        return request, instance_devices(one.value)
+    if one.key == "tensor_parallel_degree":
+        return replace(request, degree=int(one.value)), devices
+    if one.key == "max_model_len":
+        return replace(request, context=int(one.value)), devices
+    return replace(request, options={**request.options, one.key: one.value}), devices
+
+
+def test_larger_degree_is_a_remedy() -> None:
+    devices, request = instance_devices("ml.g5.12xlarge"), Request(degree=1)
+    checkpoint = Checkpoint(table=LLAMA_8B)
+    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices))
+    assert "tensor_parallel_degree" in [one.key for one in named]
+
+
+def test_what_fits_needs_no_remedy() -> None:
+    checkpoint = Checkpoint(table=LLAMA_8B)
+    assert remedies(checkpoint, V11, H100, assess(checkpoint, V11, H100)) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"), [("T4", 14.56), ("a10g", 21.98), ("NVIDIA A100-40GB", 39.38), ("RTX 4090", 23.52)]
+)
+def test_accelerators_by_name_have_what_torch_sees(name: str, gib: float) -> None:
+    assert named_devices(name, 1).memory == int(gib * GIB)
+
+
+@pytest.mark.parametrize(("name", "why"), [("A100", "A100-40GB and A100-80GB"), ("Voodoo2", "lmi knows T4")])
+def test_accelerator_that_could_be_several_or_none(name: str, why: str) -> None:
+    with pytest.raises(CannotTell, match=why):
+        named_devices(name, 1)
+
+
+def test_memory_of_a_gpu_without_a_report_is_estimated_low() -> None:
+    found = instance_devices("ml.p6-b300.48xlarge")
+    assert found.estimated
+    stated = instance("ml.p6-b300.48xlarge")
+    assert stated is not None
+    assert stated.accelerators is not None
+    assert found.memory < 0.95 * stated.accelerators.memory
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (None, ((0, 26), True)),
+        ("0.36.0", ((0, 23), True)),
+        ("0.36.0-lmi20.0.0-cu128", ((0, 15), True)),
+        ("lmi16", ((0, 10), True)),
+        ("0.31.0", ((0, 6), True)),
+        ("0.38.0-lmi29.0.0-cu130", ((0, 26), True)),
+        ("vllm-0.11.0", ((0, 11), False)),
+        ("vllm-0.23.1", ((0, 23), False)),
+        ("0.6.3.post1", ((0, 6), False)),
+    ],
+)
+def test_version_names_the_vllm_of_an_image(text: str | None, version: tuple[tuple[int, int], bool]) -> None:
+    assert engine_version(text) == version
+
+
+def test_version_that_names_nothing() -> None:
+    with pytest.raises(CannotTell, match="does not know its vLLM version"):
+        engine_version("banana")
+
+
+def test_options_have_one_spelling() -> None:
+    found = normalized({"option.max_rolling_batch_size": "64", "gpu-memory-utilization": "0.8"})
+    assert (found["max_num_seqs"], found["gpu_memory_utilization"]) == ("64", "0.8")
+
+
+_TABLES = [LLAMA_8B, LLAMA_70B, QWEN_7B, DEEPSEEK_V3, GPT_OSS_20B, GEMMA_27B, T5_XL, BERT]
+_VALUES: Any = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 2**70),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.integers(-2, 5), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+
+
+@pytest.mark.parametrize("table", [LLAMA_8B, T5_XL], ids=["decoder", "encoder-decoder"])
+def test_a_number_of_layers_that_no_model_has_is_not_counted_through(table: Table) -> None:
+    for key in ("num_hidden_layers", "num_layers", "num_decoder_layers"):
+        if key in table:
+            found = assess(Checkpoint(table={**table, key: 2**39}), Request(engine=ENGINES["vllm"]), H100)
+            assert found.verdict == "unknown"
+            assert f"{key} is {2**39}" in found.reason
+
+
+@pytest.mark.hypothesis
+@given(
+    table=st.sampled_from(_TABLES),
+    changes=st.dictionaries(
+        st.sampled_from(sorted({key for table in _TABLES for key in table} | {"layer_types", "text_config"})),
+        _VALUES,
+        min_size=1,
+        max_size=3,
+    ),
+    engine=st.sampled_from(sorted(ENGINES)),
+)
+def test_a_damaged_config_never_breaks_anything(table: Table, changes: Table, engine: str) -> None:
+    request = Request(engine=ENGINES[engine], context=2048)
+    found = assess(Checkpoint(table={**table, **changes}), request, H100, limits=False)
+    assert found.verdict in ("fits", "tight", "does-not-fit", "unknown")
+    assert found.reason
+
+
+@pytest.mark.hypothesis
+@given(
+    table=st.sampled_from([LLAMA_8B, LLAMA_70B, QWEN_7B, GPT_OSS_20B, DEEPSEEK_V3]),
+    gib=st.integers(10, 200),
+    context=st.integers(1, 131072),
+    engine=st.sampled_from(["vllm", "tensorrt-llm", "accelerate"]),
+)
+def test_more_memory_and_shorter_sequences_never_make_it_worse(
+    table: Table, gib: int, context: int, engine: str
+) -> None:
+    order = ("does-not-fit", "tight", "fits")
+    request = Request(engine=ENGINES[engine], vllm=(0, 11), context=context)
+    devices = replace(H100, memory=gib * GIB, count=8, name="A100")
+    checkpoint = Checkpoint(table=table)
+    offset = order.index(assess(checkpoint, request, devices, limits=False).verdict)
+    larger = replace(devices, memory=(gib + 10) * GIB)
+    assert order.index(assess(checkpoint, request, larger, limits=False).verdict) >= offset
+    shorter = replace(request, context=max(1, context // 2))
+    assert order.index(assess(checkpoint, shorter, devices, limits=False).verdict) >= offset
+
+
+@pytest.mark.hypothesis
+@given(table=st.sampled_from(_TABLES), sequences=st.integers(1, 300), degree=st.sampled_from([1, 2, 4, 8]))
+def test_longest_context_is_one_that_does_not_fail(table: Table, sequences: int, degree: int) -> None:
+    devices = named_devices("H100", 8)
+    request = Request(vllm=(0, 11), sequences=sequences, degree=degree, context=1024)
+    found = assess(Checkpoint(table=table), request, devices)
+    if found.max_context:
+        existing = assess(Checkpoint(table=table), replace(request, context=found.max_context), devices)
+        assert existing.verdict != "does-not-fit"

@@ -1,0 +1,44 @@
+"""`weights.engine`: what was said, or what measures fastest for such files."""
+
+import pytest
+
+from lmi_deploy.domain.gathered_facts import FileEntry
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.weights.uploader_selection import choose_engine
+
+
+def files(count: int, size: int) -> list[FileEntry]:
+    return [FileEntry(path=f"{size}-{n}", size=size, oid="0" * 64, kind="sha256") for n in range(count)]
+
+
+LARGE, MANY, FEW = files(4, 1 << 30), files(2000, 128 << 10), files(6, 2000)
+BOTH = ("s5cmd", "obstore")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_local", "present", "engine"),
+    [
+        (LARGE + FEW, True, BOTH, "own"),
+        (MANY, True, BOTH, "obstore"),
+        (MANY, True, ("s5cmd",), "own"),
+        (MANY, False, BOTH, "own"),
+        (LARGE * 60 + MANY, True, BOTH, "own"),
+    ],
+    ids=["large", "many small", "not installed", "streamed", "mixed"],
+)
+def test_auto(chosen: list[FileEntry], is_local: bool, present: tuple[str, ...], engine: str) -> None:
+    found = choose_engine("auto", chosen, is_local=is_local, present=present)
+    assert found.engine == engine
+    assert choose_engine(None, chosen, is_local=is_local, present=present) == found
+    assert bool(found.why) == (engine != "own")
+
+
+def test_what_is_reported_is_done() -> None:
+    assert choose_engine("obstore", LARGE, is_local=True, present=()).engine == "obstore"
+    assert choose_engine("own", MANY, is_local=True, present=BOTH).engine == "own"
+
+
+def test_an_outside_engine_sends_files_of_this_machine() -> None:
+    with pytest.raises(Unresolvable, match="obstore sends files from the disk") as error:
+        choose_engine("obstore", MANY, is_local=False, present=BOTH)
+    assert "snapshot" in error.value.hint
