@@ -19,6 +19,8 @@ torch's segmented sort (values 4, two lists of segment and index, 8 each)."""
 LOGIT_BYTES: Final = 18
 """The same where a kernel selects without sorting (v1/sample/ops/topk_topp_triton.py): 2, 4, the kernel's buffer 4,
 probabilities 4, the exponentials they are divided by 4."""
+PLAIN_LOGIT_BYTES: Final = 6
+"""The same where the profiling run selects nothing (v1/worker/gpu/model_runner.py `_dummy_sampler_run`): 2, 4."""
 _EXPERT_CHUNK: Final = 32768
 """Tokens that fused_moe takes at once (vllm 0.11.0, envs.py VLLM_FUSED_MOE_CHUNK_SIZE)."""
 _LATENT_WORKSPACE: Final = 64 * 1024

@@ -219,8 +219,10 @@ def _verdict(subject: Subject, demand: Demand, needed: int) -> tuple[Verdict, st
     if needed > memory:
         what = f"the sequences take {gib_text(needed)} of KV cache on one device, {gib_text(memory)} are left"
         return "does-not-fit", what
-    if demand.outside < demand.reserve and subject.devices.kind == "gpu" and demand.outside:
-        return "tight", "gpu_memory_utilization leaves little for the CUDA context and graphs"
+    if subject.devices.kind == "gpu" and 0 < demand.outside < demand.reserve + margin:
+        taken, left = gib_text(demand.reserve, 2), gib_text(demand.outside, 2)
+        what = f"gpu_memory_utilization leaves {left} for the CUDA context, NCCL and graphs, which take about {taken}"
+        return "tight", what
     if needed + margin > memory:
         return "tight", f"less than {share:.0%} of the device is left"
     return "fits", "weights, buffers and the requested sequences fit"

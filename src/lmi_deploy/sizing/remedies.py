@@ -13,7 +13,9 @@ from lmi_deploy.sizing.longest_context import LEAST_CONTEXT, STEP, USUAL_REGION,
 from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 
-_HIGH_SHARE: Final = "0.95"
+_SHARE: Final = "gpu_memory_utilization"
+_SHARES: Final = ("0.95", "0.9", "0.85")
+"""Of the device for the engine: more for the KV cache, or more for what must fit beside it."""
 _FP8_CAPABILITY: Final = 8.9
 """From Ada on GPUs have fp8 (NVIDIA's compute capabilities)."""
 
@@ -51,9 +53,14 @@ def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) 
     if (request.sequences or 1) > 1 and 0 < fit.max_sequences < (request.sequences or 1):
         number = str(fit.max_sequences)
         yield Remedy(key="sequences", value=number, what=f"fewer sequences at once: {number}")
-    for key, value, what in _options(request, devices):
-        if key not in request.options and works(replace(request, options={**request.options, key: value})):
-            yield Remedy(key=key, value=value, what=what)
+    found = [
+        Remedy(key=key, value=value, what=what)
+        for key, value, what in _options(request, devices)
+        if (key == _SHARE or key not in request.options)
+        and works(replace(request, options={**request.options, key: value}))
+    ]
+    yield from [one for one in found if one.key == _SHARE][:1]
+    yield from [one for one in found if one.key != _SHARE]
     for degree in range(fit.degree + 1, devices.count * devices.cores + 1):
         if works(replace(request, degree=degree)):
             what = f"more devices of the same machine: tensor_parallel_degree {degree}"
@@ -64,11 +71,8 @@ def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) 
 def _options(request: Request, devices: Devices) -> Iterator[tuple[str, str, str]]:
     if request.engine != "vllm" or devices.kind != "gpu":
         return
-    yield (
-        "gpu_memory_utilization",
-        _HIGH_SHARE,
-        f"a larger share of the device: gpu_memory_utilization {_HIGH_SHARE}",
-    )
+    for value in _SHARES:
+        yield _SHARE, value, f"another share of the device for the engine: {_SHARE} {value}"
     yield "enforce_eager", "true", "no CUDA graphs (slower): enforce_eager true"
     modern = (devices.compute_capability or 0) >= _FP8_CAPABILITY
     if modern:

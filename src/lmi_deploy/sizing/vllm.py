@@ -1,7 +1,8 @@
-"""vLLM on GPUs: what it subtracts from `gpu_memory_utilization` before the rest becomes KV cache.
+"""vLLM on GPUs: what it subtracts from `gpu_memory_utilization` before the rest becomes KV cache, and what must fit
+beside it.
 
-Source: vllm 0.11.0 and 0.23.0 (PyPI sdists), v1/worker/gpu_worker.py `determine_available_memory`; 0.6.3.post1,
-worker/worker.py `determine_num_available_blocks`; engine/arg_utils.py of each for the defaults.
+Source: vllm 0.11.0 to 0.26.0 (PyPI), v1/worker/gpu_worker.py `init_device` and `determine_available_memory`;
+0.6.3.post1, worker/worker.py `determine_num_available_blocks`; engine/arg_utils.py of each for the defaults.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import (
     LOGIT_BYTES,
+    PLAIN_LOGIT_BYTES,
     SORTED_LOGIT_BYTES,
     forward_bytes,
     rope_bytes,
@@ -22,26 +24,36 @@ from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
 from lmi_deploy.sizing.memory_demand import Demand, Subject
 from lmi_deploy.sizing.quantization import requested_bits
+from lmi_deploy.sizing.vllm_model_runner import (
+    GRAPHS_COUNTED,
+    graph_bytes,
+    is_second_runner,
+    sampler_state_bytes,
+)
 from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
 
 LMI_SEQUENCES: Final = 32
 """LMI passes max_rolling_batch_size as max_num_seqs; its default (djl_python, properties_manager/properties.py)."""
 _FIRST_V1: Final = (0, 8)
-_GRAPHS_COUNTED: Final = (0, 21)
-"""From here on the profiling run takes CUDA graphs off the budget (gpu_worker.py), the default utilization is 0.92
-(config/cache.py) and top-p does not sort (topk_topp_triton.py)."""
+_TRITON_SINCE: Final = (0, 17)
+"""From here on top-p does not sort (v1/sample/ops/topk_topp_sampler.py)."""
+_NETWORK_FIRST: Final = (0, 11)
+"""From here on vLLM measures what is free after NCCL is there, so that NCCL is outside of the budget (0.11.1,
+gpu_worker.py `init_device`)."""
 _LATENT_SINCE: Final = (0, 7)
 """Before, keys and values of MLA models were cached whole, 256 wide (0.6.3.post1, models/deepseek_v2.py)."""
 _WINDOWS_SINCE: Final = (0, 9)
 """Before, a model with both windows and full layers cached all tokens in all of them."""
-_GRAPHS: Final = GIB // 2
-"""CUDA graphs of all sizes: logs of vLLM print 0.39 and 0.44 GiB."""
 _CONTEXT: Final = int(0.15 * GIB)
-"""Memory outside of torch on one device: logs of vLLM 0.11 print 0.13 GiB."""
+"""Memory outside of torch on one device after the first measurement: logs of vLLM 0.11 print 0.13 GiB."""
 _COLLECTIVES: Final = int(0.4 * GIB)
-"""NCCL and the custom all-reduce on top, with more than one device: logs print 0.25 and 0.54 GiB in all."""
-_DRIVER: Final = int(0.3 * GIB)
-"""The CUDA context itself, outside of the budget: it is allocated before the first measurement."""
+"""More of it with several devices, for the all-reduce: logs print 0.25 and 0.54 GiB in all."""
+_DRIVER: Final = int(0.36 * GIB)
+"""The CUDA context itself, before the first measurement: logs print 0.36 GiB (A10G) to 0.61 (H100), which the margin
+covers."""
+_NETWORK: Final = int(0.4 * GIB)
+"""NCCL before the first measurement, with several devices: a log prints 0.93 GiB between two H100 with NVLink, which
+the margin covers."""
 _LORA_RANK: Final = 16
 _LARGE: Final = 70 * GIB
 
@@ -60,16 +72,19 @@ def demand(subject: Subject) -> Demand:
     )
     weights = weights_on_device(subject.tensors, shape, cut, subject.quantization)
     sequences, tokens = batch(subject)
-    eager = request.is_on("enforce_eager")
-    counted = request.vllm >= _GRAPHS_COUNTED and not eager
+    second = is_second_runner(subject)
+    graphs = graph_bytes(subject, sequences, tokens)
+    counted = request.vllm >= GRAPHS_COUNTED and not second
+    several = subject.degree * subject.pipeline > 1
+    logit = PLAIN_LOGIT_BYTES if second else _logit(subject)
     parts = {
         "weights": weights.total + rope_bytes(shape, item),
         "activations": max(
             forward_bytes(shape, tokens, subject.degree, item=item),
-            sampler_bytes(shape, sequences, tokens, logit=_logit(subject), item=item),
+            sampler_bytes(shape, sequences, tokens, logit=logit, item=item),
         ),
-        "runtime": _CONTEXT + (_COLLECTIVES if subject.degree * subject.pipeline > 1 else 0),
-        "graphs": _GRAPHS if counted else 0,
+        "runtime": _CONTEXT + (_COLLECTIVES if several else 0),
+        "graphs": graphs if counted else 0,
         "lora": _lora(subject, item),
         "vision": vision_bytes(shape, tokens, item),
     }
@@ -80,7 +95,10 @@ def demand(subject: Subject) -> Demand:
         weights=weights,
         parts={name: size for name, size in parts.items() if size},
         layout=layout(subject, tokens),
-        reserve=_DRIVER + (0 if eager or counted else _GRAPHS),
+        reserve=_DRIVER
+        + (_NETWORK if several and request.vllm >= _NETWORK_FIRST else 0)
+        + (0 if counted else graphs)
+        + (sampler_state_bytes(subject, sequences) if second else 0),
         outside=outside,
         # Weights are converted to fp8 after all of them are loaded (0.11.0, quantization/fp8.py
         # process_weights_after_loading).
@@ -141,7 +159,7 @@ def layout(subject: Subject, tokens: int) -> CacheLayout:
 
 
 def _utilization(subject: Subject) -> float:
-    default = 0.92 if subject.request.vllm >= _GRAPHS_COUNTED else 0.9
+    default = 0.92 if subject.request.vllm >= GRAPHS_COUNTED else 0.9
     found = subject.request.number("gpu_memory_utilization", most=1)
     if found == 0:
         found = subject.request.number("gpu_memory_utilization", least=0.01, most=1)
@@ -149,7 +167,7 @@ def _utilization(subject: Subject) -> float:
 
 
 def _logit(subject: Subject) -> int:
-    return LOGIT_BYTES if subject.request.vllm >= _GRAPHS_COUNTED else SORTED_LOGIT_BYTES
+    return LOGIT_BYTES if subject.request.vllm >= _TRITON_SINCE else SORTED_LOGIT_BYTES
 
 
 def _lora(subject: Subject, item: int) -> int:

@@ -58,7 +58,7 @@ def request_of(recipe: Recipe, machine: Machine | None) -> FitRequest:
     options = {
         key.removeprefix("OPTION_").lower(): value
         for key, value in environment.items()
-        if key.startswith(("OPTION_", "VLLM_CPU_KVCACHE_SPACE"))
+        if key.startswith(("OPTION_", "VLLM_CPU_KVCACHE_SPACE", "VLLM_USE_V2_MODEL_RUNNER"))
     }
     return FitRequest(
         model_id=model_location(recipe),

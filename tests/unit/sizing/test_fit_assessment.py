@@ -51,6 +51,57 @@ def test_cache_is_what_vllm_prints(table: Table, devices: Devices, degree: int, 
     assert found.cache / GIB == pytest.approx(printed, rel=0.01)
 
 
+L4 = instance_devices("ml.g6.12xlarge")
+
+
+def test_second_model_runner_keeps_graphs_beside_the_budget() -> None:
+    """djl-serving's pull request 3056: out of memory at 256 sequences, running at 128, 16.19 GiB for the cache."""
+    many = fit(LLAMA_8B, L4, Request(vllm=(0, 23), degree=4), max_num_seqs="256")
+    assert many.verdict == "tight"
+    assert "leaves 1.76 GiB for the CUDA context, NCCL and graphs, which take about 1.56 GiB" in many.reason
+    assert "graphs" not in many.parts
+    assert many.cache / GIB == pytest.approx(16.19, rel=0.05)
+    assert fit(LLAMA_8B, L4, Request(vllm=(0, 23), degree=4)).verdict == "fits"
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "second"),
+    [
+        ({}, (0, 22), False),
+        ({}, (0, 23), True),
+        ({"quantize": "fp8"}, (0, 23), False),
+        ({"quantize": "fp8"}, (0, 24), True),
+        ({"speculative_config": '{"method": "ngram", "num_speculative_tokens": 3}'}, (0, 23), False),
+        ({"vllm_use_v2_model_runner": "0"}, (0, 26), False),
+    ],
+)
+def test_model_runner_of_a_version(options: Table, version: tuple[int, int], second: bool) -> None:
+    """vllm, config/vllm.py `use_v2_model_runner` of 0.22.1 to 0.26.0."""
+    parts = fit(LLAMA_8B, H100, Request(vllm=version), **options).parts
+    assert ("graphs" not in parts) is second
+
+
+def test_model_with_experts_keeps_the_first_runner() -> None:
+    assert "graphs" in fit(GPT_OSS_20B, H100, Request(vllm=(0, 26))).parts
+
+
+@pytest.mark.parametrize(
+    ("options", "mib"),
+    [
+        ({"max_num_seqs": "128"}, 8 * (19 + 35)),
+        ({"max_num_seqs": "256"}, 8 * (35 + 51)),
+        ({"compilation_config": '{"cudagraph_capture_sizes": [1, 2, 4]}'}, 8 * 6),
+        ({"compilation_config": '{"cudagraph_mode": "NONE"}'}, 0),
+        ({"enforce_eager": "true"}, 0),
+    ],
+)
+def test_graphs_are_counted_by_their_captured_sizes(options: Table, mib: int) -> None:
+    """vllm 0.23.0, config/vllm.py `_set_cudagraph_sizes`; the logs of 128 and 256 sequences print 19 and 35 of them for
+    decoding."""
+    found = fit(GPT_OSS_20B, H100, Request(vllm=(0, 23)), **options)
+    assert found.parts.get("graphs", 0) == mib * 2**20
+
+
 def test_context_larger_than_the_cache_does_not_fit() -> None:
     request = Request(vllm=(0, 6), context=131072)
     found = fit(LLAMA_8B, instance_devices("ml.g5.4xlarge"), request, gpu_memory_utilization="0.95")
@@ -225,6 +276,16 @@ def test_remedies_work() -> None:
     assert named[-1].key == "instance_type"
     for one in named:
         assert assess(checkpoint, *_applied(one, request, devices)).verdict == "fits", one
+
+
+def test_share_of_the_device_is_a_remedy_even_if_one_is_given() -> None:
+    devices = instance_devices("ml.g6.12xlarge")
+    request = Request(vllm=(0, 23), options={"max_num_seqs": "256", "gpu_memory_utilization": "0.92"})
+    checkpoint = Checkpoint(table=LLAMA_8B)
+    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices))
+    assert [(one.key, one.value) for one in named if one.key == "gpu_memory_utilization"] == [
+        ("gpu_memory_utilization", "0.85")
+    ]
 
 
 def _applied(one: Remedy, request: Request, devices: Devices) -> tuple[Request, Devices]:

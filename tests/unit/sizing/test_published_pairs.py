@@ -30,8 +30,8 @@ def test_verdicts_of_the_pairs_used_while_building(judged: list[AlarmEvaluation]
 def test_verdicts_of_the_pairs_left_out_do_not_get_worse(judged: list[AlarmEvaluation]) -> None:
     _, count, right, false_fits = tally(part(judged, "left-out"))
     assert count >= 40
-    assert right >= 37
-    assert false_fits <= 1
+    assert right / count >= 0.95
+    assert false_fits == 0
 
 
 def test_tokens_follow_from_the_gib_of_the_line(judged: list[AlarmEvaluation]) -> None:
@@ -43,7 +43,7 @@ def test_tokens_follow_from_the_gib_of_the_line(judged: list[AlarmEvaluation]) -
 def test_gib_where_gpu_and_utilization_are_named(judged: list[AlarmEvaluation]) -> None:
     counted = [one for found in judged for one in figures(found) if one.counted and one.what == "KV GiB"]
     assert len(counted) >= 15
-    # The printed parts of gpt-oss-120b add up at 0.95, not at the 0.9 that its source names.
+    # Its weights are 1.5 GiB less than lmi says, which is much of the 3.33 GiB that are left.
     assert [one.pair["said"] for one in counted if not one.right] == ["gpt-oss-120b"]
 
 
