@@ -90,7 +90,7 @@ def test_what_does_not_fit_ends_with_two_and_reports_what_would(app: Places) -> 
     argv = ("fit", "./model", "--instance", "ml.g6e.12xlarge")
     result = app.lmi(*argv)
     assert result.code == 2
-    assert "does-not-fit: the sequences take 10.0 GiB of KV cache on one device, 6." in result.out
+    assert "does-not-fit: the sequences take 10.0 GiB of KV cache on one device, 7." in result.out
     assert (
         "changes that would make it fit, cheapest first:\n  - shorter sequences: max_model_len " in result.out
     )
@@ -109,7 +109,7 @@ def test_seventy_billion_on_one_small_gpu(app: Places) -> None:
 
 def test_tight_ends_with_zero(app: Places) -> None:
     write_folder(Path("model"), LARGE)
-    argv = ("fit", "./model", "--gpu", "A10G", "--json")
+    argv = ("fit", "./model", "--gpu", "A10G", "--context", "1024", "--json")
     most = app.lmi(*argv).result["max_sequences"]
     result = app.lmi(*argv, "--sequences", str(most))
     assert (result.code, result.result["verdict"]) == (0, "tight")
