@@ -219,7 +219,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_it_refuses_while_it_loads_and_answers_when_it_is_ready(server_case: ServerCase) -> None:
+def test_server_refuses_requests_until_the_model_is_loaded(server_case: ServerCase) -> None:
     port = free_port()
     home = server_case.start("a", port=port)
     assert refuses(port)
@@ -232,19 +232,19 @@ def test_it_refuses_while_it_loads_and_answers_when_it_is_ready(server_case: Ser
     assert server_case.setup.servers.failure(home) == ""
 
 
-def test_it_finds_a_port_when_none_is_requested(server_case: ServerCase) -> None:
+def test_server_chooses_a_free_port_when_none_is_given(server_case: ServerCase) -> None:
     _, port = server_case.ready("a")
     assert port != 0
     assert invoke(port) == "hello"
 
 
-def test_it_outlives_the_user_who_started_it(server_case: ServerCase) -> None:
+def test_server_outlives_the_client_that_started_it(server_case: ServerCase) -> None:
     home, port = server_case.ready("a")
     observed = server_case.setup.again().status(home)
     assert (observed.phase, observed.port) == ("ready", port)
 
 
-def test_a_model_that_does_not_load_is_a_failure_with_its_reason(server_case: ServerCase) -> None:
+def test_model_load_error_is_a_failure_with_its_reason(server_case: ServerCase) -> None:
     port = free_port()
     home = server_case.start("a", text=None, port=port)
     observed = server_case.settled(home)
@@ -256,7 +256,7 @@ def test_a_model_that_does_not_load_is_a_failure_with_its_reason(server_case: Se
     assert server_case.setup.servers.failure(home) == ""
 
 
-def test_a_port_that_is_taken_is_a_failure_with_its_reason(server_case: ServerCase) -> None:
+def test_port_in_use_is_a_failure_with_its_reason(server_case: ServerCase) -> None:
     _, port = server_case.ready("a")
     home = server_case.start("b", port=port)
     assert server_case.settled(home).phase == "failed"
@@ -268,7 +268,7 @@ def test_a_port_that_is_taken_is_a_failure_with_its_reason(server_case: ServerCa
 @pytest.mark.parametrize(
     "server_bench", ["fake", pytest.param("embedded", marks=pytest.mark.worker)], indirect=True
 )
-def test_the_address_is_taken_over_and_the_previous_one_ends(server_case: ServerCase) -> None:
+def test_takeover_switches_the_address_and_ends_the_old_server(server_case: ServerCase) -> None:
     old, address = server_case.ready("a", text="old")
     new, own = server_case.ready("b", text="new")
     server_case.setup.servers.take_over(new, old, host="127.0.0.1", port=address)
@@ -281,7 +281,7 @@ def test_the_address_is_taken_over_and_the_previous_one_ends(server_case: Server
 
 @pytest.mark.worker
 @pytest.mark.parametrize("server_bench", ["embedded"], indirect=True)
-def test_clients_of_a_deployment_register_no_models(server_case: ServerCase) -> None:
+def test_models_cannot_be_registered_over_the_serving_port(server_case: ServerCase) -> None:
     _, port = server_case.ready("a")
     link = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     link.request("POST", f"/models?url=file:{server_case.root}/a/&model_name=b")
@@ -290,14 +290,14 @@ def test_clients_of_a_deployment_register_no_models(server_case: ServerCase) -> 
     assert invoke(port) == "hello"
 
 
-def test_nothing_changes_where_the_address_cannot_be_taken(server_case: ServerCase) -> None:
+def test_takeover_from_a_missing_server_changes_nothing(server_case: ServerCase) -> None:
     home, port = server_case.ready("a")
     with pytest.raises(DeployFailed, match="cannot take over"):
         server_case.setup.servers.take_over(home, server_case.root / "nobody-home", host="127.0.0.1", port=1)
     assert invoke(port) == "hello"
 
 
-def test_a_stopped_server_is_gone_and_may_be_stopped_again(server_case: ServerCase) -> None:
+def test_stopped_server_is_gone_and_stop_is_idempotent(server_case: ServerCase) -> None:
     home, port = server_case.ready("a")
     for _ in range(2):
         server_case.setup.servers.stop(home, grace=5)
@@ -306,20 +306,20 @@ def test_a_stopped_server_is_gone_and_may_be_stopped_again(server_case: ServerCa
         assert refuses(port)
 
 
-def test_a_server_may_be_stopped_while_it_loads(server_case: ServerCase) -> None:
+def test_server_can_be_stopped_while_it_loads(server_case: ServerCase) -> None:
     home = server_case.start("a", port=(port := free_port()))
     server_case.setup.servers.stop(home, grace=5)
     assert server_case.setup.servers.status(home).phase == "gone"
     assert refuses(port)
 
 
-def test_a_home_where_nothing_was_started_is_gone(server_case: ServerCase) -> None:
+def test_folder_without_a_server_has_status_gone(server_case: ServerCase) -> None:
     server_case.setup.servers.stop(server_case.root / "never", grace=1)
     assert server_case.setup.servers.status(server_case.root / "never").phase == "gone"
     assert server_case.setup.servers.failure(server_case.root / "never") == ""
 
 
-def test_it_may_be_started_again_after_it_was_stopped(server_case: ServerCase) -> None:
+def test_server_can_be_started_again_after_a_stop(server_case: ServerCase) -> None:
     home, port = server_case.ready("a")
     server_case.setup.servers.stop(home, grace=5)
     if isinstance(server_case.setup, RealServerBench):

@@ -57,7 +57,7 @@ def run(aws: Emulated, tmp_path: Path) -> Run:
     return result
 
 
-def test_boto3(run: Run, model: Path) -> None:
+def test_boto3_deploys_updates_and_deletes(run: Run, model: Path) -> None:
     result = json.loads(run([clients() / "python", HERE / "with_boto3.py", model, IMAGE]))
     assert result == {
         "answer": "hello",
@@ -68,7 +68,7 @@ def test_boto3(run: Run, model: Path) -> None:
     }
 
 
-def test_sagemaker_core(run: Run, aws: Emulated, model: Path) -> None:
+def test_sagemaker_core_deploys_updates_and_deletes(run: Run, aws: Emulated, model: Path) -> None:
     role = aws.role("by-core")
     uri = aws.upload("core", {file.name: file.read_bytes() for file in model.iterdir()}, bucket="by-core")
     output = run([clients() / "python", HERE / "with_sagemaker_core.py", role, uri, IMAGE])
@@ -76,7 +76,7 @@ def test_sagemaker_core(run: Run, aws: Emulated, model: Path) -> None:
     assert result == {"answer": "hello", "config": "by-core-2", "answer_after": "hello", "left": []}
 
 
-def test_the_aws_cli(run: Run, model: Path, tmp_path: Path) -> None:
+def test_aws_cli_deploys_updates_and_deletes(run: Run, model: Path, tmp_path: Path) -> None:
     def cli(*words: str | Path) -> Any:
         output = run([clients() / "aws", *words, "--output", "json"])
         return json.loads(output) if output.startswith(("{", "[", '"')) else output
@@ -148,7 +148,7 @@ def terraform(run: Run, model: Path, tmp_path: Path) -> Run:
     return result
 
 
-def test_terraform(terraform: Run, aws: Emulated) -> None:
+def test_terraform_applies_updates_and_destroys(terraform: Run, aws: Emulated) -> None:
     """Apply, a plan without changes, an update by a new configuration, again no changes, destroy: nothing is left."""
     terraform("apply", "-auto-approve", generation="one")
     # With -detailed-exitcode, 0 means that there is nothing to change.

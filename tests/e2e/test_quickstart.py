@@ -40,13 +40,13 @@ def up(installed: Installed) -> dict[str, object]:
     return events(done)[-1]
 
 
-def test_up_ends_with_a_real_answer(installed: Installed, up: dict[str, object]) -> None:
+def test_up_serves_an_endpoint_that_answers(installed: Installed, up: dict[str, object]) -> None:
     assert up["ok"] is True
     assert up["changed"] is True
     assert chat(str(up["address"]), "Hello")
 
 
-def test_a_second_up_plans_nothing_and_still_probes(installed: Installed, up: dict[str, object]) -> None:
+def test_second_up_plans_nothing_and_still_probes(installed: Installed, up: dict[str, object]) -> None:
     messages = events(installed.run("up", "--yes", "--json", RECIPE))
     assert messages[0]["actions"] == []
     assert [event["event"] for event in messages].count("answered") == 1
@@ -54,7 +54,9 @@ def test_a_second_up_plans_nothing_and_still_probes(installed: Installed, up: di
     assert installed.run("plan", "--exit-code", RECIPE).returncode == 0
 
 
-def test_invoke_streams_tokens_and_keeps_stdout_clean(installed: Installed, up: dict[str, object]) -> None:
+def test_invoke_streams_tokens_and_prints_only_them_to_stdout(
+    installed: Installed, up: dict[str, object]
+) -> None:
     done = installed.run("invoke", "--stream", "quickstart", "What is the capital of France?")
     assert "Paris" in done.stdout
     assert "tokens/s" in done.stderr
@@ -65,7 +67,7 @@ def test_invoke_streams_tokens_and_keeps_stdout_clean(installed: Installed, up: 
     assert "Paris" in chunks
 
 
-def test_invoke_takes_stdin_a_file_a_body_and_gives_it_raw(
+def test_invoke_takes_stdin_a_file_or_a_body_and_prints_raw(
     installed: Installed, up: dict[str, object], tmp_path: Path
 ) -> None:
     requests = "What is the capital of France?"
@@ -81,7 +83,7 @@ def test_invoke_takes_stdin_a_file_a_body_and_gives_it_raw(
     assert wrong.stdout.strip() == ""
 
 
-def test_status_ls_and_logs_say_what_runs(installed: Installed, up: dict[str, object]) -> None:
+def test_status_ls_and_logs_show_the_deployment(installed: Installed, up: dict[str, object]) -> None:
     status = installed.run("status", "quickstart")
     assert status.returncode == 0
     assert "in-step" in status.stdout
@@ -90,7 +92,7 @@ def test_status_ls_and_logs_say_what_runs(installed: Installed, up: dict[str, ob
     assert "Python engine started." in installed.run("logs", "quickstart").stdout
 
 
-def test_a_changed_recipe_takes_the_address_and_no_request_is_lost(
+def test_changed_recipe_takes_over_the_address_without_losing_a_request(
     installed: Installed, up: dict[str, object]
 ) -> None:
     address, ended, answered, lost = str(up["address"]), threading.Event(), [], []
@@ -121,7 +123,7 @@ def test_a_changed_recipe_takes_the_address_and_no_request_is_lost(
     assert len(servers) == 1, "the old server has drained and ended"
 
 
-def test_down_leaves_nothing(installed: Installed, up: dict[str, object]) -> None:
+def test_down_leaves_no_file_process_or_open_port(installed: Installed, up: dict[str, object]) -> None:
     home = Path(installed.environment["LMI_STATE_HOME"])
     port = int(str(up["address"]).rsplit(":", 1)[1].split("/")[0])
     assert installed.run("down", "--yes", "quickstart").returncode == 0
@@ -134,7 +136,7 @@ def test_down_leaves_nothing(installed: Installed, up: dict[str, object]) -> Non
     assert installed.run("status", "quickstart").returncode == 4
 
 
-def test_ctrl_c_while_the_model_loads_is_reported_and_can_be_gone_on_from(installed: Installed) -> None:
+def test_ctrl_c_while_the_model_loads_is_reported_and_up_continues(installed: Installed) -> None:
     import signal
 
     running = subprocess.Popen(
@@ -161,7 +163,7 @@ def test_ctrl_c_while_the_model_loads_is_reported_and_can_be_gone_on_from(instal
     assert installed.run("down", "--yes", "quickstart").returncode == 0
 
 
-def test_the_picture_is_what_happens(installed: Installed) -> None:
+def test_picture_shows_a_run_of_this_version(installed: Installed) -> None:
     text = transcript([str(installed.lmi)], installed.environment)
     assert CANARY not in text
     assert masked(text) == masked(TEXT.read_text()), "`make picture` draws it again"

@@ -71,7 +71,7 @@ def account(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> I
         lmi.run("down", NAME, "--yes")
 
 
-def test_a_recipe_becomes_an_endpoint_that_answers_and_nothing_is_left(account: Account) -> None:
+def test_recipe_becomes_an_endpoint_and_down_deletes_everything(account: Account) -> None:
     output = account.run("plan", RECIPE, "--exit-code", "--json", code=1)
     assert "lmi-endpoint" in output
     account.allow()
@@ -93,7 +93,7 @@ def test_a_recipe_becomes_an_endpoint_that_answers_and_nothing_is_left(account: 
     assert account.left() == NOTHING | {"folders": ["manifests/", "weights/"]}
 
 
-def test_a_job_inside_aws_transfers_the_weights_that_are_not_there(account: Account) -> None:
+def test_transfer_job_uploads_missing_weights(account: Account) -> None:
     existing = [json.loads(line) for line in account.run("weights", "ls", "--json").splitlines()]
     account.run("weights", "rm", "--yes", next(line["name"] for line in existing if line["event"] == "row"))
     account.allow(*BY_JOB)

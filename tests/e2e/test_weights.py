@@ -57,7 +57,7 @@ def push(cloud: Installed, *more: str) -> subprocess.CompletedProcess[str]:
     return cloud.run("weights", "push", "--bucket", BUCKET, "--json", *more, RECIPE)
 
 
-def test_a_push_that_is_killed_continues_and_every_byte_is_right(cloud: Installed) -> None:
+def test_killed_push_resumes_and_every_byte_is_right(cloud: Installed) -> None:
     command = [str(cloud.lmi), "weights", "push", "--bucket", BUCKET, "--json", RECIPE]
     running = subprocess.Popen(command, env=cloud.environment, stdout=subprocess.PIPE, text=True)
     assert running.stdout is not None
@@ -76,21 +76,21 @@ def test_a_push_that_is_killed_continues_and_every_byte_is_right(cloud: Installe
     assert "canary" not in done.stdout + done.stderr
 
 
-def test_a_second_push_moves_nothing(cloud: Installed) -> None:
+def test_second_push_uploads_nothing(cloud: Installed) -> None:
     done = push(cloud)
     assert done.returncode == 0
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert any("all already in the bucket" in str(event.get("note")) for event in results)
 
 
-def test_another_selection_is_copied_inside_s3_and_both_are_listed(cloud: Installed) -> None:
+def test_another_file_selection_is_copied_inside_s3_and_listed(cloud: Installed) -> None:
     assert push(cloud, "--set", "files.ignore=[merges.txt]").returncode == 0
     listed = cloud.run("weights", "ls", "--bucket", BUCKET, "--json").stdout.splitlines()
     rows = [json.loads(line) for line in listed if json.loads(line)["event"] == "row"]
     assert [row["files"] for row in sorted(rows, key=lambda row: row["files"])] == [8, 9]
 
 
-def test_no_credentials_and_no_bucket_are_reported(cloud: Installed) -> None:
+def test_missing_credentials_and_missing_bucket_are_reported(cloud: Installed) -> None:
     bare = {
         "AWS_ACCESS_KEY_ID": "",
         "AWS_SECRET_ACCESS_KEY": "",

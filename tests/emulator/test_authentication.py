@@ -45,14 +45,14 @@ def code(client: Any, operation: str, params: Any) -> str:
 
 
 @pytest.mark.parametrize("service", CALLS)
-def test_every_service_requests_a_known_key_and_its_secret(aws: Emulated, service: str) -> None:
+def test_every_service_checks_key_and_signature(aws: Emulated, service: str) -> None:
     operation, params, unknown, wrong = CALLS[service]
     mistaken = {"AccessKeyId": aws.key, "SecretAccessKey": "wrong"}
     assert code(aws.client(service, key=FOREIGN), operation, params) == unknown
     assert code(aws.client(service, key=mistaken), operation, params) == wrong
 
 
-def test_a_foreign_user_runs_no_command(tmp_path: Path) -> None:
+def test_request_with_a_foreign_key_runs_no_command(tmp_path: Path) -> None:
     """CreateProcessingJob as another user of the machine would send it: signed with any key, or not at all."""
     with emulator(tmp_path, *FULL_SPEED, variables={"PATH": os.environ["PATH"]}) as aws:
         probe = tmp_path / "was-run"
@@ -88,18 +88,18 @@ def send_request(aws: Emulated, method: str, path: str, **headers: str) -> tuple
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:4566", "127.0.0.1.evil.example", "localhost.evil", "10.0.0.1", ""]
 )
-def test_a_site_whose_name_points_here_is_refused(aws: Emulated, host: str) -> None:
+def test_foreign_host_header_is_refused(aws: Emulated, host: str) -> None:
     status, description = send_request(aws, "GET", "/_clock", Host=host)
     assert (status, b"use 127.0.0.1 or localhost" in description) == (403, True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1", "bucket.localhost:4566", "[::1]:5"])
-def test_this_machine_by_any_of_its_names_is_not(aws: Emulated, host: str) -> None:
+def test_local_host_header_is_accepted(aws: Emulated, host: str) -> None:
     assert send_request(aws, "GET", "/_clock", Host=host)[0] == 401
 
 
 @pytest.mark.parametrize("path", ["/_clock", "/_faults", "/_rights", f"/_quotas/{REGION}"])
-def test_the_controls_ask_for_the_key(aws: Emulated, path: str) -> None:
+def test_control_api_requires_the_key(aws: Emulated, path: str) -> None:
     for method in ("GET", "POST"):
         status, description = send_request(aws, method, path, **{"Content-Length": "0"})
         assert (status, b"curl --user" in description) == (401, True)
@@ -114,7 +114,7 @@ def user_key(aws: Emulated, name: str) -> dict[str, str]:
     return key
 
 
-def test_the_keys_of_users_are_good_until_they_are_removed(aws: Emulated) -> None:
+def test_user_key_is_valid_until_it_is_deleted(aws: Emulated) -> None:
     key, iam = user_key(aws, "ada"), aws.client("iam")
     expected = aws.client("sagemaker", key=key)
     assert expected.list_models()["Models"] == []
@@ -130,7 +130,7 @@ def test_the_keys_of_users_are_good_until_they_are_removed(aws: Emulated) -> Non
         Emulated(**pair).get("/_clock")
 
 
-def test_an_assumed_roles_keys_need_their_token(aws: Emulated) -> None:
+def test_assumed_role_key_requires_its_session_token(aws: Emulated) -> None:
     trust = {
         **TRUST,
         "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}],
@@ -143,7 +143,7 @@ def test_an_assumed_roles_keys_need_their_token(aws: Emulated) -> None:
         assert code(other, "ListModels", {}) == "UnrecognizedClientException"
 
 
-def test_roles_are_not_given_for_identities_that_no_one_verifies(aws: Emulated) -> None:
+def test_assume_role_with_web_identity_is_refused(aws: Emulated) -> None:
     sts = boto3.client(
         "sts", endpoint_url=aws.url, region_name=REGION, config=Config(retries={"total_max_attempts": 1})
     )
@@ -155,7 +155,7 @@ def test_roles_are_not_given_for_identities_that_no_one_verifies(aws: Emulated) 
     assert code(sts, "AssumeRoleWithWebIdentity", requests) == "MissingAuthenticationToken"
 
 
-def test_presigned_urls_of_both_versions(aws: Emulated) -> None:
+def test_presigned_urls_of_both_versions_work(aws: Emulated) -> None:
     aws.upload("signed", {"a b/é~+.txt": "content"})
     place = {"Bucket": BUCKET, "Key": "signed/a b/é~+.txt"}
     for version in (None, "s3v4", "s3"):
@@ -175,7 +175,7 @@ def test_presigned_urls_of_both_versions(aws: Emulated) -> None:
             urllib.request.urlopen(url, b"x")  # a POST, with a URL that is for a GET
 
 
-def test_an_upload_that_was_changed_on_its_way_is_refused(aws: Emulated) -> None:
+def test_upload_changed_in_transit_is_refused(aws: Emulated) -> None:
     aws.upload("bodies", {"x": "y"})
     for service, path, body in (("s3", f"/{BUCKET}/bodies/x", b"good"), ("sagemaker", "/", b"{}")):
         headers = aws.signed(service, body, {"X-Amz-Target": "SageMaker.ListModels"}, path=path)
@@ -184,7 +184,7 @@ def test_an_upload_that_was_changed_on_its_way_is_refused(aws: Emulated) -> None
             urllib.request.urlopen(request)
 
 
-def test_the_key_that_is_given_is_the_key_and_a_folder_keeps_one(tmp_path: Path) -> None:
+def test_given_key_is_used_and_kept_in_the_state_folder(tmp_path: Path) -> None:
     with emulator(tmp_path, "--key", "mine:s3cret") as aws:
         assert (aws.key, aws.secret) == ("mine", "s3cret")
     with emulator(tmp_path, variables={"AWS_ACCESS_KEY_ID": "of", "AWS_SECRET_ACCESS_KEY": "mine"}) as aws:
@@ -201,7 +201,7 @@ def test_the_key_that_is_given_is_the_key_and_a_folder_keeps_one(tmp_path: Path)
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_a_key_that_is_none_is_refused_without_being_shown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_malformed_key_is_refused_without_printing_it(capfd: pytest.CaptureFixture[str]) -> None:
     from lmi_deploy.emulator.__main__ import main
 
     assert main(["--key", "secret-without-an-id"]) == 2

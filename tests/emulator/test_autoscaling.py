@@ -81,7 +81,7 @@ def alarm_names(aws: Emulated, prefix: str) -> list[str]:
     return [alarm["AlarmName"] for alarm in response["MetricAlarms"]]
 
 
-def test_load_takes_the_count_up_and_down_again(idle_emulator: Emulated) -> None:
+def test_load_scales_out_and_idleness_scales_in(idle_emulator: Emulated) -> None:
     target = live(idle_emulator, "busy")
     bounds(idle_emulator, target, 1, 4)
     track(idle_emulator, target, 5.0)
@@ -106,7 +106,7 @@ def test_load_takes_the_count_up_and_down_again(idle_emulator: Emulated) -> None
     assert [one["Description"][-2] for one in activities(idle_emulator, target)] == ["1", "4"]
 
 
-def test_without_traffic_nothing_is_measured_and_nothing_scaled_in(idle_emulator: Emulated) -> None:
+def test_no_traffic_measures_nothing_and_scales_nothing(idle_emulator: Emulated) -> None:
     target = live(idle_emulator, "idle", count=2)
     bounds(idle_emulator, target, 1, 4)
     track(idle_emulator, target, 5.0)
@@ -118,7 +118,7 @@ def test_without_traffic_nothing_is_measured_and_nothing_scaled_in(idle_emulator
     assert [alarm["StateValue"] for alarm in states["MetricAlarms"]] == ["INSUFFICIENT_DATA"] * 2
 
 
-def test_cooldowns_are_kept(idle_emulator: Emulated) -> None:
+def test_cooldowns_delay_scaling(idle_emulator: Emulated) -> None:
     target = live(idle_emulator, "cool")
     bounds(idle_emulator, target, 1, 9)
     track(idle_emulator, target, 5.0, ScaleOutCooldown=600)
@@ -133,7 +133,7 @@ def test_cooldowns_are_kept(idle_emulator: Emulated) -> None:
     until(idle_emulator, "cool", (6, 6))
 
 
-def test_an_alarm_set_by_hand_acts(idle_emulator: Emulated) -> None:
+def test_alarm_state_set_by_hand_scales(idle_emulator: Emulated) -> None:
     target = live(idle_emulator, "forced")
     bounds(idle_emulator, target, 1, 2)
     high, low = (
@@ -151,14 +151,14 @@ def test_an_alarm_set_by_hand_acts(idle_emulator: Emulated) -> None:
     until(idle_emulator, "forced", (2, 1))
 
 
-def test_bounds_are_kept_from_the_start(idle_emulator: Emulated) -> None:
+def test_minimum_capacity_applies_immediately(idle_emulator: Emulated) -> None:
     target = live(idle_emulator, "bound")
     bounds(idle_emulator, target, 2, 4)
     until(idle_emulator, "bound", (1, 2))
     assert activities(idle_emulator, target)[0]["Cause"] == "minimum capacity was set to 2"
 
 
-def test_a_quota_in_the_way_is_reported(idle_emulator: Emulated) -> None:
+def test_scaling_activity_fails_at_the_quota(idle_emulator: Emulated) -> None:
     target = live(idle_emulator, "limited")
     existing = {"ml.g5.xlarge": 1000}
     try:
@@ -172,7 +172,7 @@ def test_a_quota_in_the_way_is_reported(idle_emulator: Emulated) -> None:
         idle_emulator.post(f"/_quotas/{REGION}", existing)
 
 
-def test_alarms_come_and_go_with_their_policy(idle_emulator: Emulated) -> None:
+def test_policy_creates_and_deletes_its_alarms(idle_emulator: Emulated) -> None:
     api, target, prefix = (
         idle_emulator.client("application-autoscaling"),
         live(idle_emulator, "alarms"),
@@ -204,7 +204,7 @@ def test_alarms_come_and_go_with_their_policy(idle_emulator: Emulated) -> None:
     )
 
 
-def test_an_alarm_over_a_clients_own_metric(idle_emulator: Emulated) -> None:
+def test_alarm_on_a_custom_metric_fires(idle_emulator: Emulated) -> None:
     watch = idle_emulator.client("cloudwatch")
     watch.put_metric_alarm(
         AlarmName="own",

@@ -58,7 +58,7 @@ def refusal(client: Any, operation: str, params: Any) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("operation", SAGEMAKER)
-def test_requests_that_the_service_model_forbids(aws: Emulated, operation: str) -> None:
+def test_requests_that_violate_the_service_model_are_refused(aws: Emulated, operation: str) -> None:
     wrong = []
     for bad in bad_requests("sagemaker", (operation,)):
         # As JSON, not through botocore, which would not send most of them.
@@ -70,7 +70,7 @@ def test_requests_that_the_service_model_forbids(aws: Emulated, operation: str) 
     assert not wrong, "\n".join(wrong[:5])
 
 
-def test_the_table_is_long_enough() -> None:
+def test_table_of_bad_requests_has_the_minimum_length() -> None:
     assert len(list(bad_requests("sagemaker", SAGEMAKER))) >= LEAST
 
 
@@ -102,13 +102,13 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_images_that_cannot_be_pulled(aws: Emulated, uri: str, image: str) -> None:
+def test_image_that_cannot_be_pulled_is_refused(aws: Emulated, uri: str, image: str) -> None:
     messages = refusal(aws.client("sagemaker"), "CreateModel", model(aws, uri, Image=image))
     assert messages == ("ValidationException", IMAGES[image].format(image=image))
 
 
 @pytest.mark.parametrize("image", [f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/mine:1", f"{IMAGE}-v1.4"])
-def test_images_that_can(aws: Emulated, uri: str, image: str) -> None:
+def test_image_that_can_be_pulled_is_accepted(aws: Emulated, uri: str, image: str) -> None:
     name = f"good-{abs(hash(image))}"
     assert refusal(
         aws.client("sagemaker"), "CreateModel", {**model(aws, uri, Image=image), "ModelName": name}
@@ -118,7 +118,7 @@ def test_images_that_can(aws: Emulated, uri: str, image: str) -> None:
     )
 
 
-def test_a_role_that_is_not_there_or_does_not_trust_sagemaker(aws: Emulated, uri: str) -> None:
+def test_role_that_is_missing_or_does_not_trust_sagemaker_is_refused(aws: Emulated, uri: str) -> None:
     trust = {
         "Version": "2012-10-17",
         "Statement": [
@@ -136,7 +136,7 @@ def test_a_role_that_is_not_there_or_does_not_trust_sagemaker(aws: Emulated, uri
         )
 
 
-def test_model_artifacts_that_are_not_there_or_that_the_role_may_not_read(aws: Emulated, uri: str) -> None:
+def test_model_data_that_is_missing_or_unreadable_is_refused(aws: Emulated, uri: str) -> None:
     narrow = aws.role("narrow", resources="arn:aws:s3:::elsewhere/*")
     absent = model(aws, uri.replace("one", "none"))
     for params in (absent, {**model(aws, uri), "ExecutionRoleArn": narrow}):
@@ -152,12 +152,14 @@ CLASHES = [
 
 
 @pytest.mark.parametrize("changes", CLASHES)
-def test_containers_that_contradict_themselves(aws: Emulated, uri: str, changes: dict[str, Any]) -> None:
+def test_contradictory_container_settings_are_refused(
+    aws: Emulated, uri: str, changes: dict[str, Any]
+) -> None:
     code, _ = refusal(aws.client("sagemaker"), "CreateModel", model(aws, uri, **changes))
     assert code == "ValidationException"
 
 
-def test_environment_values_have_1024_characters_at_most(aws: Emulated, uri: str) -> None:
+def test_environment_value_over_1024_characters_is_refused(aws: Emulated, uri: str) -> None:
     params = model(aws, uri, Environment={"KEY": "x" * 1025})
     code, message = refusal(aws.client("sagemaker"), "CreateModel", params)
     assert code == "ValidationException"
@@ -168,7 +170,7 @@ VOLUMES = {"ml.g5.xlarge": True, "ml.g4dn.xlarge": True, "ml.p4d.24xlarge": True
 
 
 @pytest.mark.parametrize("kind", VOLUMES)
-def test_a_volume_for_an_instance_with_disks_of_its_own(aws: Emulated, uri: str, kind: str) -> None:
+def test_volume_is_refused_for_instances_with_local_disks(aws: Emulated, uri: str, kind: str) -> None:
     client = aws.client("sagemaker")
     refusal(client, "CreateModel", {**model(aws, uri), "ModelName": "voluminous"})
     variant = {
@@ -186,7 +188,7 @@ def test_a_volume_for_an_instance_with_disks_of_its_own(aws: Emulated, uri: str,
     assert messages == (("ValidationException", message) if VOLUMES[kind] else ("", ""))
 
 
-def test_signatures(aws: Emulated) -> None:
+def test_missing_or_wrong_signature_is_refused(aws: Emulated) -> None:
     target = "SageMaker.ListModels"
     assert raw(aws, X_Amz_Target=target)[1]["__type"] == "MissingAuthenticationTokenException"
     assert raw(aws)[1]["__type"] == "MissingAuthenticationTokenException"
@@ -197,7 +199,7 @@ def test_signatures(aws: Emulated) -> None:
     assert raw(aws, X_Amz_Target=target, service="sagemaker")[0] == 200
 
 
-def test_operations_that_are_not_there(aws: Emulated) -> None:
+def test_unknown_and_unsupported_operations_are_refused(aws: Emulated) -> None:
     assert raw(aws, X_Amz_Target="SageMaker.MakeCoffee", service="sagemaker")[1]["__type"] == (
         "UnknownOperationException"
     )

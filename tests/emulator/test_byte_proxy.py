@@ -43,18 +43,18 @@ def rule(direction: str, do: Any, **more: Any) -> dict[str, Any]:
     return {"method": "BYTES", "path": f"^/{direction}/aws$", "do": do, **more}
 
 
-def test_bytes_go_through(through: Emulated) -> None:
+def test_proxy_passes_bytes_unchanged(through: Emulated) -> None:
     assert got(through) == CONTENT
 
 
-def test_a_connection_that_is_cut(through: Emulated) -> None:
+def test_cut_connection_is_a_client_error(through: Emulated) -> None:
     through.fault(rule("down", {"cut": {"after": 5000, "reset": True}}))
     with pytest.raises((BotoCoreError, ConnectionError)):
         got(through)
     assert got(through) == CONTENT
 
 
-def test_a_reply_that_is_lost_was_executed(through: Emulated) -> None:
+def test_lost_reply_means_the_request_was_executed(through: Emulated) -> None:
     through.fault(rule("down", {"cut": {"after": 0}}))
     s3 = through.client("s3", fresh=True)
     with pytest.raises(BotoCoreError):
@@ -63,33 +63,33 @@ def test_a_reply_that_is_lost_was_executed(through: Emulated) -> None:
     assert existing == CONTENT
 
 
-def test_a_connection_that_is_dropped_at_once(through: Emulated) -> None:
+def test_dropped_connection_is_a_client_error(through: Emulated) -> None:
     through.fault(rule("up", {"drop": {"reset": True}}))
     with pytest.raises(BotoCoreError):
         got(through)
 
 
-def test_one_wrong_bit_on_the_way_down(through: Emulated) -> None:
+def test_flipped_bit_in_a_download_is_detected(through: Emulated) -> None:
     through.fault(rule("down", {"flip": {"at": 100_000}}))
     with pytest.raises(FlexibleChecksumError):
         got(through)
 
 
-def test_one_wrong_bit_on_the_way_up(through: Emulated) -> None:
+def test_flipped_bit_in_an_upload_is_refused(through: Emulated) -> None:
     """The body is not the one that was signed."""
     through.fault(rule("up", {"flip": {"at": 100_000}}))
     with pytest.raises(ClientError, match="XAmzContentSHA256Mismatch"):
         through.client("s3", fresh=True).put_object(Bucket=BUCKET, Key="flipped", Body=CONTENT)
 
 
-def test_a_delay_and_a_stall(through: Emulated) -> None:
+def test_delay_and_stall_slow_a_request_down(through: Emulated) -> None:
     through.fault(rule("up", {"stall": {"after": 0, "seconds": 0.3}}, delay=0.3))
     started = time.monotonic()
     assert got(through) == CONTENT
     assert time.monotonic() - started > 0.6
 
 
-def test_before_an_s3_server_that_is_not_ours(aws: Emulated, tmp_path: Path) -> None:
+def test_proxy_works_in_front_of_an_external_s3_server(aws: Emulated, tmp_path: Path) -> None:
     """A second emulator is that server."""
     aws.upload("outside", {"weights": CONTENT})
     with emulator(tmp_path, *FULL_SPEED, "--proxy", "--s3", aws.url, variables=aws.keys) as running:

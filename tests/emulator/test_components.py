@@ -98,7 +98,7 @@ def invoke(aws: Emulated, endpoint: str, component: str | None, body: Any) -> by
     return content
 
 
-def test_from_creating_to_in_service_to_gone(aws: Emulated) -> None:
+def test_component_lifecycle_from_creating_to_deleted(aws: Emulated) -> None:
     endpoint = shared(aws, "life")
     tags = [{"Key": "lmi:deployment", "Value": "life"}]
     create(aws, "life-1", endpoint, with_model(aws, "life-m"), copies=2, Tags=tags)
@@ -124,7 +124,7 @@ def test_from_creating_to_in_service_to_gone(aws: Emulated) -> None:
     aws.wait_until_deleted("life")
 
 
-def test_requests_must_say_which_component_where_there_are_some(aws: Emulated) -> None:
+def test_invocation_must_name_the_component(aws: Emulated) -> None:
     endpoint = shared(aws, "named")
     runtime = aws.client("sagemaker-runtime")
     with pytest.raises(runtime.exceptions.ClientError, match="Inference Component Name header is required"):
@@ -148,7 +148,7 @@ def test_requests_must_say_which_component_where_there_are_some(aws: Emulated) -
     assert "takes no inference components" in message
 
 
-def test_down_to_no_copies_and_up_again(aws: Emulated) -> None:
+def test_component_scales_to_zero_copies_and_back(aws: Emulated) -> None:
     endpoint, client = shared(aws, "zero"), aws.client("sagemaker")
     create(aws, "zero-1", endpoint, with_model(aws, "zero-m"))
     settled(aws, "zero-1")
@@ -166,7 +166,7 @@ def test_down_to_no_copies_and_up_again(aws: Emulated) -> None:
     assert invoke(aws, endpoint, "zero-1", "x") == b'"x"'
 
 
-def test_what_does_not_come_up_is_reported(aws: Emulated) -> None:
+def test_component_that_fails_to_start_reports_the_reason(aws: Emulated) -> None:
     endpoint, reason = shared(aws, "short"), "Insufficient capacity to place a copy."
     rule = {"method": "HOSTING", "path": "^/start/short/v/.*/short-1$", "times": 1}
     aws.fault({**rule, "do": {"answer": {"status": 400, "body": reason}}})
@@ -176,7 +176,7 @@ def test_what_does_not_come_up_is_reported(aws: Emulated) -> None:
     assert_deleted(aws, "short-1")
 
 
-def test_an_update_that_fails_leaves_the_old_one(aws: Emulated) -> None:
+def test_failed_component_update_keeps_the_old_one(aws: Emulated) -> None:
     endpoint, client = shared(aws, "kept"), aws.client("sagemaker")
     create(aws, "kept-1", endpoint, with_model(aws, "kept-m"))
     settled(aws, "kept-1")
@@ -195,7 +195,7 @@ def test_an_update_that_fails_leaves_the_old_one(aws: Emulated) -> None:
     assert settled(aws, "kept-1")["Specification"]["ModelName"] == "kept-n"
 
 
-def test_adapters_are_served_by_their_base(aws: Emulated) -> None:
+def test_adapter_components_are_served_by_their_base(aws: Emulated) -> None:
     endpoint = shared(aws, "lora")
     create(aws, "lora-base", endpoint, with_model(aws, "lora-m"))
     settled(aws, "lora-base")
@@ -224,7 +224,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_specifications_that_cannot_be(aws: Emulated, words: str) -> None:
+def test_invalid_component_specification_is_refused(aws: Emulated, words: str) -> None:
     if "wrong" not in [
         item["EndpointName"] for item in aws.client("sagemaker").list_endpoints()["Endpoints"]
     ]:
@@ -240,7 +240,7 @@ def test_specifications_that_cannot_be(aws: Emulated, words: str) -> None:
     assert words in message
 
 
-def test_two_components_are_two_containers(hosting: Emulated) -> None:
+def test_two_components_run_in_two_containers(hosting: Emulated) -> None:
     endpoint = shared(hosting, "two")
     for name in ("two-a", "two-b"):
         create(hosting, name, endpoint, with_model(hosting, name, {"model.py": MANY_WAYS}))

@@ -71,7 +71,7 @@ def _indexed(late: Emulated) -> dict[str, str]:
     }
 
 
-def test_reads_lag_and_writes_do_not(lagging_emulator: Emulated, role: str) -> None:
+def test_reads_lag_after_writes_and_writes_do_not(lagging_emulator: Emulated, role: str) -> None:
     sagemaker = lagging_emulator.client("sagemaker")
     settings = {"ExecutionRoleArn": role, "PrimaryContainer": {"Image": IMAGE}}
     arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}"
@@ -104,9 +104,7 @@ def test_reads_lag_and_writes_do_not(lagging_emulator: Emulated, role: str) -> N
     sagemaker.delete_endpoint_config(EndpointConfigName="next")
 
 
-def test_the_tag_index_lags_behind_creates_changes_and_deletions(
-    lagging_emulator: Emulated, role: str
-) -> None:
+def test_tag_index_lags_behind_creates_updates_and_deletes(lagging_emulator: Emulated, role: str) -> None:
     sagemaker, name = lagging_emulator.client("sagemaker"), "model/index"
     settings = {"ExecutionRoleArn": role, "PrimaryContainer": {"Image": IMAGE}}
     arn = sagemaker.create_model(ModelName="index", Tags=TAGS, **settings)["ModelArn"]
@@ -125,7 +123,7 @@ def test_the_tag_index_lags_behind_creates_changes_and_deletions(
     assert name not in _indexed(lagging_emulator)
 
 
-def test_a_lag_is_seconds_for_all_or_for_each() -> None:
+def test_lag_option_takes_seconds_for_all_or_per_kind() -> None:
     assert parse_lag("0") == Lag()
     assert parse_lag("2.5") == Lag(tags=2.5, reads=2.5, roles=2.5)
     assert parse_lag("tags=300,roles=1") == Lag(tags=300, roles=1)

@@ -44,7 +44,7 @@ def arn(kind: str, name: str) -> str:
     return f"arn:aws:sagemaker:{REGION}:123456789012:{kind}/{name}"
 
 
-def test_from_creating_to_in_service_to_gone(idle_emulator: Emulated) -> None:
+def test_endpoint_lifecycle_from_creating_to_deleted(idle_emulator: Emulated) -> None:
     name, client = prepared(idle_emulator, "slow"), idle_emulator.client("sagemaker")
     idle_emulator.endpoint(name)
     observed = idle_emulator.described(name)
@@ -65,7 +65,7 @@ def test_from_creating_to_in_service_to_gone(idle_emulator: Emulated) -> None:
     assert refused(client, "DescribeEndpoint", EndpointName=name) == missing
 
 
-def test_the_clock_is_shown_and_only_goes_forward(idle_emulator: Emulated) -> None:
+def test_clock_is_shown_and_only_moves_forward(idle_emulator: Emulated) -> None:
     before = idle_emulator.get("/_clock")["now"]
     idle_emulator.advance(3600)
     assert 3600 <= idle_emulator.get("/_clock")["now"] - before < 3700
@@ -73,7 +73,7 @@ def test_the_clock_is_shown_and_only_goes_forward(idle_emulator: Emulated) -> No
         idle_emulator.advance(-1)
 
 
-def test_nothing_is_created_twice(aws: Emulated, ready: str) -> None:
+def test_creating_a_resource_twice_is_refused(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     aws.endpoint(ready)
     model = client.describe_model(ModelName=ready)
@@ -91,7 +91,7 @@ def test_nothing_is_created_twice(aws: Emulated, ready: str) -> None:
     )
 
 
-def test_what_is_named_must_be_there(aws: Emulated, ready: str) -> None:
+def test_reference_to_a_missing_resource_is_refused(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     assert refused(client, "CreateEndpoint", EndpointName="x", EndpointConfigName="none") == (
         f'Could not find endpoint configuration "{arn("endpoint-config", "none")}".'
@@ -112,7 +112,7 @@ def test_what_is_named_must_be_there(aws: Emulated, ready: str) -> None:
     )
 
 
-def test_a_configuration_in_use_can_be_deleted_and_then_blocks_updates(aws: Emulated, ready: str) -> None:
+def test_config_in_use_can_be_deleted_and_then_blocks_updates(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     aws.endpoint(ready)
     aws.settled(ready)
@@ -124,7 +124,7 @@ def test_a_configuration_in_use_can_be_deleted_and_then_blocks_updates(aws: Emul
     assert refused(client, "UpdateEndpoint", EndpointName=ready, EndpointConfigName=f"{ready}-2") == missing
 
 
-def test_an_update_replaces_the_configuration(aws: Emulated, ready: str) -> None:
+def test_update_replaces_the_configuration(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     aws.endpoint(ready)
     aws.settled(ready)
@@ -136,7 +136,7 @@ def test_an_update_replaces_the_configuration(aws: Emulated, ready: str) -> None
     assert "PendingDeploymentSummary" not in found
 
 
-def test_counts_that_were_changed_are_retained_when_asked(aws: Emulated, ready: str) -> None:
+def test_changed_instance_counts_are_retained_on_request(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     aws.endpoint(ready)
     aws.settled(ready)
@@ -157,7 +157,7 @@ def test_counts_that_were_changed_are_retained_when_asked(aws: Emulated, ready: 
     assert aws.settled(ready)["ProductionVariants"][0]["CurrentInstanceCount"] == 1
 
 
-def test_no_capacity(aws: Emulated, ready: str) -> None:
+def test_insufficient_capacity_fails_the_endpoint(aws: Emulated, ready: str) -> None:
     rule = {"method": "HOSTING", "path": f"^/provision/{ready}/.*/ml.g5", "delay": 600}
     aws.fault({**rule, "do": {"answer": {"status": 400, "body": CAPACITY}}})
     aws.endpoint(ready)
@@ -169,7 +169,7 @@ def test_no_capacity(aws: Emulated, ready: str) -> None:
     aws.wait_until_deleted(ready)
 
 
-def test_stuck_in_creating(idle_emulator: Emulated) -> None:
+def test_endpoint_can_stay_in_creating(idle_emulator: Emulated) -> None:
     name = prepared(idle_emulator, "stuck")
     idle_emulator.fault(
         {"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}}
@@ -182,7 +182,7 @@ def test_stuck_in_creating(idle_emulator: Emulated) -> None:
     assert idle_emulator.settled(name)["EndpointStatus"] == "InService"
 
 
-def test_a_failed_update_rolls_back(aws: Emulated, ready: str) -> None:
+def test_failed_update_rolls_back(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     aws.endpoint(ready)
     aws.settled(ready)
@@ -195,7 +195,7 @@ def test_a_failed_update_rolls_back(aws: Emulated, ready: str) -> None:
     assert found["FailureReason"] == CAPACITY
 
 
-def test_a_rollback_that_fails_too(aws: Emulated, ready: str) -> None:
+def test_failed_rollback_ends_in_update_rollback_failed(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     aws.endpoint(ready)
     aws.settled(ready)
@@ -223,7 +223,7 @@ GUARDS = {
 
 
 @pytest.mark.parametrize("policy", GUARDS)
-def test_an_alarm_during_an_update_rolls_back(idle_emulator: Emulated, policy: str) -> None:
+def test_alarm_during_an_update_rolls_back(idle_emulator: Emulated, policy: str) -> None:
     name, client, watch = (
         prepared(idle_emulator, f"guarded-{policy[:4]}"),
         idle_emulator.client("sagemaker"),
@@ -258,7 +258,7 @@ def test_an_alarm_during_an_update_rolls_back(idle_emulator: Emulated, policy: s
 
 
 @pytest.mark.parametrize("policy", GUARDS)
-def test_an_update_that_takes_too_long_rolls_back(idle_emulator: Emulated, policy: str) -> None:
+def test_update_over_its_time_limit_rolls_back(idle_emulator: Emulated, policy: str) -> None:
     name, client = prepared(idle_emulator, f"overdue-{policy[:4]}"), idle_emulator.client("sagemaker")
     idle_emulator.endpoint(name)
     idle_emulator.advance(PROVISIONED)
@@ -281,14 +281,14 @@ def test_an_update_that_takes_too_long_rolls_back(idle_emulator: Emulated, polic
     assert "MaximumExecutionTimeoutInSeconds, 600 seconds" in found["FailureReason"]
 
 
-def test_statuses_that_no_call_leads_to(aws: Emulated, ready: str) -> None:
+def test_endpoint_status_can_be_set_by_hand(aws: Emulated, ready: str) -> None:
     aws.endpoint(ready)
     aws.settled(ready)
     aws.post(f"/_endpoints/{REGION}/{ready}", {"status": "OutOfService", "reason": "a test"})
     assert aws.described(ready)["EndpointStatus"] == "OutOfService"
 
 
-def test_quota_by_a_rule(aws: Emulated, ready: str) -> None:
+def test_fault_rule_can_refuse_a_quota(aws: Emulated, ready: str) -> None:
     body = '{"__type": "ResourceLimitExceeded", "message": "The account-level service limit is 0 Instances"}'
     rule = {"headers": {"X-Amz-Target": "CreateEndpoint$"}, "do": {"answer": {"status": 400, "body": body}}}
     aws.fault(rule)
@@ -297,7 +297,7 @@ def test_quota_by_a_rule(aws: Emulated, ready: str) -> None:
         aws.endpoint(ready)
 
 
-def test_a_lost_reply_is_executed(aws: Emulated, ready: str) -> None:
+def test_lost_reply_means_the_create_was_executed(aws: Emulated, ready: str) -> None:
     from botocore.exceptions import ConnectionClosedError
 
     aws.fault({"headers": {"X-Amz-Target": "CreateEndpoint$"}, "do": "lose"})

@@ -56,7 +56,7 @@ PASS = allow(
 )
 
 
-def test_enough_permissions_are_enough(strict: Emulated) -> None:
+def test_allowed_actions_succeed_and_others_are_denied(strict: Emulated) -> None:
     clients = user(strict, "enough", allow("sagemaker:*Model", MINE), PASS)
     create_model(clients, "mine-1")
     assert clients("sagemaker").describe_model(ModelName="mine-1")["ModelName"] == "mine-1"
@@ -68,7 +68,7 @@ def test_enough_permissions_are_enough(strict: Emulated) -> None:
     )
 
 
-def test_the_role_must_be_passed(strict: Emulated) -> None:
+def test_create_model_needs_iam_pass_role(strict: Emulated) -> None:
     clients = user(strict, "no-pass", allow("sagemaker:*"))
     with pytest.raises(
         Exception, match=r"iam:PassRole on resource: arn:aws:iam::123456789012:role/execution"
@@ -76,7 +76,7 @@ def test_the_role_must_be_passed(strict: Emulated) -> None:
         create_model(clients, "mine-2")
 
 
-def test_tags_ask_for_their_own_right_and_conditions_hold(strict: Emulated) -> None:
+def test_tags_need_their_own_permission_and_match_conditions(strict: Emulated) -> None:
     tagged = {"StringEquals": {"aws:RequestTag/team": "a"}}
     clients = user(
         strict, "tagger", PASS, allow(["sagemaker:CreateModel", "sagemaker:AddTags"], "*", Condition=tagged)
@@ -116,7 +116,7 @@ def test_inline_policies_share_a_quota(strict: Emulated, kind: str, most: int) -
         put("three", 200)
 
 
-def test_a_managed_policy_and_a_trust_policy_have_quotas(strict: Emulated) -> None:
+def test_managed_and_trust_policies_have_quotas(strict: Emulated) -> None:
     iam = strict.client("iam")
     long = json.dumps(
         {"Version": "2012-10-17", "Statement": [allow("s3:GetObject", "arn:aws:s3:::" + "x" * 6100)]}
@@ -137,14 +137,14 @@ def test_a_managed_policy_and_a_trust_policy_have_quotas(strict: Emulated) -> No
         iam.attach_user_policy(UserName="attached", PolicyArn=arns[10])
 
 
-def test_an_explicit_deny_wins(strict: Emulated) -> None:
+def test_explicit_deny_overrides_allow(strict: Emulated) -> None:
     clients = user(strict, "denied", allow("*"), {**allow("sagemaker:List*"), "Effect": "Deny"})
     code, message = denied(clients("sagemaker"), "ListModels")
     assert code == "AccessDeniedException"
     assert message.endswith("with an explicit deny in an identity-based policy")
 
 
-def test_s3_and_the_other_services(strict: Emulated) -> None:
+def test_s3_and_iam_permissions_are_enforced(strict: Emulated) -> None:
     clients = user(strict, "reader", allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/artifacts/*"))
     s3 = clients("s3")
     assert s3.get_object(Bucket=BUCKET, Key="artifacts/one/serving.properties")["Body"].read()
@@ -181,7 +181,7 @@ def test_object_tags_need_their_own_permission(strict: Emulated) -> None:
     s3.put_object(Bucket=BUCKET, Key="w/x", Body=b"", Tagging="a=b")
 
 
-def test_one_secret_and_no_other(strict: Emulated) -> None:
+def test_permission_for_one_secret_reads_only_that_secret(strict: Emulated) -> None:
     api = strict.client("secretsmanager")
     own = api.create_secret(Name="mine", SecretString="a")["ARN"]
     api.create_secret(Name="other", SecretString="b")
@@ -191,7 +191,7 @@ def test_one_secret_and_no_other(strict: Emulated) -> None:
     assert denied(secrets, "GetSecretValue", SecretId="other")[0] == "AccessDeniedException"
 
 
-def test_an_endpoint_that_is_scaled_requests_one_more_right(strict: Emulated) -> None:
+def test_deleting_a_scaled_endpoint_needs_one_more_permission(strict: Emulated) -> None:
     uri = f"s3://{BUCKET}/artifacts/one/"
     strict.model("scaled", uri)
     strict.endpoint_config("scaled", "scaled")
@@ -211,7 +211,7 @@ def test_an_endpoint_that_is_scaled_requests_one_more_right(strict: Emulated) ->
     user(strict, "both", allow("sagemaker:*"), right)("sagemaker").delete_endpoint(EndpointName="scaled")
 
 
-def test_an_assumed_role_has_the_permissions_of_the_role(strict: Emulated) -> None:
+def test_assumed_role_has_the_permissions_of_the_role(strict: Emulated) -> None:
     iam = strict.client("iam")
     trust = {
         "Version": "2012-10-17",

@@ -9,7 +9,7 @@ from tests.server.handlers import MANY_WAYS
 from tests.support.emulator_process import Emulated, emulator
 
 
-def test_artifacts_come_from_there(aws: Emulated, tmp_path: Path) -> None:
+def test_endpoint_loads_its_artifact_from_an_external_s3_server(aws: Emulated, tmp_path: Path) -> None:
     """A second emulator is the S3 server here: it is a program of its own, at another address."""
     files = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
     uri = aws.upload("artifacts/outside", files)

@@ -62,7 +62,7 @@ def logged(aws: Emulated, endpoint: str) -> list[str]:
     return [event["message"] for page in pages for event in page["events"]]
 
 
-def test_weights_of_the_model_id_are_fetched_and_environment_is_set(hosting: Emulated) -> None:
+def test_container_gets_artifact_weights_and_environment(hosting: Emulated) -> None:
     hosting.upload("weights/tiny", {"config.json": "{}", "deep/model.safetensors": "xx"})
     where = f"option.model_id=s3://{BUCKET}/weights/tiny/\noption.more=/opt/ml/model/model.py\n"
     files = {"model.py": FINDS, "serving.properties": PROPERTIES + where}
@@ -75,7 +75,7 @@ def test_weights_of_the_model_id_are_fetched_and_environment_is_set(hosting: Emu
     assert description["more"].endswith("/opt/ml/model/model.py")
 
 
-def test_an_archive_and_additional_sources(hosting: Emulated) -> None:
+def test_container_gets_a_packed_artifact_and_additional_sources(hosting: Emulated) -> None:
     packed = io.BytesIO()
     where = "option.model_id=/opt/ml/additional-model-data-sources/weights\n"
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
@@ -129,18 +129,18 @@ def isolated(aws: Emulated, name: str, files: dict[str, str], **container: Any) 
     return aws.settled(name)
 
 
-def test_a_container_acts_as_its_role(hosting: Emulated) -> None:
+def test_container_has_the_credentials_of_its_role(hosting: Emulated) -> None:
     assert deploy(hosting, "acts", {"model.py": READING_HANDLER})["EndpointStatus"] == "InService"
     description = json.loads(invoke(hosting, "acts", {}))
     assert description == {"caller": "arn:aws:sts::123456789012:assumed-role/execution/SageMaker"}
 
 
-def test_in_network_isolation_there_are_no_keys_and_no_way_out(hosting: Emulated) -> None:
+def test_isolated_container_has_no_credentials_and_no_network(hosting: Emulated) -> None:
     assert isolated(hosting, "alone", {"model.py": READING_HANDLER})["EndpointStatus"] == "InService"
     assert json.loads(invoke(hosting, "alone", {})) == {"keys": [], "hub": "http://127.0.0.1:9"}
 
 
-def test_in_network_isolation_weights_come_as_a_source_or_not_at_all(hosting: Emulated) -> None:
+def test_isolated_container_gets_weights_only_as_a_model_data_source(hosting: Emulated) -> None:
     weights = hosting.upload("weights/alone", {"config.json": "{}"})
     files = {"model.py": FINDS, "serving.properties": f"{PROPERTIES}option.model_id={weights}\n"}
     assert "did not pass the ping health check" in isolated(hosting, "cut-off", files)["FailureReason"]
@@ -154,7 +154,7 @@ def test_in_network_isolation_weights_come_as_a_source_or_not_at_all(hosting: Em
     assert json.loads(invoke(hosting, "supplied", {}))["weights"] == ["config.json"]
 
 
-def test_a_container_that_does_not_come_up(hosting: Emulated) -> None:
+def test_container_that_fails_to_start_fails_the_endpoint(hosting: Emulated) -> None:
     found = deploy(hosting, "broken", {"model.py": BROKEN})
     assert found["EndpointStatus"] == "Failed"
     assert found["FailureReason"] == (
@@ -164,7 +164,7 @@ def test_a_container_that_does_not_come_up(hosting: Emulated) -> None:
     assert any("this handler cannot be imported" in line for line in logged(hosting, "broken"))
 
 
-def test_weights_that_the_role_may_not_read(hosting: Emulated) -> None:
+def test_weights_the_role_cannot_read_fail_the_endpoint(hosting: Emulated) -> None:
     role = hosting.role("narrow", resources=[f"arn:aws:s3:::{BUCKET}", f"arn:aws:s3:::{BUCKET}/artifacts/*"])
     hosting.upload("secret", {"config.json": "{}"})
     uri = hosting.upload(
@@ -178,7 +178,7 @@ def test_weights_that_the_role_may_not_read(hosting: Emulated) -> None:
     assert any("AccessDenied" in line for line in logged(hosting, "denied"))
 
 
-def test_a_role_that_lost_its_permissions_after_the_model_was_created(hosting: Emulated) -> None:
+def test_role_that_lost_its_permissions_fails_the_endpoint(hosting: Emulated) -> None:
     role = hosting.role("fading")
     uri = hosting.upload("artifacts/fading", {"model.py": MANY_WAYS, "serving.properties": PROPERTIES})
     hosting.model("fading", uri, role=role)
@@ -192,7 +192,7 @@ def test_a_role_that_lost_its_permissions_after_the_model_was_created(hosting: E
     )
 
 
-def test_no_request_is_lost_while_an_update_replaces_the_container(hosting: Emulated) -> None:
+def test_update_under_load_loses_no_request(hosting: Emulated) -> None:
     """Old and new run side by side; the one that goes finishes what it has. Some request is always in flight."""
     assert deploy(hosting, "replaced", {"model.py": MANY_WAYS})["EndpointStatus"] == "InService"
     hosting.endpoint_config("replaced-2", "replaced")
@@ -230,7 +230,7 @@ def streams(aws: Emulated, endpoint: str) -> list[str]:
     return [item["logStreamName"] for item in response["logStreams"]]
 
 
-def test_a_bad_update_rolls_back_and_the_old_container_answers(hosting: Emulated) -> None:
+def test_failed_update_rolls_back_and_the_old_container_answers(hosting: Emulated) -> None:
     deploy(hosting, "stays", {"model.py": MANY_WAYS})
     uri = hosting.upload("artifacts/stays-2", {"serving.properties": PROPERTIES, "model.py": BROKEN})
     hosting.model("stays-2", uri)
@@ -242,7 +242,7 @@ def test_a_bad_update_rolls_back_and_the_old_container_answers(hosting: Emulated
     assert invoke(hosting, "stays", {"do": "echo", "text": "still here"}) == b"still here"
 
 
-def test_no_log_group_on_demand(hosting: Emulated) -> None:
+def test_log_group_can_be_missing_by_a_fault_rule(hosting: Emulated) -> None:
     hosting.fault({"method": "HOSTING", "path": "^/logs/mute/", "do": "lose"})
     deploy(hosting, "mute", {"model.py": MANY_WAYS})
     logs = hosting.client("logs")

@@ -30,13 +30,13 @@ def call(runtime: Any, body: Any, **more: Any) -> Any:
     return runtime.invoke_endpoint(**requests)
 
 
-def test_a_response(runtime: Any) -> None:
+def test_invocation_returns_body_and_variant(runtime: Any) -> None:
     response = call(runtime, {"do": "echo", "text": "hallo"}, TargetVariant="AllTraffic")
     assert response["Body"].read() == b"hallo"
     assert response["InvokedProductionVariant"] == "AllTraffic"
 
 
-def test_a_stream_arrives_as_it_is_created(runtime: Any) -> None:
+def test_stream_arrives_in_parts_while_it_is_generated(runtime: Any) -> None:
     body = json.dumps({"do": "stream", "count": 5, "delay": 0.05})
     response = runtime.invoke_endpoint_with_response_stream(
         EndpointName=NAME, ContentType="application/json", Body=body
@@ -48,7 +48,7 @@ def test_a_stream_arrives_as_it_is_created(runtime: Any) -> None:
     assert lines == ["t0", "t1", "t2", "t3", "t4"]
 
 
-def test_an_error_of_the_model(runtime: Any) -> None:
+def test_model_error_has_original_status_and_message(runtime: Any) -> None:
     for invoke in (runtime.invoke_endpoint, runtime.invoke_endpoint_with_response_stream):
         with pytest.raises(runtime.exceptions.ModelError) as refusal:
             invoke(EndpointName=NAME, ContentType="application/json", Body=b'{"do": "what"}')
@@ -60,7 +60,7 @@ def test_an_error_of_the_model(runtime: Any) -> None:
         assert "/aws/sagemaker/Endpoints/talks in account 123456789012" in description["Error"]["Message"]
 
 
-def test_six_megabytes_in_and_out(runtime: Any) -> None:
+def test_request_and_response_are_limited_to_six_megabytes(runtime: Any) -> None:
     full = runtime.invoke_endpoint(
         EndpointName=NAME,
         ContentType="application/json",
@@ -79,7 +79,7 @@ def test_six_megabytes_in_and_out(runtime: Any) -> None:
         call(runtime, {"do": "big", "size": MAX_BYTES + 1})
 
 
-def test_sixty_seconds(hosting: Emulated, runtime: Any) -> None:
+def test_invocation_times_out_after_sixty_seconds(hosting: Emulated, runtime: Any) -> None:
     turn = threading.Timer(0.4, hosting.advance, (61,))
     turn.start()
     with pytest.raises(runtime.exceptions.ModelError) as refusal:
@@ -92,23 +92,23 @@ def test_sixty_seconds(hosting: Emulated, runtime: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing-here", "-no-name-"])
-def test_an_endpoint_that_is_not_there(runtime: Any, name: str) -> None:
+def test_invoking_a_missing_endpoint_is_a_validation_error(runtime: Any, name: str) -> None:
     with pytest.raises(runtime.exceptions.ClientError) as refusal:
         runtime.invoke_endpoint(EndpointName=name, Body=b"{}")
     assert refusal.value.response["Error"]["Code"] == "ValidationError"
 
 
-def test_a_variant_that_is_not_there(runtime: Any) -> None:
+def test_invoking_a_missing_variant_is_a_validation_error(runtime: Any) -> None:
     with pytest.raises(runtime.exceptions.ClientError, match="Variant other not found"):
         call(runtime, {"do": "echo", "text": ""}, TargetVariant="other")
 
 
-def test_an_invocation_needs_a_signature(hosting: Emulated) -> None:
+def test_unsigned_invocation_is_refused(hosting: Emulated) -> None:
     with pytest.raises(OSError, match="403"):
         hosting.post(f"/endpoints/{NAME}/invocations", {})
 
 
-def test_invocations_are_measured(hosting: Emulated, runtime: Any) -> None:
+def test_invocations_appear_in_cloudwatch_metrics(hosting: Emulated, runtime: Any) -> None:
     watch = hosting.client("cloudwatch")
     call(runtime, {"do": "echo", "text": "x"})
     now = hosting.get("/_clock")["now"]
@@ -135,7 +135,7 @@ def faults(hosting: Emulated) -> Any:
     hosting.no_faults()
 
 
-def test_a_container_that_fails_on_demand(runtime: Any, faults: Any) -> None:
+def test_fault_rule_makes_the_container_fail(runtime: Any, faults: Any) -> None:
     rule = {"method": "HOSTING", "path": f"^/invoke/{NAME}/", "times": 2}
     faults({**rule, "do": {"answer": {"status": 507, "body": "CUDA out of memory"}}})
     for invoke in (runtime.invoke_endpoint, runtime.invoke_endpoint_with_response_stream):
@@ -146,7 +146,7 @@ def test_a_container_that_fails_on_demand(runtime: Any, faults: Any) -> None:
     assert call(runtime, {"do": "echo", "text": "well again"})["Body"].read() == b"well again"
 
 
-def test_a_stream_that_breaks(runtime: Any, faults: Any) -> None:
+def test_broken_stream_is_a_model_stream_error(runtime: Any, faults: Any) -> None:
     from botocore.exceptions import EventStreamError
 
     faults({"method": "HOSTING", "path": f"^/stream/{NAME}/", "do": {"cut": {"after": 30}}})

@@ -114,7 +114,7 @@ CREATED: dict[str, Create] = {
 
 
 @pytest.mark.parametrize("known", CREATED)
-def test_a_failure_that_the_catalog_knows(aws: Emulated, known: str) -> None:
+def test_emulated_failure_matches_its_catalog_pattern(aws: Emulated, known: str) -> None:
     message = CREATED[known](aws)
     patterns = next(failure.patterns for failure in failures() if failure.id == known)
     assert any(re.search(pattern.text, message) for pattern in patterns), message

@@ -25,7 +25,7 @@ def names(response: dict[str, Any]) -> list[str]:
     return [item["ModelName"] for item in response["Models"]]
 
 
-def test_newest_first_in_pages_of_ten(aws: Emulated, many: list[str]) -> None:
+def test_lists_are_newest_first_in_pages_of_ten(aws: Emulated, many: list[str]) -> None:
     client = aws.client("sagemaker")
     first = client.list_models()
     assert names(first) == many[:-11:-1]
@@ -33,7 +33,7 @@ def test_newest_first_in_pages_of_ten(aws: Emulated, many: list[str]) -> None:
     assert [len(page["Models"]) for page in pages] == [10, 10, 3]
 
 
-def test_sorted_and_filtered(aws: Emulated, many: list[str]) -> None:
+def test_lists_can_be_sorted_and_filtered(aws: Emulated, many: list[str]) -> None:
     client = aws.client("sagemaker")
     requests = {"SortBy": "Name", "SortOrder": "Ascending", "NameContains": "model-1", "MaxResults": 4}
     first = client.list_models(**requests)
@@ -44,7 +44,7 @@ def test_sorted_and_filtered(aws: Emulated, many: list[str]) -> None:
     assert set(names(client.list_models(CreationTimeAfter=middle))) == set(many[20:])
 
 
-def test_a_token_of_another_question(aws: Emulated, many: list[str]) -> None:
+def test_next_token_of_another_request_is_refused(aws: Emulated, many: list[str]) -> None:
     client = aws.client("sagemaker")
     token = client.list_models(MaxResults=1, NameContains="1")["NextToken"]
     for wrong in ({"NextToken": "nonsense"}, {"NextToken": token, "NameContains": "2"}):
@@ -52,7 +52,7 @@ def test_a_token_of_another_question(aws: Emulated, many: list[str]) -> None:
             client.list_models(**wrong)
 
 
-def test_tags(aws: Emulated, many: list[str]) -> None:
+def test_tags_are_listed_added_and_checked(aws: Emulated, many: list[str]) -> None:
     client = aws.client("sagemaker")
     arn = f"arn:aws:sagemaker:{REGION}:123456789012:model/{many[0].lower()}"
     assert client.describe_model(ModelName=many[0])["ModelArn"] == arn

@@ -15,7 +15,7 @@ GROWTH = 4 << 20
 """Bytes; these lives take 1 MB, and 7 MB where moto keeps every instance of its models."""
 
 
-def test_deployments_that_come_and_go_are_forgotten(tmp_path: Path) -> None:
+def test_deleted_deployments_free_their_memory(tmp_path: Path) -> None:
     with emulator(tmp_path, *FULL_SPEED) as aws:
         process = psutil.Process(aws.process.pid)
         for number in range(WARM):

@@ -36,7 +36,7 @@ def until(aws: Emulated, name: str, status: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_states_on_the_clock(idle_emulator: Emulated) -> None:
+def test_optimization_job_moves_from_in_progress_to_completed(idle_emulator: Emulated) -> None:
     api = idle_emulator.client("sagemaker")
     api.create_optimization_job(**job(idle_emulator, "slow"))
     with pytest.raises(api.exceptions.ResourceInUse, match="Job name must be unique"):
@@ -55,7 +55,7 @@ def test_states_on_the_clock(idle_emulator: Emulated) -> None:
         api.describe_optimization_job(OptimizationJobName="slow")
 
 
-def test_stopped_and_failed(idle_emulator: Emulated) -> None:
+def test_optimization_job_can_be_stopped_or_fail(idle_emulator: Emulated) -> None:
     api = idle_emulator.client("sagemaker")
     api.create_optimization_job(**job(idle_emulator, "stopped"))
     api.stop_optimization_job(OptimizationJobName="stopped")

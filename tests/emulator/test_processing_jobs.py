@@ -124,7 +124,7 @@ def running(aws: Emulated, name: str) -> None:
     raise AssertionError(aws.log.read_text())
 
 
-def test_hosts_have_their_inputs_and_leave_their_outputs(strict: Emulated) -> None:
+def test_hosts_read_their_inputs_and_upload_their_outputs(strict: Emulated) -> None:
     strict.upload("in/code", {"tells.py": PRINTING_HANDLER})
     strict.upload("in/data", {"a": "1", "b": "2", "deep/c": "3"})
     inputs = [
@@ -167,7 +167,7 @@ def test_hosts_have_their_inputs_and_leave_their_outputs(strict: Emulated) -> No
     assert sorted(printed(strict, "tells")) == ["this is algo-1", "this is algo-2"]
 
 
-def test_the_container_has_the_permissions_of_the_role_and_no_others(strict: Emulated) -> None:
+def test_job_container_has_only_the_permissions_of_its_role(strict: Emulated) -> None:
     strict.upload("in/code", {"asks.py": REQUESTING_SCRIPT})
     strict.upload("secret", {"x": "1"})
     command = ("python3", "/opt/ml/processing/input/code/asks.py", "in/code/asks.py", "secret/x")
@@ -179,7 +179,7 @@ def test_the_container_has_the_permissions_of_the_role_and_no_others(strict: Emu
     assert any(line.startswith("in/code/asks.py b'") for line in lines)
 
 
-def test_in_network_isolation_without_way_to_aws(strict: Emulated) -> None:
+def test_isolated_job_has_no_credentials_and_no_network(strict: Emulated) -> None:
     observe = "import os; print(sorted(k for k in os.environ if 'CREDENTIALS' in k), os.environ['AWS_ENDPOINT_URL'])"
     found = ran(strict, "isolated", "python3", "-c", observe, NetworkConfig={"EnableNetworkIsolation": True})
     assert found["ProcessingJobStatus"] == "Completed"
@@ -198,13 +198,13 @@ FAILS = {
 
 
 @pytest.mark.parametrize("case", FAILS)
-def test_a_container_that_fails(strict: Emulated, case: str) -> None:
+def test_failed_container_gives_the_failure_reason(strict: Emulated, case: str) -> None:
     command, reason = FAILS[case]
     found = ran(strict, f"fails-{case}", *command)
     assert (found["ProcessingJobStatus"], found["FailureReason"]) == ("Failed", reason)
 
 
-def test_one_host_that_fails_ends_the_others(strict: Emulated) -> None:
+def test_one_failed_host_ends_the_other_hosts(strict: Emulated) -> None:
     script = 'grep -q \'"current_host": "algo-2"\' /opt/ml/config/resourceconfig.json && exit 4; sleep 600'
     found = ran(strict, "half", "bash", "-c", script, count=2)
     assert (found["ProcessingJobStatus"], found["FailureReason"]) == (
@@ -213,7 +213,7 @@ def test_one_host_that_fails_ends_the_others(strict: Emulated) -> None:
     )
 
 
-def test_inputs_that_are_not_there_or_not_to_be_read(strict: Emulated) -> None:
+def test_missing_or_unreadable_input_fails_the_job(strict: Emulated) -> None:
     found = ran(strict, "absent", "true", ProcessingInputs=[source("none", f"s3://{BUCKET}/in/none/")])
     assert found["FailureReason"].startswith(
         f'ClientError: No S3 objects found under S3 URL "s3://{BUCKET}/in/none/"'
@@ -223,7 +223,7 @@ def test_inputs_that_are_not_there_or_not_to_be_read(strict: Emulated) -> None:
     assert found["FailureReason"].startswith("ClientError: Cannot download")
 
 
-def test_stopping_lets_the_container_say_goodbye(strict: Emulated) -> None:
+def test_stop_lets_the_container_exit_gracefully(strict: Emulated) -> None:
     script = 'trap "echo goodbye; exit 0" TERM; echo hello; while true; do sleep 0.05; done'
     strict.client("sagemaker").create_processing_job(**job(strict, "stopped", "bash", "-c", script))
     running(strict, "stopped")
@@ -240,7 +240,7 @@ def test_stopping_lets_the_container_say_goodbye(strict: Emulated) -> None:
         api.describe_processing_job(ProcessingJobName="stopped")
 
 
-def test_a_job_that_takes_too_long_is_stopped(strict: Emulated) -> None:
+def test_job_over_its_time_limit_is_stopped(strict: Emulated) -> None:
     limits = {"MaxRuntimeInSeconds": 3600}
     strict.client("sagemaker").create_processing_job(
         **job(strict, "long", "bash", "-c", "echo begun; sleep 600", StoppingCondition=limits)
@@ -250,7 +250,7 @@ def test_a_job_that_takes_too_long_is_stopped(strict: Emulated) -> None:
     assert settled(strict, "long")["ProcessingJobStatus"] == "Stopped"
 
 
-def test_what_the_job_installs_stays_in_the_job(strict: Emulated) -> None:
+def test_job_has_a_python_environment_of_its_own(strict: Emulated) -> None:
     observe = "import sys, lmi_deploy; print(sys.prefix != sys.base_prefix, sys.prefix)"
     assert ran(strict, "prefix", "python3", "-c", observe)["ProcessingJobStatus"] == "Completed"
     (line,) = printed(strict, "prefix")
@@ -266,7 +266,7 @@ def refused(aws: Emulated, **changes: Any) -> tuple[str, str]:
     return error["Code"], error["Message"]
 
 
-def test_names_are_taken_once(aws: Emulated) -> None:
+def test_job_name_can_be_used_only_once(aws: Emulated) -> None:
     aws.client("sagemaker").create_processing_job(**job(aws, "taken", "true"))
     assert refused(aws, ProcessingJobName="Taken") == (
         "ResourceInUse",
@@ -276,7 +276,7 @@ def test_names_are_taken_once(aws: Emulated) -> None:
     assert settled(aws, "taken")["ProcessingJobStatus"] == "Completed"
 
 
-def test_role_image_and_places_must_do(aws: Emulated) -> None:
+def test_invalid_role_image_or_local_path_is_refused(aws: Emulated) -> None:
     unknown = "arn:aws:iam::123456789012:role/nobody"
     assert refused(aws, RoleArn=unknown)[1].startswith(f"Could not assume role {unknown}.")
     app = {"ImageUri": IMAGE.replace("763104351884", "999999999999"), "ContainerEntrypoint": ["true"]}
@@ -286,7 +286,7 @@ def test_role_image_and_places_must_do(aws: Emulated) -> None:
     assert "must begin with /opt/ml/processing/" in refused(aws, ProcessingInputs=[other_location])[1]
 
 
-def test_jobs_have_quotas_of_their_own(aws: Emulated) -> None:
+def test_processing_jobs_have_their_own_quotas(aws: Emulated) -> None:
     aws.post(f"/_quotas/{REGION}", {"ml.m5.large": 0, "ml.m5.xlarge for processing job usage": 1})
     cluster = {"InstanceType": "ml.m5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 1}
     code, message = refused(aws, ProcessingResources={"ClusterConfig": cluster})
@@ -304,7 +304,7 @@ def test_jobs_have_quotas_of_their_own(aws: Emulated) -> None:
     assert values["ml.m5.large for endpoint usage"] == 0
 
 
-def test_lists_and_tags(aws: Emulated) -> None:
+def test_jobs_are_listed_and_found_by_tag(aws: Emulated) -> None:
     api = aws.client("sagemaker")
     tags = [{"Key": "lmi:deployment", "Value": "one"}]
     api.create_processing_job(**job(aws, "listed", "true", Tags=tags))
@@ -320,7 +320,7 @@ def test_lists_and_tags(aws: Emulated) -> None:
     assert [item["ResourceARN"] for item in found["ResourceTagMappingList"]] == [ARN + "listed"]
 
 
-def test_faults_on_demand(aws: Emulated) -> None:
+def test_fault_rule_makes_a_job_fail(aws: Emulated) -> None:
     reason = "CapacityError: Unable to provision requested ML compute capacity."
     aws.fault(
         {
@@ -333,13 +333,13 @@ def test_faults_on_demand(aws: Emulated) -> None:
     assert (found["ProcessingJobStatus"], found["FailureReason"]) == ("Failed", reason)
 
 
-def test_an_image_whose_own_entry_point_is_not_known(aws: Emulated) -> None:
+def test_image_without_a_known_entry_point_fails_the_job(aws: Emulated) -> None:
     found = ran(aws, "default", "true", AppSpecification={"ImageUri": IMAGE})
     assert found["ProcessingJobStatus"] == "Failed"
     assert "ContainerEntrypoint" in found["FailureReason"]
 
 
-def test_a_job_does_not_outlive_its_machine(tmp_path: Path) -> None:
+def test_job_of_an_ended_emulator_is_failed_after_restart(tmp_path: Path) -> None:
     kept = (*FULL_SPEED, "--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept, containers=True) as aws:
         aws.client("sagemaker").create_processing_job(**job(aws, "lost", "bash", "-c", "echo $$; sleep 600"))

@@ -37,21 +37,21 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def test_it_ends_after_its_time_and_has_reported_what_to_export() -> None:
+def test_program_prints_exports_and_ends_after_stop_after() -> None:
     code, out, err = ended(start("--stop-after", "0.5", "--s3", "http://127.0.0.1:9"))
     assert (code, err) == (0, "")
     assert out.splitlines()[0].startswith("export AWS_ENDPOINT_URL=http://127.0.0.1:")
     assert "export AWS_ENDPOINT_URL_S3=http://127.0.0.1:9" in out.splitlines()
 
 
-def test_it_ends_with_its_parent() -> None:
+def test_program_ends_with_its_parent() -> None:
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     process = start("--parent-pid", str(parent.pid))
     parent.communicate(b"\n", timeout=30)
     assert ended(process)[0] == 0
 
 
-def test_lmi_emulator_takes_all_that_the_program_takes() -> None:
+def test_lmi_emulator_accepts_every_flag_of_the_program() -> None:
     def flags(*argv: str) -> set[str]:
         done = subprocess.run([*argv, "--help"], capture_output=True, text=True, check=True)
         return set(re.findall(r"--[a-z0-9-]+", done.stdout))
@@ -59,7 +59,7 @@ def test_lmi_emulator_takes_all_that_the_program_takes() -> None:
     assert flags(sys.executable, "-m", "lmi_deploy.emulator") <= flags(LMI, "emulator")
 
 
-def test_a_killed_lmi_takes_its_emulator_along() -> None:
+def test_emulator_ends_when_lmi_is_killed() -> None:
     argv = [LMI, "emulator", "--port", "0", "--no-containers"]
     lmi = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert lmi.stdout is not None
@@ -72,7 +72,7 @@ def test_a_killed_lmi_takes_its_emulator_along() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_when_reported(number: signal.Signals) -> None:
+def test_program_ends_cleanly_on_a_signal(number: signal.Signals) -> None:
     process = start()
     assert process.stdout is not None
     process.stdout.readline()
@@ -80,7 +80,7 @@ def test_it_ends_when_reported(number: signal.Signals) -> None:
     assert ended(process)[0] == 0
 
 
-def test_a_port_that_is_taken(aws: Emulated) -> None:
+def test_port_in_use_is_an_error(aws: Emulated) -> None:
     port = aws.url.rpartition(":")[2]
     argv = [sys.executable, "-m", "lmi_deploy.emulator", "--no-containers", "--port", port]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
@@ -105,14 +105,14 @@ UNSOUND = [
 
 
 @pytest.mark.parametrize(("flags", "message"), UNSOUND, ids=[flags[0] for flags, _ in UNSOUND])
-def test_what_cannot_be_is_refused_before_anything_begins(flags: list[str], message: str) -> None:
+def test_invalid_option_is_refused_before_anything_starts(flags: list[str], message: str) -> None:
     code, out, err = ended(start(*flags, "--stop-after", "0"))
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}")
     assert len(err.splitlines()) == 2, "what is wrong, and what to do"
 
 
-def test_a_folder_is_one_emulators_at_a_time(tmp_path: Path) -> None:
+def test_state_folder_is_used_by_one_emulator_at_a_time(tmp_path: Path) -> None:
     with emulator(tmp_path, "--dir", str(tmp_path / "state")):
         code, _, err = ended(start("--dir", str(tmp_path / "state")))
         assert code == 5
@@ -120,7 +120,7 @@ def test_a_folder_is_one_emulators_at_a_time(tmp_path: Path) -> None:
     assert ended(start("--dir", str(tmp_path / "state"), "--stop-after", "0"))[0] == 0
 
 
-def test_json_is_all_that_a_program_reads() -> None:
+def test_json_output_is_json_lines_only() -> None:
     argv = [LMI, "emulator", "--json", "--no-containers", "--port"]
     fine, wrong = (
         subprocess.run([*argv, *more], capture_output=True, text=True, check=False, timeout=30)
@@ -153,7 +153,7 @@ def deploy(aws: Emulated) -> None:
     assert aws.settled("one")["EndpointStatus"] == "InService"
 
 
-def test_containers_end_with_it(tmp_path: Path) -> None:
+def test_containers_end_with_the_emulator(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with emulator(tmp_path, *FULL_SPEED, "--dir", str(state), containers=True) as aws:
         deploy(aws)
@@ -205,7 +205,7 @@ def short() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_kill_leaves_nothing_running(tmp_path: Path, short: Path, *, is_kept: bool) -> None:
+def test_killed_emulator_leaves_no_process_running(tmp_path: Path, short: Path, *, is_kept: bool) -> None:
     kept = ("--dir", str(tmp_path / "state")) if is_kept else ()
     variables = {"TMPDIR": str(short)}
     with emulator(tmp_path, *FULL_SPEED, *kept, containers=True, variables=variables) as aws:
@@ -220,14 +220,14 @@ def test_a_kill_leaves_nothing_running(tmp_path: Path, short: Path, *, is_kept: 
         assert assert_ended(family, *short.glob("lmi-emulator-*"))
 
 
-def test_an_emulator_ends_what_its_jobs_detached(tmp_path: Path) -> None:
+def test_emulator_ends_detached_processes_of_its_jobs(tmp_path: Path) -> None:
     with emulator(tmp_path, *FULL_SPEED, containers=True) as aws:
         run_job(aws)
         family = psutil.Process(aws.process.pid).children(recursive=True)
     assert assert_ended(family)
 
 
-def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> None:
+def test_next_emulator_ends_containers_of_a_killed_one(tmp_path: Path) -> None:
     state = tmp_path / "state"
     kept = (*FULL_SPEED, "--dir", str(state))
     with emulator(tmp_path, *kept, containers=True) as aws:
@@ -245,7 +245,7 @@ def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> No
     assert servers_of(state / "hosting") == []
 
 
-def test_a_proxy_is_at_the_port_that_was_requested() -> None:
+def test_proxy_listens_on_the_given_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
     process = start("--port", str(port), "--proxy", "--stop-after", "0.5")
@@ -274,7 +274,7 @@ NEVER = [
 
 
 @pytest.mark.parametrize(("rule", "why"), NEVER)
-def test_a_rule_that_can_never_match_is_refused(
+def test_rule_that_can_never_match_is_refused(
     aws: Emulated, tmp_path: Path, rule: dict[str, object], why: str
 ) -> None:
     """At the start, and over HTTP."""
@@ -286,7 +286,7 @@ def test_a_rule_that_can_never_match_is_refused(
     assert why in json.load(refused.value)["error"]
 
 
-def test_a_container_that_never_answers_its_ping_leaves_no_worker(hosting: Emulated) -> None:
+def test_container_that_never_answers_ping_leaves_no_worker(hosting: Emulated) -> None:
     """The handler hangs as it loads; its worker leads a session of its own."""
     files = {**FILES, "model.py": "import time\ntime.sleep(600)\n"}
     hosting.model("hangs", hosting.upload("artifacts/hangs", files))

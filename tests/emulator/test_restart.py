@@ -24,7 +24,7 @@ NOTHING = json.dumps(
 )
 
 
-def test_a_restart(tmp_path: Path) -> None:
+def test_restart_restores_endpoints_objects_logs_and_roles(tmp_path: Path) -> None:
     kept = ("--dir", str(tmp_path / "state"), "--speed", "1000000")
     with emulator(tmp_path, *kept) as aws:
         uri = aws.upload("artifacts/one", {"serving.properties": "engine=Python\n", "a b/é": "x"})
@@ -61,7 +61,7 @@ def test_a_restart(tmp_path: Path) -> None:
         assert aws.get("/_clock")["now"] > before - 1000
 
 
-def test_what_was_under_way_continues(tmp_path: Path) -> None:
+def test_restart_continues_a_create_in_progress(tmp_path: Path) -> None:
     kept = ("--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept, "--speed", "0.001") as aws:
         uri = aws.upload("artifacts/one", {"serving.properties": "engine=Python\n"})
@@ -73,7 +73,7 @@ def test_what_was_under_way_continues(tmp_path: Path) -> None:
         assert aws.settled("one")["EndpointStatus"] == "InService"
 
 
-def test_inference_components_and_scaling_exist_again(tmp_path: Path) -> None:
+def test_restart_restores_inference_components_and_scaling(tmp_path: Path) -> None:
     kept = ("--dir", str(tmp_path / "state"), "--speed", "1000000")
     variant = {"VariantName": "v", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
     needs = {"MinMemoryRequiredInMb": 1024}
@@ -130,7 +130,7 @@ def rights(iam: Any) -> dict[str, Any]:
     return shown
 
 
-def test_permissions_take_no_more_room_than_they_say_and_exist_again(tmp_path: Path) -> None:
+def test_restart_restores_permissions_from_a_small_state(tmp_path: Path) -> None:
     kept = ("--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept) as aws:
         aws.role()
@@ -152,7 +152,7 @@ def test_permissions_take_no_more_room_than_they_say_and_exist_again(tmp_path: P
         assert iam.get_policy(PolicyArn=READ_ONLY)["Policy"]["AttachmentCount"] == 0
 
 
-def test_a_call_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+def test_read_only_call_writes_no_state(tmp_path: Path) -> None:
     with emulator(tmp_path, "--dir", str(tmp_path / "state")) as aws:
         aws.role()
         path = tmp_path / "state" / "moto" / "iam" / "aws.state"
@@ -163,7 +163,7 @@ def test_a_call_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
         assert path.stat().st_mtime_ns != before
 
 
-def test_whatever_was_answered_before_a_kill_exists_again(tmp_path: Path) -> None:
+def test_everything_acknowledged_before_a_kill_is_restored(tmp_path: Path) -> None:
     """Killed in the middle of changes, by several clients at once."""
     kept = ("--dir", str(tmp_path / "state"))
     created: list[str] = []
@@ -196,7 +196,7 @@ def make_roles(aws: Emulated, prefix: str, created: list[str]) -> None:
             created.append(name)
 
 
-def test_a_log_whose_last_line_was_cut_short_continues(tmp_path: Path) -> None:
+def test_log_file_with_a_truncated_last_line_is_continued(tmp_path: Path) -> None:
     LogGroups(LOGS, clock := VirtualClock(), tmp_path).append("/mine", "one", [(1, "first"), (2, "second")])
     (path,) = tmp_path.rglob("*.jsonl")
     path.write_bytes(path.read_bytes()[:-5])
@@ -205,7 +205,7 @@ def test_a_log_whose_last_line_was_cut_short_continues(tmp_path: Path) -> None:
     assert [line.text for line in lines] == ["first", "third"]
 
 
-def test_every_service_of_motos_exists_again(tmp_path: Path) -> None:
+def test_restart_restores_every_moto_service(tmp_path: Path) -> None:
     """Each kind of thing that moto keeps as an object of its own."""
     kept = ("--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept) as aws:
@@ -246,7 +246,7 @@ def test_every_service_of_motos_exists_again(tmp_path: Path) -> None:
         assert s3.get_object(Bucket=BUCKET, Key="parts")["Body"].read() == b"part"
 
 
-def test_a_folder_that_could_be_foreign_is_refused(tmp_path: Path) -> None:
+def test_state_folder_of_another_user_or_version_is_refused(tmp_path: Path) -> None:
     def refused(folder: Path) -> str:
         argv = [
             sys.executable,

@@ -35,7 +35,7 @@ def test_resources_are_found_by_their_tags(aws: Emulated, live: str) -> None:
         assert api.get_resources(**other)["ResourceTagMappingList"] == []
 
 
-def test_quotas_are_reported_and_kept(aws: Emulated, live: str) -> None:
+def test_quotas_are_listed_and_enforced(aws: Emulated, live: str) -> None:
     api = aws.client("service-quotas")
     quotas = [
         quota
@@ -57,7 +57,7 @@ def test_quotas_are_reported_and_kept(aws: Emulated, live: str) -> None:
     )
 
 
-def test_autoscaling(aws: Emulated, live: str) -> None:
+def test_autoscaling_targets_and_policies_work(aws: Emulated, live: str) -> None:
     api, client = aws.client("application-autoscaling"), aws.client("sagemaker")
     target = {
         "ServiceNamespace": "sagemaker",
@@ -88,23 +88,23 @@ def test_autoscaling(aws: Emulated, live: str) -> None:
     assert api.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"] == []
 
 
-def test_secrets(aws: Emulated) -> None:
+def test_secret_value_can_be_read(aws: Emulated) -> None:
     api = aws.client("secretsmanager")
     api.create_secret(Name="hub-token", SecretString="s")
     assert api.get_secret_value(SecretId="hub-token")["SecretString"] == "s"
 
 
-def test_who_am_i(aws: Emulated) -> None:
+def test_caller_identity_is_returned(aws: Emulated) -> None:
     assert aws.client("sts").get_caller_identity()["Account"] == "123456789012"
 
 
-def test_what_is_not_served_reports_it(aws: Emulated) -> None:
+def test_unsupported_service_is_an_error(aws: Emulated) -> None:
     api = aws.client("dynamodb")
     with pytest.raises(api.exceptions.ClientError, match=r"UnknownOperation|NotImplemented"):
         api.list_tables()
 
 
-def test_s3_in_parts_with_conditions_and_checksums(aws: Emulated) -> None:
+def test_s3_supports_multipart_conditions_and_checksums(aws: Emulated) -> None:
     s3 = aws.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     started = s3.create_multipart_upload(Bucket=BUCKET, Key="big", ChecksumAlgorithm="CRC32")
@@ -121,7 +121,7 @@ def test_s3_in_parts_with_conditions_and_checksums(aws: Emulated) -> None:
         s3.put_object(Bucket=BUCKET, Key="lock", Body=b"2", IfNoneMatch="*")
 
 
-def test_asynchronous_invocations(aws: Emulated, live: str) -> None:
+def test_async_invocation_writes_its_output_to_s3(aws: Emulated, live: str) -> None:
     import time
 
     client, runtime, s3 = aws.client("sagemaker"), aws.client("sagemaker-runtime"), aws.client("s3")
@@ -150,7 +150,7 @@ def test_asynchronous_invocations(aws: Emulated, live: str) -> None:
         runtime.invoke_endpoint_async(EndpointName="live", InputLocation=f"s3://{BUCKET}/in/1")
 
 
-def test_prices(aws: Emulated) -> None:
+def test_prices_are_those_of_the_packaged_table(aws: Emulated) -> None:
     import json
 
     api = aws.client("pricing")
@@ -176,7 +176,7 @@ def test_prices(aws: Emulated) -> None:
     assert api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"] == []
 
 
-def test_log_groups_and_what_is_in_them(aws: Emulated) -> None:
+def test_log_groups_streams_and_events_work(aws: Emulated) -> None:
     logs, group = aws.client("logs"), "/own/group"
     logs.create_log_group(logGroupName=group, tags={"a": "b"})
     logs.create_log_stream(logGroupName=group, logStreamName="one")

@@ -86,7 +86,9 @@ def source(name: str) -> dict[str, Any]:
     return {"InputName": name, "S3Input": {**place, "S3InputMode": "File"}}
 
 
-def test_weights_are_moved_by_two_instances(aws: Emulated, hub: LocalHub, tmp_path: Path) -> None:
+def test_transfer_job_uploads_weights_with_two_instances(
+    aws: Emulated, hub: LocalHub, tmp_path: Path
+) -> None:
     secret = aws.client("secretsmanager").create_secret(Name="hub", SecretString=TOKEN)["ARN"]
     put_job_files(aws, hub, tmp_path, secret)
     command = ["python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json"]

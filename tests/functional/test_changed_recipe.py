@@ -22,7 +22,7 @@ BROKEN = {
 }
 
 
-def test_the_new_server_is_asked_before_it_takes_the_address(app: LocalApp) -> None:
+def test_new_server_is_probed_before_it_takes_over_the_address(app: LocalApp) -> None:
     first = app.lmi("up", "--yes")
     result = app.lmi(*CHANGED, "--json")
     steps = [line["key"].partition(":")[0] for line in result.lines if line["event"] == "finished"]
@@ -36,7 +36,7 @@ def test_the_new_server_is_asked_before_it_takes_the_address(app: LocalApp) -> N
     assert new.port == 0
 
 
-def test_the_old_server_answers_until_the_new_one_does(app: LocalApp) -> None:
+def test_old_server_answers_until_the_new_one_takes_over(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     old = app.observed().serving
     failures = ActionFailures(at=4, when="before", error=KeyboardInterrupt)
@@ -49,7 +49,7 @@ def test_the_old_server_answers_until_the_new_one_does(app: LocalApp) -> None:
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_new_server_that_fails_leaves_the_old_one_serving(app: LocalApp, how: str) -> None:
+def test_failed_new_server_keeps_the_old_one_serving(app: LocalApp, how: str) -> None:
     address = app.lmi("up", "--yes").out.strip()
     old = app.observed().serving
     app.servers.next.append(BROKEN[how])
@@ -64,7 +64,7 @@ def test_a_new_server_that_fails_leaves_the_old_one_serving(app: LocalApp, how: 
 
 @pytest.mark.parametrize("how", BROKEN)
 @pytest.mark.parametrize("before", [True, False], ids=["changed", "first"])
-def test_what_a_failed_up_left_is_cleared_away(app: LocalApp, how: str, before: bool) -> None:
+def test_remains_of_a_failed_up_are_removed(app: LocalApp, how: str, before: bool) -> None:
     if before:
         app.lmi("up", "--yes")
     app.servers.next.append(BROKEN[how])
@@ -78,7 +78,7 @@ def test_what_a_failed_up_left_is_cleared_away(app: LocalApp, how: str, before: 
     assert app.servers.alive() == []
 
 
-def test_a_failed_start_is_reported_with_the_workers_own_words(app: LocalApp) -> None:
+def test_failed_start_is_reported_with_the_worker_traceback(app: LocalApp) -> None:
     app.servers.next.append(BROKEN["fails"])
     completed = app.lmi("up", "--yes")
     assert "error: the model server failed to start: RuntimeError: no such model\n" in completed.err
@@ -90,7 +90,7 @@ def test_a_failed_start_is_reported_with_the_workers_own_words(app: LocalApp) ->
     assert result["error"]["details"][-1] == "RuntimeError: no such model"
 
 
-def test_a_failed_start_names_the_log_that_reports_more(app: LocalApp) -> None:
+def test_failed_start_names_the_log_file(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     app.servers.next.append(BROKEN["fails"])
     result = app.lmi(*CHANGED)
@@ -99,7 +99,7 @@ def test_a_failed_start_names_the_log_that_reports_more(app: LocalApp) -> None:
     assert log.exists()
 
 
-def test_a_server_that_hangs_is_overdue(app: LocalApp) -> None:
+def test_server_that_never_becomes_ready_is_overdue(app: LocalApp) -> None:
     app.servers.next.append(BROKEN["hangs"])
     result = app.lmi("up", "--yes", "--set", "timeouts.container_startup=60", "--json")
     assert result.code == 1
@@ -108,7 +108,7 @@ def test_a_server_that_hangs_is_overdue(app: LocalApp) -> None:
     assert 60 <= app.clock.passed < 62
 
 
-def test_a_server_that_answers_no_one_is_not_waited_for(app: LocalApp) -> None:
+def test_down_gives_an_unresponsive_server_a_short_grace(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     server = app.observed().servers[0]
     app.servers.freeze(app.state.servers("tiny")[0])
@@ -124,7 +124,7 @@ def test_a_server_that_answers_no_one_is_not_waited_for(app: LocalApp) -> None:
     assert app.servers.stopped[-1][1] == 90.0, "one that answers has time for its last requests"
 
 
-def test_a_detached_up_is_transferred_to_its_end_by_wait(app: LocalApp) -> None:
+def test_wait_completes_a_detached_up(app: LocalApp) -> None:
     up = app.lmi("up", "--yes", "--detach")
     assert up.code == 0
     assert "tiny is starting; `lmi wait tiny` waits until it answers" in up.err
@@ -142,7 +142,7 @@ def test_a_detached_up_is_transferred_to_its_end_by_wait(app: LocalApp) -> None:
     assert (again.code, "answered" in again.err) == (0, False)
 
 
-def test_a_detached_change_takes_the_address_when_it_is_waited_for(app: LocalApp) -> None:
+def test_wait_completes_a_detached_change_of_the_address(app: LocalApp) -> None:
     address = app.lmi("up", "--yes").out
     before = app.observed().serving
     assert app.lmi(*CHANGED, "--detach").code == 0
@@ -155,7 +155,7 @@ def test_a_detached_change_takes_the_address_when_it_is_waited_for(app: LocalApp
     assert "nothing to do" in app.lmi("plan", *CHANGED[2:]).out
 
 
-def test_what_ctrl_c_left_on_its_way_is_waited_for(app: LocalApp) -> None:
+def test_wait_completes_an_up_interrupted_by_ctrl_c(app: LocalApp) -> None:
     app.target = lambda target: failing(target, ActionFailures(at=5, when="before", error=KeyboardInterrupt))
     assert app.lmi("up", "--yes").code == 130
     app.target = lambda target: target
@@ -163,7 +163,7 @@ def test_what_ctrl_c_left_on_its_way_is_waited_for(app: LocalApp) -> None:
     assert app.lmi("status").code == 0
 
 
-def test_what_does_not_come_up_fails_the_wait(app: LocalApp) -> None:
+def test_wait_fails_when_the_server_does_not_start(app: LocalApp) -> None:
     app.servers.next.append(BROKEN["fails"])
     assert app.lmi("up", "--yes", "--detach").code == 0
     result = app.lmi("wait", "tiny")
@@ -176,7 +176,7 @@ def test_what_does_not_come_up_fails_the_wait(app: LocalApp) -> None:
     assert (result.code, "within 30 s" in result.err) == (1, True)
 
 
-def test_a_killed_server_is_transferred_back_at_its_address(app: LocalApp) -> None:
+def test_killed_server_is_restarted_at_its_address(app: LocalApp) -> None:
     address = app.lmi("up", "--yes").out
     app.servers.kill(app.state.servers("tiny")[0])
     assert app.lmi("invoke", "hello").code == 1
@@ -185,7 +185,7 @@ def test_a_killed_server_is_transferred_back_at_its_address(app: LocalApp) -> No
     assert app.servers.alive() == [app.observed().serving]
 
 
-def test_another_port_is_another_address(app: LocalApp) -> None:
+def test_changed_port_changes_the_address(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     port = app.other_port()
     result = app.lmi("up", "--yes", "--set", f"endpoint.port={port}")
@@ -193,7 +193,7 @@ def test_another_port_is_another_address(app: LocalApp) -> None:
     assert app.servers.alive() == [app.observed().serving]
 
 
-def test_a_change_that_moves_no_server_is_recorded_all_the_same(app: LocalApp) -> None:
+def test_change_that_restarts_no_server_is_recorded(app: LocalApp) -> None:
     Path("model.py").write_text("def handle(inputs): ...\n")
     recipe = RECIPE + "handler: {file: model.py}\nprobe: {body: '{}'}\n"
     Path("tiny.yaml").write_text(recipe + "task: text-generation\n")
@@ -204,7 +204,7 @@ def test_a_change_that_moves_no_server_is_recorded_all_the_same(app: LocalApp) -
     assert len(app.servers.started) == 1
 
 
-def test_a_detached_up_of_an_older_lmi_is_waited_for(app: LocalApp) -> None:
+def test_wait_completes_a_detached_up_of_an_older_lmi(app: LocalApp) -> None:
     assert app.lmi("up", "--yes").code == 0
     Path("tiny.yaml").write_text(RECIPE + "options: {dtype: fp32}\n")
     assert app.lmi("up", "--yes", "--detach").code == 0
@@ -220,7 +220,7 @@ def test_a_detached_up_of_an_older_lmi_is_waited_for(app: LocalApp) -> None:
 
 
 @pytest.mark.parametrize("left", [None, "{", '{"schema": 1}'], ids=["gone", "cut", "another form"])
-def test_a_lost_record_loses_history_only(app: LocalApp, left: str | None) -> None:
+def test_lost_record_is_rebuilt_by_up(app: LocalApp, left: str | None) -> None:
     address = app.lmi("up", "--yes").out
     record = app.state.home("tiny") / "record.json"
     record.unlink()
@@ -238,7 +238,7 @@ def test_a_lost_record_loses_history_only(app: LocalApp, left: str | None) -> No
     assert app.servers.alive() == []
 
 
-def test_two_at_once_are_refused_in_turn(app: LocalApp) -> None:
+def test_second_run_is_refused_while_the_lock_is_held(app: LocalApp) -> None:
     with FileLock(app.state.root, app.clock, command="lmi up").hold("tiny"):
         result = app.lmi("up", "--yes", "--json")
     assert result.code == 5

@@ -48,7 +48,7 @@ JSON_COMMANDS = [
 ]
 
 
-def test_validate(app: LocalApp) -> None:
+def test_validate_reports_a_valid_recipe(app: LocalApp) -> None:
     result = app.lmi("validate", "tiny.yaml")
     assert (result.code, result.out, result.err) == (0, "tiny.yaml: valid\n", "")
 
@@ -63,7 +63,7 @@ def test_validate_reports_every_error_of_every_recipe(app: LocalApp) -> None:
 
 
 @pytest.mark.parametrize("argv", [("validate",), ("validate", "tiny.yaml"), ("plan",), ("up", "--yes")])
-def test_a_recipe_that_is_not_there_ends_as_a_bad_one(app: LocalApp, argv: tuple[str, ...]) -> None:
+def test_missing_recipe_file_ends_with_2(app: LocalApp, argv: tuple[str, ...]) -> None:
     for absent in ("absent.yaml", "absent.json"):
         result = app.lmi(*argv, absent)
         assert (result.code, result.out) == (2, "")
@@ -73,7 +73,7 @@ def test_a_recipe_that_is_not_there_ends_as_a_bad_one(app: LocalApp, argv: tuple
         )
 
 
-def test_validate_looks_for_the_users_own_files(app: LocalApp) -> None:
+def test_validate_checks_that_own_files_exist(app: LocalApp) -> None:
     Path("sub").mkdir()
     Path("sub/r.yaml").write_text(
         RECIPE + "handler: {file: own.py}\nprobe: {body: '{}'}\nrequirements: ../requirements.txt\n"
@@ -94,7 +94,7 @@ def test_validate_looks_for_the_users_own_files(app: LocalApp) -> None:
     assert app.lmi("validate", "sub/r.yaml").code == 0
 
 
-def test_plan_reports_and_writes_nothing(app: LocalApp) -> None:
+def test_plan_prints_the_actions_and_writes_nothing(app: LocalApp) -> None:
     result = app.lmi("plan")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("tiny: 7 actions\n  + ")
@@ -113,14 +113,14 @@ def test_plan_refuses_an_environment_that_the_disk_cannot_hold(app: LocalApp) ->
     assert "the serving environment needs about 1 GB" in ran.err
 
 
-def test_plan_can_end_with_what_is_pending(app: LocalApp) -> None:
+def test_plan_exit_code_tells_whether_changes_are_pending(app: LocalApp) -> None:
     assert app.lmi("plan", "--exit-code").code == 4
     app.lmi("up", "--yes")
     assert app.lmi("plan", "--exit-code").code == 0
     assert app.lmi("plan", "--exit-code", "--set", "options.dtype=fp32").code == 4
 
 
-def test_render_writes_the_artifact_with_its_slot(app: LocalApp) -> None:
+def test_render_writes_the_artifact_with_its_placeholder(app: LocalApp) -> None:
     result = app.lmi("render", "-o", "out")
     assert (result.code, result.out) == (0, "out\n")
     assert sorted(path.name for path in Path("out").iterdir()) == ["model.py", "serving.properties"]
@@ -128,7 +128,7 @@ def test_render_writes_the_artifact_with_its_slot(app: LocalApp) -> None:
     assert app.artifacts_left() == []
 
 
-def test_render_into_a_folder_with_something_in_it_is_refused(app: LocalApp) -> None:
+def test_render_into_a_non_empty_folder_is_refused(app: LocalApp) -> None:
     Path("out").mkdir()
     Path("out/mine").write_text("kept")
     result = app.lmi("render", "-o", "out")
@@ -137,7 +137,7 @@ def test_render_into_a_folder_with_something_in_it_is_refused(app: LocalApp) -> 
     assert [path.name for path in Path("out").iterdir()] == ["mine"]
 
 
-def test_up_prints_the_address_alone(app: LocalApp) -> None:
+def test_up_prints_only_the_address_to_stdout(app: LocalApp) -> None:
     result = app.lmi("up", "--yes")
     port = app.observed().servers[0].port
     assert (result.code, result.out) == (0, f"http://127.0.0.1:{port}/invocations\n")
@@ -145,7 +145,7 @@ def test_up_prints_the_address_alone(app: LocalApp) -> None:
     assert "lmi down tiny" in result.err
 
 
-def test_a_second_up_plans_nothing_and_still_asks(app: LocalApp) -> None:
+def test_second_up_plans_nothing_and_still_probes(app: LocalApp) -> None:
     first = app.lmi("up", "--yes")
     served = app.observed().servers[0].served
     second = app.lmi("up")
@@ -156,14 +156,14 @@ def test_a_second_up_plans_nothing_and_still_asks(app: LocalApp) -> None:
     assert len(app.servers.started) == 1
 
 
-def test_up_without_a_probe_asks_nothing(app: LocalApp) -> None:
+def test_up_with_no_probe_sends_no_request(app: LocalApp) -> None:
     result = app.lmi("up", "--yes", "--no-probe", "--json")
     assert result.code == 0
     assert app.observed().servers[0].served == 0
     assert not [line for line in result.lines if line["event"] == "answered"]
 
 
-def test_up_without_a_terminal_needs_yes_and_changes_nothing(app: LocalApp) -> None:
+def test_up_and_down_without_a_terminal_need_yes(app: LocalApp) -> None:
     for argv in (("up",), ("up", "--json")):
         assert app.lmi(*argv).code == 2
     assert app.artifacts_left() == []
@@ -176,7 +176,7 @@ def test_up_without_a_terminal_needs_yes_and_changes_nothing(app: LocalApp) -> N
 
 
 @pytest.mark.parametrize("text", ["\n", "y\n", "Yes\n"])
-def test_on_a_terminal_it_asks_and_stdout_stays_clean(app: LocalApp, text: str) -> None:
+def test_up_on_a_terminal_asks_for_confirmation_on_stderr(app: LocalApp, text: str) -> None:
     result = app.lmi("up", stdin=text.encode(), terminal=True)
     assert result.code == 0
     assert "Go ahead? [Y/n] " in result.err
@@ -184,7 +184,7 @@ def test_on_a_terminal_it_asks_and_stdout_stays_clean(app: LocalApp, text: str) 
 
 
 @pytest.mark.parametrize("text", ["n\n", "what?\n", ""])
-def test_anything_but_a_yes_changes_nothing(app: LocalApp, text: str) -> None:
+def test_any_answer_but_yes_changes_nothing(app: LocalApp, text: str) -> None:
     result = app.lmi("up", stdin=text.encode(), terminal=True)
     assert (result.code, result.out) == (130, "")
     assert "error: not agreed: nothing was changed\n" in result.err
@@ -192,7 +192,7 @@ def test_anything_but_a_yes_changes_nothing(app: LocalApp, text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "code"), [("\n", 130), ("", 130), ("n\n", 130), ("y\n", 0), (" YES \n", 0)])
-def test_what_removes_is_not_agreed_to_by_enter_alone(app: LocalApp, text: str, code: int) -> None:
+def test_enter_alone_does_not_confirm_a_deletion(app: LocalApp, text: str, code: int) -> None:
     app.lmi("up", "--yes")
     before = app.artifacts_left()
     for argv, prompt in (
@@ -207,7 +207,7 @@ def test_what_removes_is_not_agreed_to_by_enter_alone(app: LocalApp, text: str, 
     assert (len(app.environments.created) == 2) == (code == 130)
 
 
-def test_status_and_its_exit_codes(app: LocalApp) -> None:
+def test_status_exit_code_follows_the_state(app: LocalApp) -> None:
     assert app.lmi("status", "tiny").code == 4
     app.lmi("up", "--yes")
     result = app.lmi("status")
@@ -220,14 +220,14 @@ def test_status_and_its_exit_codes(app: LocalApp) -> None:
     assert "drifted (its model server has ended" in result.out
 
 
-def test_status_of_a_first_up_that_failed(app: LocalApp, broken: None) -> None:
+def test_status_of_a_failed_first_up_is_failed(app: LocalApp, broken: None) -> None:
     assert app.lmi("up", "--yes").code == 1
     result = app.lmi("status")
     assert result.code == 1
     assert result.out.startswith("tiny: failed (")
 
 
-def test_ls_is_a_table_on_stdout(app: LocalApp) -> None:
+def test_ls_prints_a_table_to_stdout(app: LocalApp) -> None:
     result = app.lmi("ls")
     assert (result.code, result.out) == (0, "")
     assert "no deployments on this machine" in result.err
@@ -237,14 +237,14 @@ def test_ls_is_a_table_on_stdout(app: LocalApp) -> None:
     assert row.split()[:3] == ["tiny", "local", "in-step"]
 
 
-def test_invoke_gives_the_response_on_stdout_and_the_figures_on_stderr(app: LocalApp) -> None:
+def test_invoke_prints_the_response_to_stdout_and_figures_to_stderr(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     result = app.lmi("invoke", "tiny", "hello")
     assert (result.code, result.out) == (0, "OK then\n")
     assert result.err == "[0.00 s in total, 2 tokens]\n"
 
 
-def test_invoke_knows_a_prompt_for_the_only_deployment(app: LocalApp) -> None:
+def test_invoke_with_only_a_prompt_uses_the_only_deployment(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     assert app.lmi("invoke", "What is the capital of France?").out == "OK then\n"
 
@@ -261,7 +261,9 @@ def test_invoke_knows_a_prompt_for_the_only_deployment(app: LocalApp) -> None:
         (("--system", "be brief", "-p", "max_tokens=8", "-p", "stop=x", "--file", "prompt.txt"), b""),
     ],
 )
-def test_invoke_takes_its_question_from_anywhere(app: LocalApp, argv: tuple[str, ...], stdin: bytes) -> None:
+def test_invoke_reads_the_prompt_from_file_stdin_or_body(
+    app: LocalApp, argv: tuple[str, ...], stdin: bytes
+) -> None:
     Path("prompt.txt").write_text("hello")
     app.lmi("up", "--yes")
     result = app.lmi("invoke", "tiny", *argv, stdin=stdin)
@@ -278,7 +280,7 @@ def test_invoke_takes_its_question_from_anywhere(app: LocalApp, argv: tuple[str,
         (("hi", "--raw", "--json"), 2, "--raw and --json"),
     ],
 )
-def test_invoke_reports_what_is_wrong_with_the_request(
+def test_invoke_reports_an_invalid_request(
     app: LocalApp, argv: tuple[str, ...], code: int, words: str
 ) -> None:
     app.lmi("up", "--yes")
@@ -287,16 +289,14 @@ def test_invoke_reports_what_is_wrong_with_the_request(
     assert words in result.err + result.out
 
 
-def test_invoke_raw_is_the_body_as_it_came(app: LocalApp) -> None:
+def test_invoke_raw_prints_the_response_body_unchanged(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     result = app.lmi("invoke", "tiny", "hello", "--raw")
     assert (result.code, result.err) == (0, "")
     assert json.loads(result.out)["choices"][0]["message"]["content"] == "OK then"
 
 
-def test_invoke_reports_the_servers_own_words_when_it_refuses(
-    app: LocalApp, answering: list[FakeResponse]
-) -> None:
+def test_invoke_prints_the_error_message_of_the_server(app: LocalApp, answering: list[FakeResponse]) -> None:
     app.lmi("up", "--yes")
     answering[:] = [(400, "application/json", b'{"error": {"message": "max_tokens must be positive"}}')]
     result = app.lmi("invoke", "tiny", "hello")
@@ -308,7 +308,7 @@ def test_invoke_reports_the_servers_own_words_when_it_refuses(
     assert "max_tokens must be positive" in raw.out
 
 
-def test_invoke_names_the_limit_that_was_hit(app: LocalApp) -> None:
+def test_invoke_names_the_time_limit_it_hit(app: LocalApp) -> None:
     at_last = threading.Event()
 
     def late(body: dict[str, Any]) -> FakeResponse:
@@ -325,14 +325,14 @@ def test_invoke_names_the_limit_that_was_hit(app: LocalApp) -> None:
     assert "timeouts.predict" not in result.err
 
 
-def test_logs(app: LocalApp) -> None:
+def test_logs_prints_the_server_log(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     result = app.lmi("logs", "tiny")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("started ")
 
 
-def test_down_leaves_nothing_of_the_deployment(app: LocalApp) -> None:
+def test_down_deletes_everything_of_the_deployment(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     assert app.artifacts_left() != []
     result = app.lmi("down", "tiny", "--yes")
@@ -342,7 +342,7 @@ def test_down_leaves_nothing_of_the_deployment(app: LocalApp) -> None:
     assert not app.observed().exists
 
 
-def test_down_with_yes_deletes_only_what_is_named(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_down_with_yes_requires_the_deployment_name(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an empty folder it ended the only deployment that this machine knew."""
     app.lmi("up", "--yes")
     Path("empty").mkdir()
@@ -360,7 +360,7 @@ def test_down_without_a_deployment_is_no_error(app: LocalApp) -> None:
     assert (result.code, result.out, result.err) == (0, "", "tiny: not found here\n")
 
 
-def test_cache(app: LocalApp) -> None:
+def test_cache_lists_and_removes_entries(app: LocalApp) -> None:
     assert app.lmi("cache", "ls").out == ""
     app.lmi("up", "--yes")
     assert app.lmi("cache", "ls").out.splitlines()[0].split() == ["name", "kind", "size", "path"]
@@ -377,14 +377,14 @@ def test_cache(app: LocalApp) -> None:
     assert sorted(app.environments.created) == created, "all of them or none"
 
 
-def test_schema_and_completion_are_whole_results(app: LocalApp) -> None:
+def test_schema_and_completion_print_complete_results(app: LocalApp) -> None:
     assert "model_id" in json.loads(app.lmi("schema").out)["properties"]
     for shell in ("bash", "zsh", "fish"):
         assert "_LMI_COMPLETE" in app.lmi("completion", shell).out
 
 
 @pytest.mark.parametrize("argv", JSON_COMMANDS, ids=" ".join)
-def test_json_is_nothing_but_json_lines_on_stdout(app: LocalApp, argv: tuple[str, ...]) -> None:
+def test_json_output_is_json_lines_only(app: LocalApp, argv: tuple[str, ...]) -> None:
     Path("bad.yaml").write_text("name: X\n")
     app.lmi("up", "--yes")
     completed = app.lmi(*argv, "--json")
@@ -408,19 +408,19 @@ def test_every_command_has_help(app: LocalApp, name: str) -> None:
     assert "--json" in result.out or "COMMAND [ARGS]" in result.out
 
 
-def test_a_mistyped_command_is_put_right(app: LocalApp) -> None:
+def test_mistyped_command_gets_a_suggestion(app: LocalApp) -> None:
     result = app.lmi("stauts")
     assert (result.code, result.out) == (2, "")
     assert "did you mean 'status'?" in result.err
 
 
-def test_nothing_at_all_shows_the_help(app: LocalApp) -> None:
+def test_no_arguments_show_the_help(app: LocalApp) -> None:
     result = app.lmi()
     assert result.code == 2
     assert "lmi up RECIPE" in result.err
 
 
-def test_a_reader_who_went_away_is_no_error(app: LocalApp) -> None:
+def test_closed_pipe_prints_no_error(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     reading, writing = os.pipe()
     os.close(reading)
@@ -431,7 +431,7 @@ def test_a_reader_who_went_away_is_no_error(app: LocalApp) -> None:
     assert story.getvalue() == ""
 
 
-def test_names_of_deployments(app: LocalApp) -> None:
+def test_unknown_or_invalid_deployment_name_is_an_error(app: LocalApp) -> None:
     assert app.lmi("status", "No_Name").code == 2
     assert app.lmi("logs", "nobody").code == 1
     result = app.lmi("invoke", "nobody", "hi")
@@ -439,7 +439,7 @@ def test_names_of_deployments(app: LocalApp) -> None:
     assert "next: `lmi ls`" in result.err
 
 
-def test_the_only_recipe_names_the_deployment_where_none_is_up(app: LocalApp) -> None:
+def test_only_recipe_in_the_folder_names_the_deployment(app: LocalApp) -> None:
     assert app.lmi("status").out.startswith("tiny: absent")
     Path("tiny.yaml").unlink()
     result = app.lmi("status")
@@ -447,7 +447,7 @@ def test_the_only_recipe_names_the_deployment_where_none_is_up(app: LocalApp) ->
     assert "this machine has none" in result.err
 
 
-def test_several_deployments_must_be_distinguished(app: LocalApp) -> None:
+def test_ambiguous_deployment_name_is_an_error(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     Path("other.yaml").write_text(RECIPE.replace("name: tiny", "name: other"))
     assert app.lmi("up", "other.yaml", "--yes").code == 0
@@ -461,7 +461,7 @@ def test_several_deployments_must_be_distinguished(app: LocalApp) -> None:
     assert first != second
 
 
-def test_several_recipes_must_be_distinguished(app: LocalApp) -> None:
+def test_ambiguous_recipe_is_an_error(app: LocalApp) -> None:
     Path("other.yaml").write_text(RECIPE)
     result = app.lmi("plan")
     assert result.code == 2
@@ -469,14 +469,14 @@ def test_several_recipes_must_be_distinguished(app: LocalApp) -> None:
     assert "recipes here: other.yaml, tiny.yaml" in app.lmi("plan", "absent.yaml").err
 
 
-def test_an_overlay_is_another_deployment(app: LocalApp) -> None:
+def test_overlay_makes_a_deployment_of_its_own(app: LocalApp) -> None:
     Path("tiny.yaml").write_text(RECIPE + "overlays: {prod: {options: {dtype: fp32}}}\n")
     app.lmi("up", "--yes")
     assert app.lmi("up", "--yes", "--overlay", "prod").code == 0
     assert [line.split()[0] for line in app.lmi("ls").out.splitlines()[1:]] == ["tiny", "tiny-prod"]
 
 
-def test_a_recipe_may_come_from_a_pipe(app: LocalApp) -> None:
+def test_recipe_can_be_read_from_stdin(app: LocalApp) -> None:
     result = app.lmi("plan", "-", stdin=RECIPE.encode())
     assert result.code == 0
     assert MODEL in result.out

@@ -48,13 +48,13 @@ def _error_named(name: str) -> LmiError:
     return kind("it happened: because", hint="do that", details=["in detail"])
 
 
-def test_the_table_of_exit_codes_is_whole() -> None:
+def test_table_of_exit_codes_is_complete() -> None:
     assert {kind.__name__: kind.exit_code for kind in LmiError.__subclasses__()} == CODES
     assert {*CODES.values()} <= {*EXIT_CODES}
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_every_error_ends_with_its_code_and_is_reported_in_both_forms(app: LocalApp, name: str) -> None:
+def test_every_error_has_its_exit_code_in_text_and_json(app: LocalApp, name: str) -> None:
     error = _error_named(name)
     app.hub.failure = error
     result = app.lmi("plan")
@@ -84,7 +84,7 @@ def _raised() -> Iterator[tuple[str, ast.Call, str]]:
                     yield name, node, f"{path.relative_to(SOURCE)}:{node.lineno}"
 
 
-def test_every_error_of_ours_is_raised_somewhere_and_explains_why_or_what_next() -> None:
+def test_every_error_class_is_raised_and_has_a_hint_or_reason() -> None:
     raised = list(_raised())
     assert {*CODES} - {name for name, _, _ in raised} <= NOT_YET
     bare = [
@@ -97,7 +97,7 @@ def test_every_error_of_ours_is_raised_somewhere_and_explains_why_or_what_next()
     assert bare == []
 
 
-def test_ctrl_c_ends_with_130_and_words(app: LocalApp) -> None:
+def test_ctrl_c_during_an_up_ends_with_130_and_a_hint(app: LocalApp) -> None:
     failures = ActionFailures(at=5, when="before", error=KeyboardInterrupt)
     app.target = lambda target: failing(target, failures)
     result = app.lmi("up", "--yes")
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_with_130_and_words(app: LocalApp) -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "up"])
-def test_ctrl_c_before_anything_is_started_reports_it(app: LocalApp, command: str) -> None:
+def test_ctrl_c_before_the_first_action_reports_that_nothing_changed(app: LocalApp, command: str) -> None:
     app.hub.failure = KeyboardInterrupt()
     result = app.lmi(command, *(["--yes"] if command == "up" else []))
     assert (result.code, result.out) == (130, "")
@@ -125,7 +125,7 @@ def test_ctrl_c_before_anything_is_started_reports_it(app: LocalApp, command: st
     )
 
 
-def test_ctrl_c_while_nothing_is_changed_reports_it(app: LocalApp) -> None:
+def test_ctrl_c_during_a_probe_reports_that_nothing_changed(app: LocalApp) -> None:
     assert app.lmi("up", "--yes").code == 0
     app.target = lambda target: failing(target, ActionFailures(at=0, when="before", error=KeyboardInterrupt))
     result = app.lmi("up", "--yes")
@@ -133,7 +133,7 @@ def test_ctrl_c_while_nothing_is_changed_reports_it(app: LocalApp) -> None:
     assert "nothing was changed" in result.err
 
 
-def test_a_bug_is_reported_without_anybodys_values(app: LocalApp) -> None:
+def test_bug_report_contains_no_user_values(app: LocalApp) -> None:
     def burst() -> BaseException:
         return ZeroDivisionError("with hf_secret in it")
 
@@ -176,7 +176,7 @@ main()
 @pytest.mark.parametrize(
     "while_importing", ["click", "lmi_deploy.cli.exit_codes", "lmi_deploy.cli.commands.up"]
 )
-def test_ctrl_c_while_lmi_starts_is_reported_in_a_line(while_importing: str) -> None:
+def test_ctrl_c_during_start_up_prints_one_line(while_importing: str) -> None:
     def response(*argv: str) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-c", BROKEN_OFF, while_importing, *argv]
         return subprocess.run(line, capture_output=True, text=True, check=False)

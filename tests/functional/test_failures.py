@@ -79,7 +79,7 @@ def _ends(app: LocalApp) -> None:
 
 @pytest.mark.parametrize("error", [fail, Killed], ids=["fails", "dies"])
 @pytest.mark.parametrize(("situation", "at", "when"), CASES)
-def test_up_and_down_converge_after(
+def test_up_and_down_converge_after_a_failed_or_killed_action(
     app: LocalApp, situation: str, at: int, when: When, error: Callable[[], BaseException]
 ) -> None:
     before, command = SITUATIONS[situation]
@@ -106,7 +106,7 @@ def test_up_and_down_converge_after(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("situation", ["first up", "changed recipe", "another address"])
-def test_a_death_while_the_new_generation_is_recorded(app: LocalApp, situation: str, when: When) -> None:
+def test_up_and_down_converge_after_a_kill_during_commit(app: LocalApp, situation: str, when: When) -> None:
     before, command = SITUATIONS[situation]
     expected = _command(app, command)
     for argv in before:

@@ -73,7 +73,7 @@ def write_folder(path: Path, table: Table) -> None:
         file.truncate(size)
 
 
-def test_a_folder_of_sparse_files_is_judged_without_reading_its_weights(app: Places) -> None:
+def test_fit_judges_a_folder_without_reading_its_weights(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     result = app.lmi("fit", "model", "--instance", "ml.g5.2xlarge", "--json")
     assert result.code == 0, result.err
@@ -85,7 +85,7 @@ def test_a_folder_of_sparse_files_is_judged_without_reading_its_weights(app: Pla
     assert found["remedies"] == []
 
 
-def test_what_does_not_fit_ends_with_two_and_reports_what_would(app: Places) -> None:
+def test_model_that_does_not_fit_ends_with_2_and_remedies(app: Places) -> None:
     write_folder(Path("model"), LLAMA_70B)
     argv = ("fit", "./model", "--instance", "ml.g6e.12xlarge")
     result = app.lmi(*argv)
@@ -99,7 +99,7 @@ def test_what_does_not_fit_ends_with_two_and_reports_what_would(app: Places) -> 
     assert app.lmi(*argv, "--option", "kv_cache_dtype=fp8").code == 0
 
 
-def test_seventy_billion_on_one_small_gpu(app: Places) -> None:
+def test_llama_70b_does_not_fit_one_small_gpu(app: Places) -> None:
     write_folder(Path("model"), LLAMA_70B)
     result = app.lmi("fit", "./model", "--gpu", "A10G")
     assert result.code == 2
@@ -107,7 +107,7 @@ def test_seventy_billion_on_one_small_gpu(app: Places) -> None:
     assert "the engine may use only 20.2 GiB" in result.out
 
 
-def test_tight_ends_with_zero(app: Places) -> None:
+def test_verdict_tight_ends_with_0(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     argv = ("fit", "./model", "--gpu", "A10G", "--context", "1024", "--json")
     most = app.lmi(*argv).result["max_sequences"]
@@ -116,7 +116,7 @@ def test_tight_ends_with_zero(app: Places) -> None:
     assert app.lmi(*argv, "--sequences", str(most + 1)).code == 2
 
 
-def test_gpus_and_degree(app: Places) -> None:
+def test_fit_uses_gpu_count_and_degree(app: Places) -> None:
     write_folder(Path("model"), LLAMA_70B)
     argv = ("fit", "./model", "--gpu", "H100", "--gpus", "4", "--context", "8192")
     assert app.lmi(*argv, "--json").result["degree"] == 4
@@ -125,7 +125,7 @@ def test_gpus_and_degree(app: Places) -> None:
     assert "degree 3 does not divide the 64 attention heads; use 2" in result.out
 
 
-def test_a_recipe_is_judged_as_it_would_run(app: Places) -> None:
+def test_fit_of_a_recipe_uses_its_settings_and_overrides(app: Places) -> None:
     write_folder(Path("sub/model"), LARGE)
     Path("sub/large.yaml").write_text(RECIPE)
     result = app.lmi("fit", "sub/large.yaml", "--json")
@@ -136,14 +136,14 @@ def test_a_recipe_is_judged_as_it_would_run(app: Places) -> None:
     assert app.lmi("fit", "sub/large.yaml", "--set", "options.max_model_len=65536", "--gpu", "H100").code == 0
 
 
-def test_of_several_instance_types_the_one_that_holds_least_decides(app: Places) -> None:
+def test_smallest_of_several_instance_types_decides(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     Path("large.yaml").write_text(RECIPE.replace("ml.g5.2xlarge", "[ml.g5.2xlarge, ml.g4dn.xlarge]"))
     result = app.lmi("fit", "large.yaml", "--json")
     assert (result.code, result.result["instance"]) == (2, "ml.g4dn.xlarge")
 
 
-def test_a_recipe_for_this_machine_is_compared_with_its_memory(app: Places) -> None:
+def test_local_recipe_is_compared_with_the_memory_of_this_machine(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     text = "name: here\nmodel_id: ./model\nengine: accelerate\nendpoint: {target: local}\n"
     Path("here.yaml").write_text(text)
@@ -151,7 +151,7 @@ def test_a_recipe_for_this_machine_is_compared_with_its_memory(app: Places) -> N
     assert (result.code, result.result["device"], result.result["usable"]) == (2, "CPU", 8_000_000_000)
 
 
-def test_validate_judges_a_folder_of_this_machine(app: Places) -> None:
+def test_validate_checks_that_a_local_folder_fits(app: Places) -> None:
     write_folder(Path("sub/model"), LARGE)
     Path("sub/large.yaml").write_text(RECIPE)
     result = app.lmi("validate", "sub/large.yaml")
@@ -170,7 +170,7 @@ def test_validate_judges_a_folder_of_this_machine(app: Places) -> None:
     assert "sub/large.yaml:7:3: options.quantize: awq reads weights that are quantised already" in result.err
 
 
-def test_validate_says_what_it_cannot_tell_of_a_folder(app: Places) -> None:
+def test_validate_reports_when_it_cannot_tell_the_fit(app: Places) -> None:
     Path("model").mkdir()
     Path("model/notes.txt").write_text("nothing")
     Path("large.yaml").write_text(RECIPE)
@@ -184,7 +184,7 @@ def test_validate_says_what_it_cannot_tell_of_a_folder(app: Places) -> None:
     assert "large.yaml:2:1: model_id: ./model: there is no such folder" in result.err
 
 
-def test_validate_reads_the_hub_only_if_asked(app: Places) -> None:
+def test_validate_reads_the_hub_only_with_the_hub_option(app: Places) -> None:
     first, size = header(LARGE)
     app.hub.models["org/large"] = {"config.json": json.dumps(LARGE).encode(), "model.safetensors": b""}
     app.hub.models["org/draft"] = {"config.json": json.dumps({**LARGE, "vocab_size": 32000}).encode()}
@@ -206,7 +206,7 @@ def test_validate_reads_the_hub_only_if_asked(app: Places) -> None:
     assert "large.yaml:2:1: model_id: " in result.err
 
 
-def test_auto_takes_the_cheapest_instance_type_that_holds_the_model(app: Places) -> None:
+def test_instance_type_auto_chooses_the_cheapest_that_fits(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     Path("large.yaml").write_text(RECIPE.replace("ml.g5.2xlarge", "auto"))
     result = app.lmi("validate", "large.yaml")
@@ -227,7 +227,7 @@ def test_auto_takes_the_cheapest_instance_type_that_holds_the_model(app: Places)
     assert "instance_type: auto finds no type with a price in us-east-1 that holds ./model" in result.err
 
 
-def test_a_model_on_the_hub_costs_its_headers_only(app: Places) -> None:
+def test_fit_of_a_hub_model_reads_only_its_headers(app: Places) -> None:
     first, size = header(LARGE)
     read: list[int] = []
     app.hub.models["org/large"] = {"config.json": json.dumps(LARGE).encode(), "model.safetensors": b""}
@@ -264,7 +264,7 @@ class _Sparse:
         self.hub.read = part  # type: ignore[method-assign]
 
 
-def test_a_prefix_in_a_bucket_is_read_in_ranges_and_not_hashed(app: Places) -> None:
+def test_fit_of_an_s3_prefix_reads_ranges_and_hashes_nothing(app: Places) -> None:
     small = {
         **LLAMA_8B,
         "num_hidden_layers": 1,
@@ -330,7 +330,7 @@ def _adapter(path: Path) -> None:
         (_adapter, "run `lmi fit` for its base model org/base"),
     ],
 )
-def test_what_cannot_be_reported_ends_with_one_and_reports_what_is_missing(
+def test_unknown_fit_ends_with_1_and_names_what_is_missing(
     app: Places, damage: Callable[[Path], None], missing: str
 ) -> None:
     write_folder(Path("model"), LARGE)
@@ -353,9 +353,7 @@ def test_what_cannot_be_reported_ends_with_one_and_reports_what_is_missing(
         (("--gpu", "L4", "--engine", "neuronx"), "needs NeuronCores"),
     ],
 )
-def test_a_request_without_a_response_ends_with_one(
-    app: Places, flags: tuple[str, ...], missing: str
-) -> None:
+def test_fit_without_a_device_ends_with_1(app: Places, flags: tuple[str, ...], missing: str) -> None:
     write_folder(Path("model"), LARGE)
     result = app.lmi("fit", "./model", *flags)
     assert result.code == 1
@@ -366,14 +364,14 @@ def test_a_request_without_a_response_ends_with_one(
     "flags",
     [("--gpu", "L4", "--instance", "ml.g5.2xlarge"), ("--option", "novalue"), ("--set", "name=x")],
 )
-def test_a_command_line_that_contradicts_itself_is_refused(app: Places, flags: tuple[str, ...]) -> None:
+def test_contradictory_options_are_refused(app: Places, flags: tuple[str, ...]) -> None:
     write_folder(Path("model"), LARGE)
     result = app.lmi("fit", "./model", *flags)
     assert (result.code, result.out) == (2, "")
     assert "next: " in result.err
 
 
-def test_second_copies_of_the_weights_are_not_counted(app: Places) -> None:
+def test_duplicate_weight_files_are_not_counted(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     before = app.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"]
     first, size = header(LARGE)
@@ -384,7 +382,7 @@ def test_second_copies_of_the_weights_are_not_counted(app: Places) -> None:
     assert app.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"] == before
 
 
-def test_config_alone_is_enough_and_reports_it(app: Places) -> None:
+def test_config_json_alone_gives_an_estimate_with_a_note(app: Places) -> None:
     Path("model").mkdir()
     Path("model/config.json").write_text(json.dumps(LARGE))
     result = app.lmi("fit", "./model", "--gpu", "L4")
@@ -392,7 +390,7 @@ def test_config_alone_is_enough_and_reports_it(app: Places) -> None:
     assert "note: the weights are estimated from config.json" in result.out
 
 
-def test_pickles_count_by_size(app: Places) -> None:
+def test_pickle_weights_are_counted_by_file_size(app: Places) -> None:
     Path("model").mkdir()
     Path("model/config.json").write_text(json.dumps(LARGE))
     with Path("model/pytorch_model.bin").open("wb") as file:
@@ -421,7 +419,9 @@ endpoint: {target: local}
 
 
 @pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
-def test_what_does_not_fit_is_refused_before_anything_moves(app: Places, command: tuple[str, ...]) -> None:
+def test_model_that_does_not_fit_is_refused_before_any_download(
+    app: Places, command: tuple[str, ...]
+) -> None:
     write_folder(Path("model"), WIDE)
     Path("large.yaml").write_text(CLOUDLESS)
     result = app.lmi(*command)
@@ -431,7 +431,7 @@ def test_what_does_not_fit_is_refused_before_anything_moves(app: Places, command
     assert app.artifacts_left() == []
 
 
-def test_who_knows_better_continues(app: Places) -> None:
+def test_force_fit_continues_and_reports_the_verdict(app: Places) -> None:
     write_folder(Path("model"), WIDE)
     Path("large.yaml").write_text(CLOUDLESS)
     result = app.lmi("plan", "--force-fit")
@@ -440,7 +440,7 @@ def test_who_knows_better_continues(app: Places) -> None:
     assert app.lmi("plan", "--force-fit", "--json").result["figures"]["fit"].startswith("does not fit: ")
 
 
-def test_a_plan_reports_that_it_fits(app: Places) -> None:
+def test_plan_reports_that_the_model_fits(app: Places) -> None:
     write_folder(Path("model"), {**WIDE, "num_attention_heads": 64, "num_key_value_heads": 64})
     Path("large.yaml").write_text(CLOUDLESS)
     result = app.lmi("plan")

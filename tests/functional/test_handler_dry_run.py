@@ -28,7 +28,7 @@ def ran(expected: Spec, app: LocalApp) -> list[Event]:
     return list(handler_dry_run.rehearse(expected, render(expected), app.deps()))
 
 
-def test_it_comes_up_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
+def test_successful_dry_run_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
     assert lacking(resolve_spec, app)
     events = ran(resolve_spec, app)
     titles = [event.title for event in events if isinstance(event, Started)]
@@ -40,7 +40,7 @@ def test_it_comes_up_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec:
     assert not lacking(resolve_spec, app)
 
 
-def test_what_fails_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
+def test_failed_dry_run_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
     app.servers.next.append(Behaviour(end="failed", why="ImportError: no flash_attn"))
     with pytest.raises(DeployFailed) as error:
         ran(resolve_spec, app)
@@ -53,7 +53,7 @@ def test_what_fails_is_reported_and_leaves_nothing(app: LocalApp, resolve_spec: 
     assert not app.servers.alive()
 
 
-def test_given_up_half_way_it_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
+def test_aborted_dry_run_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> None:
     under_way = handler_dry_run.rehearse(resolve_spec, render(resolve_spec), app.deps())
     while not app.servers.alive():
         next(under_way)
@@ -62,14 +62,14 @@ def test_given_up_half_way_it_leaves_nothing(app: LocalApp, resolve_spec: Spec) 
     assert not app.servers.alive()
 
 
-def test_an_engine_that_needs_its_devices_is_refused(app: LocalApp, resolve_spec: Spec) -> None:
+def test_dry_run_of_an_engine_that_needs_a_gpu_is_refused(app: LocalApp, resolve_spec: Spec) -> None:
     vllm = replace(resolve_spec, engine=replace(resolve_spec.engine, name="vllm"))
     with pytest.raises(Unresolvable, match="--check-handler: engine vllm"):
         ran(vllm, app)
     assert lacking(vllm, app)
 
 
-def test_two_rehearsals_at_once_take_no_port_from_each_other(app: LocalApp, resolve_spec: Spec) -> None:
+def test_two_concurrent_dry_runs_use_different_ports(app: LocalApp, resolve_spec: Spec) -> None:
     other = replace(resolve_spec, name="other")
     first = handler_dry_run.rehearse(resolve_spec, render(resolve_spec), app.deps())
     while not isinstance(event := next(first), Started) or "start the model server" not in event.title:

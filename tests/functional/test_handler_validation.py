@@ -16,7 +16,7 @@ def write(code: str) -> None:
     Path("mine/model.py").write_text(code)
 
 
-def test_what_the_server_would_refuse_is_refused_with_its_line(app: LocalApp) -> None:
+def test_handler_the_server_would_refuse_is_refused_with_its_line(app: LocalApp) -> None:
     write("import os\n\ndef handle():\n    return {}\n")
     for command in ("plan", "up"):
         result = app.lmi(command, *(["--yes"] if command == "up" else []))
@@ -27,7 +27,7 @@ def test_what_the_server_would_refuse_is_refused_with_its_line(app: LocalApp) ->
     assert app.artifacts_left() == []
 
 
-def test_warnings_and_the_checks_that_ran_are_reported(app: LocalApp) -> None:
+def test_handler_warnings_and_checks_are_reported(app: LocalApp) -> None:
     write(f"import somewhere\n{FINE}")
     result = app.lmi("plan")
     assert result.code == 0
@@ -39,18 +39,18 @@ def test_warnings_and_the_checks_that_ran_are_reported(app: LocalApp) -> None:
     assert "model.py" not in app.lmi("plan").err, "nothing changes"
 
 
-def test_a_sync_handler_in_asynchronous_mode_is_refused(app: LocalApp) -> None:
+def test_sync_handler_in_async_mode_is_refused(app: LocalApp) -> None:
     write(FINE)
     result = app.lmi("plan", "--set", "options.async_mode=true")
     assert result.code == 2
     assert "handle is not asynchronous" in result.err
 
 
-def test_without_code_of_ones_own_nothing_is_reported(app: LocalApp) -> None:
+def test_recipe_without_own_code_reports_no_handler_check(app: LocalApp) -> None:
     assert "model.py" not in app.lmi("plan").err
 
 
-def test_a_failed_start_is_explained(app: LocalApp) -> None:
+def test_failed_start_is_diagnosed(app: LocalApp) -> None:
     from tests.support.fake_servers import Behaviour
 
     why = "the worker ended\nTraceback (most recent call last):\nModuleNotFoundError: No module named 'flash_attn'"

@@ -21,7 +21,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalApp:
     return CloudApp(tmp_path)
 
 
-def test_all_three_documents_are_one_object(app: LocalApp) -> None:
+def test_iam_prints_all_documents_as_one_object(app: LocalApp) -> None:
     result = app.lmi("iam", "tiny.yaml")
     assert result.code == 0
     assert list(json.loads(result.out)) == ["deployer", "execution", "trust"]
@@ -30,7 +30,7 @@ def test_all_three_documents_are_one_object(app: LocalApp) -> None:
 
 
 @pytest.mark.parametrize("part", ["deployer", "execution", "trust"])
-def test_one_part_is_a_document_that_iam_takes(app: LocalApp, part: str) -> None:
+def test_iam_part_prints_one_policy_document(app: LocalApp, part: str) -> None:
     result = app.lmi("iam", "tiny.yaml", "--part", part)
     document = json.loads(result.out)
     assert result.err == ""
@@ -38,19 +38,19 @@ def test_one_part_is_a_document_that_iam_takes(app: LocalApp, part: str) -> None
     assert document["Statement"]
 
 
-def test_json_is_one_result(app: LocalApp) -> None:
+def test_iam_json_is_one_result(app: LocalApp) -> None:
     result = app.lmi("iam", "tiny.yaml", "--json", "--part", "trust").result
     assert result["trust"]["Statement"][0]["Action"] == "sts:AssumeRole"
     assert app.lmi("iam", "tiny.yaml", "--json").err == ""
 
 
-def test_this_machine_needs_no_permissions(app: LocalApp) -> None:
+def test_iam_of_a_local_recipe_is_an_error(app: LocalApp) -> None:
     result = app.lmi("iam", "tiny.yaml", "--set", "endpoint.target=local", "--set", "instance_type=[]")
     assert (result.code, result.out) == (2, "")
     assert "needs no AWS permissions" in result.err
 
 
-def test_printed_commands_repeat_overlay_and_overrides_so_that_pasting_them_gives_the_same_policy(
+def test_printed_commands_repeat_overlay_and_overrides(
     app: LocalApp,
 ) -> None:
     Path("my tiny.yaml").write_text(RECIPE + "overlays: {prod: {endpoint: {bucket: bucket-of-prod}}}\n")
@@ -64,7 +64,7 @@ def test_printed_commands_repeat_overlay_and_overrides_so_that_pasting_them_give
     assert "bucket-of-prod" in again.out
 
 
-def test_with_a_transfer_job_there_is_a_role_of_its_own(app: LocalApp) -> None:
+def test_transfer_job_has_a_role_of_its_own(app: LocalApp) -> None:
     result = app.lmi("iam", "tiny.yaml", "--set", "weights.via=job")
     assert list(json.loads(result.out)) == ["deployer", "execution", "job", "trust"]
     assert "aws iam create-role --role-name lmi-transfer-job" in result.err
@@ -73,7 +73,7 @@ def test_with_a_transfer_job_there_is_a_role_of_its_own(app: LocalApp) -> None:
     assert "--part job: the recipe has no transfer job" in refused.err
 
 
-def test_one_shared_policy_by_prefix(app: LocalApp) -> None:
+def test_shared_policy_covers_a_name_prefix(app: LocalApp) -> None:
     result = app.lmi("iam", "tiny.yaml", "--shared", "ti")
     assert ":endpoint/ti*" in result.out
     assert "lmi iam tiny.yaml --shared ti --part execution > execution.json" in result.err
@@ -89,7 +89,7 @@ def test_one_shared_policy_by_prefix(app: LocalApp) -> None:
         assert why in refused.err
 
 
-def test_how_many_deployments_one_role_holds_is_reported(app: LocalApp) -> None:
+def test_iam_reports_how_many_deployments_one_role_can_serve(app: LocalApp) -> None:
     result = app.lmi("iam", "tiny.yaml")
     characters = len(json.dumps(json.loads(result.out)["execution"], separators=(",", ":")))
     assert (

@@ -56,14 +56,14 @@ def _no_region(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_families(app: LocalApp) -> None:
+def test_images_lists_the_families(app: LocalApp) -> None:
     result = app.lmi("images")
     assert result.code == 0
     assert len(result.out.splitlines()) == 1 + len(images.families())
     assert "25 in us-east-1; from sagemaker-core" in result.err
 
 
-def test_every_version_of_a_family(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_lists_every_version_of_a_family(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "cn-north-1")
     completed = app.lmi("images", "djl-lmi", "--json")
     rows, result = completed.lines[:-2], completed.result
@@ -72,7 +72,7 @@ def test_every_version_of_a_family(app: LocalApp, monkeypatch: pytest.MonkeyPatc
     assert (result["images"], result["region"], result["date"]) == (10, "cn-north-1", images.source()[1])
 
 
-def test_one_address_alone_for_scripts(app: LocalApp) -> None:
+def test_images_prints_one_uri_for_scripts(app: LocalApp) -> None:
     result = app.lmi("images", "djl-lmi", "--version", "latest", "--region", "eu-west-1")
     assert (result.code, result.err) == (0, "")
     assert result.out == images.image("djl-lmi", "", "eu-west-1").uri + "\n"
@@ -88,14 +88,14 @@ def test_one_address_alone_for_scripts(app: LocalApp) -> None:
         (("djl-lmi", "--region", "eu-west-9"), 1, "eu-west-9: AWS publishes no images"),
     ],
 )
-def test_what_there_is_not(app: LocalApp, argv: tuple[str, ...], code: int, output: str) -> None:
+def test_unknown_image_is_an_error(app: LocalApp, argv: tuple[str, ...], code: int, output: str) -> None:
     result = app.lmi("images", *argv)
     assert (result.code, result.out) == (code, "")
     assert output in result.err
     assert "next: " in result.err
 
 
-def test_without_the_sdk_it_is_reported_how_to_get_it(app: LocalApp) -> None:
+def test_images_from_the_sdk_without_it_says_how_to_install_it(app: LocalApp) -> None:
     result = app.lmi("images", "--source", "sdk")
     assert result.code == 2
     assert "the package sagemaker is not installed" in result.err
@@ -103,7 +103,7 @@ def test_without_the_sdk_it_is_reported_how_to_get_it(app: LocalApp) -> None:
 
 
 @pytest.mark.usefixtures("sdk")
-def test_the_sdk_is_asked_where_it_is_installed(app: LocalApp) -> None:
+def test_images_can_come_from_the_installed_sdk(app: LocalApp) -> None:
     assert app.lmi("images", "--source", "sdk").out.split() == ["family", "djl-lmi", "two"]
     result = app.lmi("images", "two", "--source", "sdk", "--json")
     assert [(row["version"], row["image"].rpartition(":")[2]) for row in result.lines[:-2]] == [
@@ -114,6 +114,6 @@ def test_the_sdk_is_asked_where_it_is_installed(app: LocalApp) -> None:
 
 
 @pytest.mark.usefixtures("sdk")
-def test_what_the_sdk_does_not_know(app: LocalApp) -> None:
+def test_image_unknown_to_the_sdk_is_reported(app: LocalApp) -> None:
     assert "the SDK lists no images of 'three'" in app.lmi("images", "three", "--source", "sdk").err
     assert "0 in eu-west-1" in app.lmi("images", "two", "--source", "sdk", "--region", "eu-west-1").err

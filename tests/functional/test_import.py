@@ -23,7 +23,7 @@ def archive(path: str, files: dict[str, bytes]) -> None:
             file.addfile(member, io.BytesIO(content))
 
 
-def test_a_file_of_settings_becomes_a_recipe(app: LocalApp) -> None:
+def test_serving_properties_become_a_recipe(app: LocalApp) -> None:
     Path("serving.properties").write_bytes(SETTINGS)
     result = app.lmi("import", "serving.properties", "--instance", "ml.g5.xlarge", "-o", "new.yaml")
     assert (result.code, result.out) == (0, "new.yaml\n")
@@ -32,7 +32,7 @@ def test_a_file_of_settings_becomes_a_recipe(app: LocalApp) -> None:
     assert (recipe.engine, recipe.options) == ("vllm", (("max_model_len", "64"),))
 
 
-def test_a_folder_with_weights_and_a_handler(app: LocalApp) -> None:
+def test_folder_with_weights_and_handler_becomes_a_recipe(app: LocalApp) -> None:
     folder = Path("old")
     folder.mkdir()
     for name in ("model.py", "requirements.txt", "model.safetensors", "helper.py"):
@@ -45,7 +45,7 @@ def test_a_folder_with_weights_and_a_handler(app: LocalApp) -> None:
     assert app.lmi("validate", "new.yaml").code == 0
 
 
-def test_an_archive_is_read_without_unpacking_its_weights(app: LocalApp) -> None:
+def test_archive_is_imported_without_unpacking_its_weights(app: LocalApp) -> None:
     files = {
         "serving.properties": SETTINGS,
         "code/model.py": b"def handle(i): ...\n",
@@ -61,13 +61,13 @@ def test_an_archive_is_read_without_unpacking_its_weights(app: LocalApp) -> None
     assert parse(Path("model.yaml").read_text(), "model.yaml").handler.file == "./model/model.py"
 
 
-def test_variables_come_from_standard_input(app: LocalApp) -> None:
+def test_environment_variables_are_read_from_stdin(app: LocalApp) -> None:
     result = app.lmi("import", "-", "--local", "-o", "-", stdin=b'["HF_MODEL_ID=org/tiny", "PATH=/bin"]')
     assert result.code == 0, result.err
     assert "model_id: org/tiny\n" in result.out
 
 
-def test_nothing_is_overwritten_without_force(app: LocalApp) -> None:
+def test_existing_file_is_not_overwritten_without_force(app: LocalApp) -> None:
     Path("a.env").write_text("HF_MODEL_ID=org/tiny\n")
     before = Path("tiny.yaml").read_text()
     assert app.lmi("import", "a.env").code == 5
@@ -88,7 +88,7 @@ def test_nothing_is_overwritten_without_force(app: LocalApp) -> None:
         ("text.tar.gz", b"hello", "is no tar archive, or is cut off"),
     ],
 )
-def test_what_is_none_of_them_is_refused(app: LocalApp, name: str, content: bytes | None, what: str) -> None:
+def test_invalid_input_is_refused(app: LocalApp, name: str, content: bytes | None, what: str) -> None:
     if content is not None:
         Path(name).write_bytes(content)
     result = app.lmi("import", name, "-o", "new.yaml")
@@ -97,7 +97,7 @@ def test_what_is_none_of_them_is_refused(app: LocalApp, name: str, content: byte
     assert not Path("new.yaml").exists()
 
 
-def test_an_archive_or_a_folder_without_a_model_is_refused(app: LocalApp) -> None:
+def test_archive_or_folder_without_a_model_is_refused(app: LocalApp) -> None:
     archive("model.tar.gz", {"notes.txt": b"hello"})
     Path("empty").mkdir()
     for source in ("model.tar.gz", "empty"):
@@ -117,7 +117,7 @@ options:
 """
 
 
-def test_migrate_rewrites_the_file_and_reports_what_changed(app: LocalApp) -> None:
+def test_migrate_rewrites_the_recipe_and_reports_the_changes(app: LocalApp) -> None:
     Path("tiny.yaml").write_text(RECIPE)
     checked = app.lmi("migrate", "tiny.yaml", "--to", "0.36.0", "--check")
     assert (checked.code, Path("tiny.yaml").read_text()) == (4, RECIPE)
@@ -144,7 +144,9 @@ def test_migrate_rewrites_the_file_and_reports_what_changed(app: LocalApp) -> No
         (("a.env", "--to", "0.36.0"), "a.env"),
     ],
 )
-def test_migrate_refuses_what_it_cannot_do(app: LocalApp, argv: tuple[str, ...], what: str) -> None:
+def test_migrate_refuses_an_impossible_target_or_file(
+    app: LocalApp, argv: tuple[str, ...], what: str
+) -> None:
     Path("a.env").write_text("HF_MODEL_ID=org/tiny\n")
     result = app.lmi("migrate", *argv)
     assert result.code == 2

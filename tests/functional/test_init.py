@@ -33,7 +33,7 @@ def cloud(app: LocalApp) -> CloudApp:
     return CloudApp(app.root)
 
 
-def test_without_credentials_it_is_for_this_machine_and_reports_so(app: LocalApp) -> None:
+def test_recipe_is_for_this_machine_without_credentials(app: LocalApp) -> None:
     result = app.lmi("init", MODEL, "-o", "new.yaml")
     assert (
         "note: no AWS credentials are found: for this machine" in result.err
@@ -44,7 +44,7 @@ def test_without_credentials_it_is_for_this_machine_and_reports_so(app: LocalApp
     assert app.lmi("plan", "new.yaml").code == 0
 
 
-def test_with_credentials_it_is_for_sagemaker_and_reports_so(cloud: CloudApp) -> None:
+def test_recipe_is_for_sagemaker_with_credentials(cloud: CloudApp) -> None:
     result = cloud.lmi("init", MODEL, "-o", "new.yaml")
     assert "AWS credentials are found: for SageMaker in us-east-1" in result.err
     recipe = parse(Path("new.yaml").read_text(), "new.yaml")
@@ -52,13 +52,13 @@ def test_with_credentials_it_is_for_sagemaker_and_reports_so(cloud: CloudApp) ->
     assert written(cloud, MODEL, "--target", "local").endpoint.target == "local"
 
 
-def test_sagemaker_may_be_asked_for_without_credentials(app: LocalApp) -> None:
+def test_target_sagemaker_can_be_chosen_without_credentials(app: LocalApp) -> None:
     app.hub.models[MODEL] = model_files(**LLAMA_8B)
     recipe = written(app, MODEL, "--target", "sagemaker", "--region", "eu-west-1")
     assert (recipe.endpoint.target, recipe.endpoint.region) == ("sagemaker", "eu-west-1")
 
 
-def test_more_users_and_longer_sequences_take_a_larger_machine(cloud: CloudApp) -> None:
+def test_more_users_and_longer_sequences_choose_a_larger_instance(cloud: CloudApp) -> None:
     def price(*argv: str) -> float:
         name = publish(cloud, {**LLAMA_8B, "max_position_embeddings": 131072})
         recipe = written(cloud, name, *argv)
@@ -70,12 +70,12 @@ def test_more_users_and_longer_sequences_take_a_larger_machine(cloud: CloudApp) 
     assert one < many
 
 
-def test_users_above_the_servers_batch_widen_the_batch(cloud: CloudApp) -> None:
+def test_more_users_than_the_default_batch_set_a_larger_batch(cloud: CloudApp) -> None:
     options = dict(written(cloud, publish(cloud, LLAMA_8B), "--context", "1024", "--users", "64").options)
     assert options == {"max_model_len": "1024", "max_rolling_batch_size": "64"}
 
 
-def test_the_length_is_computed_and_fits(cloud: CloudApp) -> None:
+def test_chosen_length_fits_and_is_near_the_maximum(cloud: CloudApp) -> None:
     name = publish(cloud, LLAMA_8B)
     recipe = written(cloud, name, "--instance", "ml.g5.2xlarge")
     length = int(dict(recipe.options)["max_model_len"])
@@ -85,7 +85,7 @@ def test_the_length_is_computed_and_fits(cloud: CloudApp) -> None:
     assert cloud.lmi(*argv, str(length * 5 // 4)).result["verdict"] != "fits"
 
 
-def test_an_instance_that_cannot_hold_it_is_refused_with_the_reason(cloud: CloudApp) -> None:
+def test_instance_type_that_is_too_small_is_refused_with_the_reason(cloud: CloudApp) -> None:
     name = publish(cloud, LLAMA_70B)
     result = cloud.lmi("init", name, "--instance", "ml.g5.2xlarge", "-o", "new.yaml")
     assert result.code == 2
@@ -93,14 +93,14 @@ def test_an_instance_that_cannot_hold_it_is_refused_with_the_reason(cloud: Cloud
     assert not Path("new.yaml").exists()
 
 
-def test_a_model_that_this_machine_cannot_hold_is_refused_with_the_reason(app: LocalApp) -> None:
+def test_model_too_large_for_this_machine_is_refused_with_the_reason(app: LocalApp) -> None:
     result = app.lmi("init", publish(app, LLAMA_70B), "-o", "new.yaml")
     assert result.code == 2
     assert "org/large does not fit on this machine" in result.err
     assert "--target sagemaker" in result.err
 
 
-def test_json_has_every_choice(cloud: CloudApp) -> None:
+def test_json_contains_every_choice(cloud: CloudApp) -> None:
     found = cloud.lmi("init", publish(cloud, LLAMA_8B), "-o", "new.yaml", "--json").result
     assert (found["engine"], found["target"], found["verdict"]) == ("vllm", "sagemaker", "fits")
     assert found["file"] == "new.yaml"
@@ -109,7 +109,7 @@ def test_json_has_every_choice(cloud: CloudApp) -> None:
     assert "if you trust its authors" in found["notes"][-1]
 
 
-def test_nothing_is_overwritten_without_force(app: LocalApp) -> None:
+def test_existing_file_is_not_overwritten_without_force(app: LocalApp) -> None:
     assert app.lmi("init", MODEL, "-o", "new.yaml", "--plain").code == 0
     before = Path("new.yaml").read_text()
     refused = app.lmi("init", MODEL, "-o", "new.yaml")
@@ -119,7 +119,7 @@ def test_nothing_is_overwritten_without_force(app: LocalApp) -> None:
     assert Path("new.yaml").read_text() != before
 
 
-def test_an_example_is_copied(app: LocalApp) -> None:
+def test_example_recipe_is_copied(app: LocalApp) -> None:
     result = app.lmi("init", "--example", "quickstart")
     assert (result.code, result.out) == (0, "quickstart.yaml\n")
     assert parse(Path("quickstart.yaml").read_text(), "quickstart.yaml").name == "quickstart"
@@ -136,14 +136,14 @@ def test_an_example_is_copied(app: LocalApp) -> None:
         ((MODEL, "--instance", "ml.none.xlarge"), "ml.none.xlarge"),
     ],
 )
-def test_contradictions_are_refused(app: LocalApp, argv: tuple[str, ...], what: str) -> None:
+def test_contradictory_arguments_are_refused(app: LocalApp, argv: tuple[str, ...], what: str) -> None:
     result = app.lmi("init", *argv, "-o", "new.yaml")
     assert (result.code, result.out) == (2, "")
     assert what in result.err
     assert not Path("new.yaml").exists()
 
 
-def test_an_adapter_is_named_with_its_base(app: LocalApp) -> None:
+def test_adapter_is_refused_with_its_base_model(app: LocalApp) -> None:
     app.hub.models["org/lora"] = {
         "adapter_config.json": b'{"base_model_name_or_path": "org/base"}',
         "adapter_model.safetensors": b"",

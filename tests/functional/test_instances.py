@@ -28,7 +28,7 @@ def rows(app: LocalApp, *argv: str) -> list[dict[str, object]]:
     return [line for line in result.lines if line["event"] == "row"]
 
 
-def test_types_with_what_torch_sees_and_prices(app: LocalApp) -> None:
+def test_instances_lists_device_memory_and_price(app: LocalApp) -> None:
     found = {row["instance"]: row for row in rows(app)}
     assert "ml.m5.large" not in found
     g5 = found["ml.g5.12xlarge"]
@@ -36,7 +36,7 @@ def test_types_with_what_torch_sees_and_prices(app: LocalApp) -> None:
     assert found["ml.p5en.48xlarge"]["usd_per_hour"] is None
 
 
-def test_those_that_hold_a_model_come_cheapest_first_and_unpriced_last(app: LocalApp) -> None:
+def test_fitting_instances_are_sorted_by_price_with_unpriced_last(app: LocalApp) -> None:
     found = rows(app, "--fits", write_config(app, LLAMA_70B))
     assert "ml.g5.2xlarge" not in {row["instance"] for row in found}
     prices = [row["usd_per_hour"] for row in found]
@@ -48,20 +48,20 @@ def test_those_that_hold_a_model_come_cheapest_first_and_unpriced_last(app: Loca
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_the_longest_context_is_one_that_fits(app: LocalApp, place: int) -> None:
+def test_longest_context_shown_fits(app: LocalApp, place: int) -> None:
     row = rows(app, "--fits", write_config(app, LLAMA_8B), "--sequences", "4")[place]
     argv = ("fit", "org/large", "--instance", str(row["instance"]), "--sequences", "4", "--context")
     assert app.lmi(*argv, str(row["max_context"])).code == 0
 
 
-def test_a_longer_sequence_needs_a_larger_type(app: LocalApp) -> None:
+def test_longer_context_needs_a_larger_instance(app: LocalApp) -> None:
     model = write_config(app, LLAMA_8B)
     short, long = rows(app, "--fits", model), rows(app, "--fits", model, "--context", "131072")
     assert {row["instance"] for row in long} < {row["instance"] for row in short}
     assert all(row["max_context"] == 131072 for row in long)
 
 
-def test_a_recipe_may_be_asked_about(app: LocalApp) -> None:
+def test_fits_accepts_a_recipe(app: LocalApp) -> None:
     write_config(app, LLAMA_70B)
     Path("large.yaml").write_text(
         "name: l\nmodel_id: org/large\nengine: vllm\ninstance_type: ml.g5.2xlarge\n"
@@ -69,14 +69,14 @@ def test_a_recipe_may_be_asked_about(app: LocalApp) -> None:
     assert rows(app, "--fits", "large.yaml") == rows(app, "--fits", "org/large")
 
 
-def test_a_model_that_cannot_be_judged_reports_what_is_missing(app: LocalApp) -> None:
+def test_model_that_cannot_be_judged_is_an_error(app: LocalApp) -> None:
     model = write_config(app, {**LLAMA_8B, "model_type": "tomorrow"})
     result = app.lmi("instances", "--fits", model)
     assert (result.code, result.out) == (1, "")
     assert "error: org/large: lmi does not know how model_type tomorrow uses memory\n  next: " in result.err
 
 
-def test_a_model_that_no_type_holds_is_no_error(app: LocalApp) -> None:
+def test_model_that_fits_no_instance_gives_an_empty_list(app: LocalApp) -> None:
     huge = {**LLAMA_70B, "hidden_size": 2**17, "intermediate_size": 2**19}
     result = app.lmi("instances", "--fits", write_config(app, huge))
     assert (result.code, result.out) == (0, "")
@@ -84,7 +84,7 @@ def test_a_model_that_no_type_holds_is_no_error(app: LocalApp) -> None:
 
 
 @pytest.mark.parametrize(("days", "stale"), [(100, False), (200, True)])
-def test_prices_older_than_half_a_year_are_warned_of(app: LocalApp, days: int, stale: bool) -> None:
+def test_prices_older_than_half_a_year_give_a_warning(app: LocalApp, days: int, stale: bool) -> None:
     app.clock.passed = days * 86400.0
     result = app.lmi("instances", "--json").result
     assert ("the packaged prices are of 2026-11-21" in result["warning"]) == stale

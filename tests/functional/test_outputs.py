@@ -25,9 +25,7 @@ FULL = Path("/dev/full")
         (("init", "org/tiny", "-o", "nowhere/tiny.yaml"), "nowhere/tiny.yaml"),
     ],
 )
-def test_a_place_that_cannot_be_written_is_the_users_to_mend(
-    app: LocalApp, command: tuple[str, ...], place: str
-) -> None:
+def test_unwritable_output_path_is_a_usage_error(app: LocalApp, command: tuple[str, ...], place: str) -> None:
     Path("file").touch()
     result = app.lmi(*command)
     assert (result.code, result.out) == (2, "")
@@ -38,7 +36,7 @@ def test_a_place_that_cannot_be_written_is_the_users_to_mend(
 
 
 @pytest.mark.parametrize("amount", ["nan", "-1"])
-def test_a_bound_that_bounds_nothing_is_refused(app: LocalApp, amount: str) -> None:
+def test_invalid_max_hourly_is_refused(app: LocalApp, amount: str) -> None:
     result = app.lmi("up", "--yes", "--max-hourly", amount)
     assert (result.code, result.out) == (2, "")
     assert "is not an amount of dollars" in result.err
@@ -53,7 +51,7 @@ def _shell(command: str, **environ: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("command", ["lmi schema", "lmi images"])  # more than a buffer, and less than one
-def test_a_full_disk_behind_stdout_is_no_bug_of_ours(command: str) -> None:
+def test_full_disk_behind_stdout_is_an_error_and_not_a_bug(command: str) -> None:
     result = _shell(f"{command} > /dev/full")
     assert result.returncode == 1
     assert result.stderr.decode() == (
@@ -62,7 +60,7 @@ def test_a_full_disk_behind_stdout_is_no_bug_of_ours(command: str) -> None:
     )
 
 
-def test_a_full_disk_in_another_location_is_reported_on_stdout_too(app: LocalApp) -> None:
+def test_full_disk_elsewhere_is_an_error_and_not_a_bug(app: LocalApp) -> None:
     app.hub.failure = OSError(errno.ENOSPC, "No space left on device")
     result = app.lmi("plan", "--json")
     assert (result.code, result.err) == (1, "")
@@ -71,12 +69,12 @@ def test_a_full_disk_in_another_location_is_reported_on_stdout_too(app: LocalApp
     )
 
 
-def test_a_stdout_that_is_closed_takes_nothing_and_is_no_error() -> None:
+def test_closed_stdout_is_no_error() -> None:
     result = _shell("lmi schema >&-")
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-def test_a_terminal_without_utf_8_gets_what_it_can_show(tmp_path: Path) -> None:
+def test_stdout_without_utf_8_gets_escaped_text(tmp_path: Path) -> None:
     recipe = tmp_path / "empf\u00e4nger.yaml"
     recipe.write_text("name: tiny\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n")
     result = _shell(f"lmi validate '{recipe}'", PYTHONIOENCODING="ascii", PYTHONUTF8="1")
@@ -84,7 +82,7 @@ def test_a_terminal_without_utf_8_gets_what_it_can_show(tmp_path: Path) -> None:
     assert result.stdout.endswith(b"empf\\xe4nger.yaml: valid\n")
 
 
-def test_a_bug_is_reported_where_no_report_can_be_written(
+def test_bug_is_reported_without_a_writable_report_folder(
     app: LocalApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import tempfile
@@ -98,7 +96,7 @@ def test_a_bug_is_reported_where_no_report_can_be_written(
 
 
 @pytest.mark.parametrize("model", ["", "a/b/c", "s3://"])
-def test_init_reports_what_a_model_is_called_before_it_looks_anywhere(app: LocalApp, model: str) -> None:
+def test_init_explains_an_invalid_model_name(app: LocalApp, model: str) -> None:
     result = app.lmi("init", model)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: MODEL: ")
@@ -106,7 +104,7 @@ def test_init_reports_what_a_model_is_called_before_it_looks_anywhere(app: Local
 
 
 @pytest.mark.parametrize("files", [(), ("notes.txt", "model.tflite")])
-def test_init_of_a_folder_without_a_model_reports_what_one_is(app: LocalApp, files: tuple[str, ...]) -> None:
+def test_init_of_a_folder_without_weights_is_refused(app: LocalApp, files: tuple[str, ...]) -> None:
     Path("here").mkdir()
     for name in files:
         Path("here", name).touch()
@@ -119,7 +117,7 @@ def test_init_of_a_folder_without_a_model_reports_what_one_is(app: LocalApp, fil
     assert not Path("here.yaml").exists()
 
 
-def test_init_names_the_command_that_writes_the_schema_it_points_at(app: LocalApp) -> None:
+def test_init_names_the_command_that_writes_the_schema(app: LocalApp) -> None:
     result = app.lmi("init", "org/tiny", "-o", "new.yaml")
     assert (result.code, result.out) == (0, "new.yaml\n")
     assert "for your editor: lmi schema > recipe.schema.json\n" in result.err
@@ -128,20 +126,20 @@ def test_init_names_the_command_that_writes_the_schema_it_points_at(app: LocalAp
     assert "lmi schema" not in app.lmi("init", "org/tiny", "-o", "newer.yaml").err
 
 
-def test_json_before_the_command_is_reported_where_it_goes(app: LocalApp) -> None:
+def test_json_before_the_command_is_refused_with_a_hint(app: LocalApp) -> None:
     result = app.lmi("--json", "plan")
     assert (result.code, result.err) == (2, "")
     assert result.result["error"]["hint"] == "write --json after the command: lmi COMMAND --json"
 
 
-def test_an_error_after_a_request_without_a_response_begins_its_own_line(app: LocalApp) -> None:
+def test_error_after_an_unanswered_prompt_starts_on_a_new_line(app: LocalApp) -> None:
     result = app.lmi("up", stdin=b"", terminal=True)
     assert result.code == 130
     assert "Go ahead? [Y/n] \nerror: " in result.err
 
 
 @pytest.mark.parametrize(("ended", "code"), [(0, 0), (130, 130), (143, 143), (1, 1), (137, 1)])
-def test_serve_reports_it_when_the_server_ended_by_itself(app: LocalApp, ended: int, code: int) -> None:
+def test_serve_exit_code_follows_the_exit_of_the_server(app: LocalApp, ended: int, code: int) -> None:
     Path("model").mkdir()
     Path("model/serving.properties").write_text("engine=Python\noption.model_id=x\n")
     Path("model/model.py").write_text("def handle(inputs):\n    return None\n")
@@ -152,7 +150,7 @@ def test_serve_reports_it_when_the_server_ended_by_itself(app: LocalApp, ended: 
     assert app.lmi("serve", "model", "--port", "65536").code == 2
 
 
-def test_serve_with_json_prints_nothing_but_json_lines(app: LocalApp) -> None:
+def test_serve_json_output_is_json_lines_only(app: LocalApp) -> None:
     Path("model").mkdir()
     Path("model/model.py").write_text("def handle(inputs):\n    return None\n")
     result = app.lmi("serve", "model", "--json")
@@ -162,7 +160,7 @@ def test_serve_with_json_prints_nothing_but_json_lines(app: LocalApp) -> None:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-def test_a_json_result_that_stdout_does_not_take_is_reported_on_stderr() -> None:
+def test_json_result_that_cannot_be_written_is_reported_on_stderr() -> None:
     for command in ("lmi ls --json", "lmi validate nope.yaml --json"):
         result = _shell(f"{command} > /dev/full")
         output = result.stderr.decode()
@@ -177,7 +175,7 @@ def test_a_json_result_that_stdout_does_not_take_is_reported_on_stderr() -> None
     ("command", "code"),
     [("lmi validate nope.yaml", 2), ("lmi ls", 0), ("lmi ls --json", 0), ("lmi nonsense", 2)],
 )
-def test_closed_streams_take_nothing_and_change_no_exit_code(
+def test_closed_streams_do_not_change_the_exit_code(
     command: str, code: int, closed: str, tmp_path: Path
 ) -> None:
     result = _shell(f"{command} {closed}", LMI_STATE_HOME=str(tmp_path))
@@ -185,14 +183,14 @@ def test_closed_streams_take_nothing_and_change_no_exit_code(
     assert b"Traceback" not in result.stderr
 
 
-def test_the_version_as_json() -> None:
+def test_version_as_json() -> None:
     for words in ("--version --json", "--json --version"):
         result = _shell(f"lmi {words}")
         assert (result.returncode, result.stderr) == (0, b"")
         assert json.loads(result.stdout) == {"event": "result", "ok": True, "version": __version__}
 
 
-def test_windows_is_refused_with_a_word_about_wsl() -> None:
+def test_windows_is_refused_with_a_hint_to_wsl() -> None:
     code = "import sys; sys.platform = 'win32'; from lmi_deploy.cli import main; main()"
     result = subprocess.run([sys.executable, "-c", code, "up"], capture_output=True, text=True, check=False)
     assert result.returncode == 1
@@ -201,7 +199,9 @@ def test_windows_is_refused_with_a_word_about_wsl() -> None:
 
 
 @pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
-def test_a_disk_that_cannot_hold_the_weights_stops_the_plan(app: LocalApp, command: tuple[str, ...]) -> None:
+def test_plan_is_refused_when_the_disk_cannot_hold_the_weights(
+    app: LocalApp, command: tuple[str, ...]
+) -> None:
     app.hub.free = 10
     result = app.lmi(*command)
     assert result.code == 1

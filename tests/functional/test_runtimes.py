@@ -124,7 +124,7 @@ def chosen_runtime(messages: list[dict[str, Any]]) -> str:
     return body.decode()
 
 
-def test_an_installed_server_serves_and_is_followed_by_its_next_generation(djl: RuntimeCase) -> None:
+def test_installed_djl_serving_serves_and_is_replaced_by_the_next_generation(djl: RuntimeCase) -> None:
     up = djl.run_json("up", "--yes", "--runtime", "djl-serving")
     assert steps(up) == ["BuildEnvironment", "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
     assert chosen_runtime(up) == "first hi"
@@ -146,7 +146,7 @@ TAKE_ADDRESS = 4
 
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
-def test_killed_while_the_address_changes_hands_the_next_up_converges(djl: RuntimeCase, when: str) -> None:
+def test_up_converges_after_a_kill_during_the_takeover(djl: RuntimeCase, when: str) -> None:
     chosen = ("--runtime", "djl-serving")
     up = djl.run_json("up", "--yes", *chosen)
     djl.handler("second")
@@ -169,20 +169,20 @@ def test_killed_while_the_address_changes_hands_the_next_up_converges(djl: Runti
     assert djl.run_json("plan", *chosen)[-1]["pending"] is False
 
 
-def test_everything_goes_with_down(djl: RuntimeCase) -> None:
+def test_down_removes_the_deployment(djl: RuntimeCase) -> None:
     djl.run_json("up", "--yes", "--runtime", "djl-serving")
     assert djl.lmi("down", "--yes", "tiny")[0] == 0
     assert djl.run_json("ls")[-1]["deployments"] == 0
 
 
-def test_a_handler_that_does_not_load_is_reported_in_its_own_words(djl: RuntimeCase) -> None:
+def test_handler_load_error_is_reported_with_its_message(djl: RuntimeCase) -> None:
     (djl.root / "model.py").write_text("raise RuntimeError('no such model')\ndef handle(inputs): pass\n")
     code, output = djl.lmi("up", "--yes", "--runtime", "djl-serving")
     assert code == 1
     assert "the model server failed to start: RuntimeError: no such model" in output
 
 
-def test_a_container_needs_neither_environment_nor_engine(podman: RuntimeCase) -> None:
+def test_container_needs_no_local_environment_or_engine(podman: RuntimeCase) -> None:
     chosen = ("--set", f"container.image={image()}")
     up = podman.run_json("up", "--yes", *chosen)
     assert steps(up) == ["PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
@@ -208,7 +208,7 @@ def test_a_container_needs_neither_environment_nor_engine(podman: RuntimeCase) -
         ),
     ],
 )
-def test_a_runtime_that_is_not_available_is_refused_with_the_reason(
+def test_unavailable_runtime_is_refused_with_the_reason(
     podman: RuntimeCase, extra: tuple[str, ...], why: str
 ) -> None:
     code, output = podman.lmi("plan", *extra)

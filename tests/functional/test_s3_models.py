@@ -35,7 +35,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppWithBuck
     app.servers.close()
 
 
-def test_a_prefix_is_planned_deployed_and_then_there(app: AppWithBucket) -> None:
+def test_s3_model_is_planned_deployed_and_in_step(app: AppWithBucket) -> None:
     planned = app.lmi("plan", "--json")
     assert planned.code == 0, planned.err
     assert app.lmi("up", "--yes").code == 0
@@ -48,7 +48,7 @@ def test_a_prefix_is_planned_deployed_and_then_there(app: AppWithBucket) -> None
     assert app.lmi("plan", "--exit-code").code == 0
 
 
-def test_a_prefix_is_pushed_under_its_bucket_and_last_folder(app: AppWithBucket) -> None:
+def test_pushed_s3_model_is_named_by_bucket_and_last_folder(app: AppWithBucket) -> None:
     sent = app.store.sent
     first = app.lmi("weights", "push")
     assert app.store.sent - sent < 3000, "S3 copied the files: only the manifest was sent"
@@ -57,7 +57,7 @@ def test_a_prefix_is_pushed_under_its_bucket_and_last_folder(app: AppWithBucket)
     assert first.out.startswith("s3://fake/weights/fake--tiny/")
 
 
-def test_weights_of_ours_are_deployed_from_where_they_are_and_pushed_nowhere(app: AppWithBucket) -> None:
+def test_weights_uploaded_by_lmi_are_not_pushed_again(app: AppWithBucket) -> None:
     address = app.lmi("weights", "push").out.strip()
     before = dict(app.store.objects)
     again = app.lmi("weights", "push", "--set", f"model_id={address}")
@@ -66,7 +66,7 @@ def test_weights_of_ours_are_deployed_from_where_they_are_and_pushed_nowhere(app
     assert app.lmi("plan", "--set", f"model_id={address}").code == 0
 
 
-def test_an_empty_prefix_is_reported(app: AppWithBucket) -> None:
+def test_empty_prefix_is_an_error(app: AppWithBucket) -> None:
     result = app.lmi("plan", "--set", "model_id=s3://fake/models/tniy")
     assert (result.code, result.out) == (1, "")
     assert "s3://fake/models/tniy/: no objects under this prefix\n  next: aws s3 ls" in result.err

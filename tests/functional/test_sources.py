@@ -36,7 +36,7 @@ BROKEN: dict[str, tuple[dict[str, bytes], int, str]] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_repository_is_reported_before_anything_moves(app: LocalApp, what: str) -> None:
+def test_broken_repository_is_reported_before_any_download(app: LocalApp, what: str) -> None:
     files, code, words = BROKEN[what]
     app.hub.models[MODEL] |= files
     result = app.lmi("up", "--yes")
@@ -49,7 +49,7 @@ def test_a_broken_repository_is_reported_before_anything_moves(app: LocalApp, wh
 @pytest.mark.parametrize(
     "config", [b"[]", b"3", b'{"architectures": 5, "auto_map": 0}', b'{"architectures": [{}]}']
 )
-def test_a_config_of_another_form_is_as_good_as_none(app: LocalApp, config: bytes) -> None:
+def test_malformed_config_json_counts_as_missing(app: LocalApp, config: bytes) -> None:
     app.hub.models[MODEL]["config.json"] = config
     app.hub.models[MODEL][INDEX] = b'{"weight_map": [1]}'
     result = app.lmi("plan")
@@ -57,13 +57,13 @@ def test_a_config_of_another_form_is_as_good_as_none(app: LocalApp, config: byte
     assert "probe: missing; engine accelerate with task unknown has no default probe" in result.err
 
 
-def test_a_model_that_is_not_there(app: LocalApp) -> None:
+def test_missing_model_is_an_error(app: LocalApp) -> None:
     result = app.lmi("plan", "--set", "model_id=org/absent")
     assert (result.code, result.out) == (1, "")
     assert "error: org/absent: no such model\n  next: check its spelling" in result.err
 
 
-def test_own_files_start_at_the_recipes_folder(app: LocalApp) -> None:
+def test_own_files_are_relative_to_the_recipe(app: LocalApp) -> None:
     Path("sub").mkdir()
     Path("sub/r.yaml").write_text(OWN)
     result = app.lmi("plan", "sub/r.yaml")
@@ -73,7 +73,7 @@ def test_own_files_start_at_the_recipes_folder(app: LocalApp) -> None:
     assert app.lmi("plan", "sub/r.yaml").code == 0
 
 
-def test_the_response_must_hold_what_the_recipe_expects(app: LocalApp) -> None:
+def test_probe_response_must_contain_the_expected_text(app: LocalApp) -> None:
     Path("own.py").write_text("def handle(inputs): ...\n")
     Path("tiny.yaml").write_text(OWN)
     assert app.lmi("up", "--yes").code == 0
@@ -82,7 +82,7 @@ def test_the_response_must_hold_what_the_recipe_expects(app: LocalApp) -> None:
     assert "the probe failed: the response does not contain 'NEVER'" in result.err
 
 
-def test_the_status_needs_neither_hub_nor_recipe(app: LocalApp) -> None:
+def test_status_ls_invoke_logs_and_down_need_no_hub_or_recipe(app: LocalApp) -> None:
     app.lmi("up", "--yes")
     app.hub.models.clear()
     Path("tiny.yaml").unlink()
@@ -106,6 +106,6 @@ class CorruptSource(FakeHub):
         return content if refresh or not path.endswith(".safetensors") else bytes(len(content))
 
 
-def test_a_header_that_makes_no_sense_is_read_past_the_cache(app: LocalApp) -> None:
+def test_corrupt_cached_header_is_read_from_the_hub(app: LocalApp) -> None:
     app.hub = CorruptSource(app.root, app.hub.models)
     assert app.lmi("plan").code == 0

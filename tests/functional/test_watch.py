@@ -46,7 +46,7 @@ def change(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_a_change_starts_it_again_and_is_named(app: LocalApp, folder: Path) -> None:
+def test_changed_file_restarts_the_server_and_is_named(app: LocalApp, folder: Path) -> None:
     events = watched(app, folder)
     messages = until(events, "serving at http://127.0.0.1:")
     assert any("started" in line for line in messages), "the log is shown"
@@ -61,9 +61,7 @@ def test_a_change_starts_it_again_and_is_named(app: LocalApp, folder: Path) -> N
     assert app.servers.alive() == []
 
 
-def test_a_model_py_that_cannot_work_is_not_started_until_it_is_corrected(
-    app: LocalApp, folder: Path
-) -> None:
+def test_invalid_handler_is_not_started_until_corrected(app: LocalApp, folder: Path) -> None:
     (folder / "model.py").write_text("def handle():\n    pass\n")
     events = watched(app, folder)
     messages = until(events, "not started")
@@ -74,7 +72,7 @@ def test_a_model_py_that_cannot_work_is_not_started_until_it_is_corrected(
     events.close()  # type: ignore[attr-defined]
 
 
-def test_a_failed_start_is_explained_and_waits_for_a_change(app: LocalApp, folder: Path) -> None:
+def test_failed_start_is_diagnosed_and_waits_for_a_change(app: LocalApp, folder: Path) -> None:
     why = "the worker ended\nModuleNotFoundError: No module named 'nothing'"
     app.servers.next.append(Behaviour(end="failed", why=why))
     events = watched(app, folder)
@@ -86,7 +84,7 @@ def test_a_failed_start_is_explained_and_waits_for_a_change(app: LocalApp, folde
     events.close()  # type: ignore[attr-defined]
 
 
-def test_differences_are_reported_in_a_few_words(tmp_path: Path) -> None:
+def test_many_changed_files_are_summarised(tmp_path: Path) -> None:
     for name in "abcde":
         (tmp_path / name).write_text(name)
     before = snapshot_files(tmp_path)
@@ -100,7 +98,7 @@ def test_differences_are_reported_in_a_few_words(tmp_path: Path) -> None:
     assert difference(before, snapshot_files(tmp_path)) == "a changed, b changed, c changed and 2 more"
 
 
-def test_the_servers_settings_are_watched_too(app: LocalApp, folder: Path) -> None:
+def test_server_settings_file_is_watched(app: LocalApp, folder: Path) -> None:
     settings = app.root / "config.properties"
     settings.write_text("job_queue_size=5\n")
     options = ServeOptions(folder=folder, host="127.0.0.1", port=0, settings=settings, python=None)

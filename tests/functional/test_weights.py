@@ -29,7 +29,7 @@ def recipe(app: LocalApp) -> str:
     return str(app.root / "recipe.yaml")
 
 
-def test_a_push_reports_where_the_weights_are_and_a_second_one_moves_nothing(app: LocalApp) -> None:
+def test_push_prints_the_address_and_a_second_push_uploads_nothing(app: LocalApp) -> None:
     first = app.lmi("weights", "push", recipe(app))
     assert first.code == 0, first.err
     assert first.out.startswith("s3://fake/weights/org--tiny/")
@@ -40,7 +40,7 @@ def test_a_push_reports_where_the_weights_are_and_a_second_one_moves_nothing(app
     assert app.store.sent == sent, "no byte was moved"
 
 
-def test_the_rule_that_a_bucket_lacks_is_proposed_where_something_was_transferred(app: LocalApp) -> None:
+def test_lifecycle_rule_is_proposed_only_after_an_upload(app: LocalApp) -> None:
     app.advice = "a lifecycle rule would do"
     assert app.advice in app.lmi("weights", "push", recipe(app)).err
     again = app.lmi("weights", "push", recipe(app))
@@ -50,7 +50,7 @@ def test_the_rule_that_a_bucket_lacks_is_proposed_where_something_was_transferre
     assert any(app.advice in str(line.get("text")) for line in result.lines), "another selection, copied"
 
 
-def test_a_recipe_for_the_cloud_can_be_pushed_before_it_can_be_deployed(app: LocalApp) -> None:
+def test_recipe_without_instance_type_can_be_pushed(app: LocalApp) -> None:
     (app.root / "cloud.yaml").write_text(
         "name: tiny\nmodel_id: org/tiny\nendpoint: {bucket: fake, region: us-east-1}\n"
     )
@@ -58,7 +58,7 @@ def test_a_recipe_for_the_cloud_can_be_pushed_before_it_can_be_deployed(app: Loc
     assert app.lmi("weights", "push", str(app.root / "cloud.yaml")).code == 0
 
 
-def test_what_exists_is_listed_verified_and_removed(app: LocalApp) -> None:
+def test_weights_are_listed_verified_and_removed(app: LocalApp) -> None:
     name = app.lmi("weights", "push", recipe(app), "--json").result["name"]
     listed = app.lmi("weights", "ls", "--json")
     assert [line["name"] for line in listed.lines[:-1] if line["event"] == "row"] == [name]
@@ -75,7 +75,7 @@ def test_what_exists_is_listed_verified_and_removed(app: LocalApp) -> None:
     assert "lmi weights ls" in missing.err
 
 
-def test_a_model_is_named_by_its_id_and_a_slip_is_met(app: LocalApp) -> None:
+def test_weights_are_found_by_model_id_and_a_typo_gets_a_suggestion(app: LocalApp) -> None:
     address = app.lmi("weights", "push", recipe(app)).out.strip()
     assert app.lmi("weights", "verify", "org/tiny").code == 0
     assert app.lmi("weights", "verify", address).code == 0
@@ -84,13 +84,13 @@ def test_a_model_is_named_by_its_id_and_a_slip_is_met(app: LocalApp) -> None:
     assert "1 model in s3://fake" in app.lmi("weights", "ls").err
 
 
-def test_a_copy_into_the_same_bucket_is_none(app: LocalApp) -> None:
+def test_copy_into_the_same_bucket_is_refused(app: LocalApp) -> None:
     app.lmi("weights", "push", recipe(app))
     result = app.lmi("weights", "copy", "org/tiny", "--to-bucket", "fake")
     assert (result.code, "source and target are the same bucket" in result.err) == (2, True)
 
 
-def test_a_changed_object_is_an_integrity_error(app: LocalApp) -> None:
+def test_changed_object_is_an_integrity_error(app: LocalApp) -> None:
     app.lmi("weights", "push", recipe(app))
     key = next(key for key in app.store.objects if key.endswith(".safetensors"))
     app.store.objects[key] = b"x" + app.store.objects[key][1:]
@@ -114,7 +114,7 @@ def unfinished(name: str) -> Record:
 
 @pytest.mark.parametrize("record", [served, unfinished])
 @pytest.mark.parametrize("text", [record_text, schema_1_text])
-def test_weights_that_a_deployment_uses_stay(
+def test_weights_of_a_deployment_are_not_removed(
     app: LocalApp, record: Callable[[str], Record], text: Callable[[Record], str]
 ) -> None:
     name = app.lmi("weights", "push", recipe(app), "--json").result["name"]
@@ -126,7 +126,7 @@ def test_weights_that_a_deployment_uses_stay(
     assert rows[0]["used_by"] == "prod"
 
 
-def test_a_record_that_cannot_be_read_frees_no_weights(app: LocalApp) -> None:
+def test_unreadable_record_protects_all_weights(app: LocalApp) -> None:
     name = app.lmi("weights", "push", recipe(app), "--json").result["name"]
     newer = record_text(PROD).replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA + 1}')
     for text, why in (("{", "not a record"), (newer, "written by a newer lmi")):
@@ -135,7 +135,7 @@ def test_a_record_that_cannot_be_read_frees_no_weights(app: LocalApp) -> None:
         assert (result.code != 0, why in result.err) == (True, True)
 
 
-def test_gc_on_a_clean_bucket_reports_it(app: LocalApp) -> None:
+def test_gc_of_a_clean_bucket_reports_no_leftovers(app: LocalApp) -> None:
     app.lmi("weights", "push", recipe(app))
     result = app.lmi("gc")
     assert result.code == 0
@@ -152,14 +152,14 @@ class NoBucket(LocalApp):
         return replace(super().deps(), weights=weights)
 
 
-def test_gc_where_without_bucket_yet_is_done(tmp_path: Path) -> None:
+def test_gc_without_a_bucket_succeeds(tmp_path: Path) -> None:
     app = NoBucket(tmp_path)
     result = app.lmi("gc", "--json")
     assert (result.code, result.result["freed"]) == (0, 0)
     assert app.lmi("gc", "--bucket", "mine").code == 1
 
 
-def test_s5cmd_needs_the_files_on_this_machine(app: LocalApp) -> None:
+def test_s5cmd_needs_weights_on_this_machine(app: LocalApp) -> None:
     result = app.lmi("weights", "push", recipe(app), "--set", "weights.engine=s5cmd")
     assert (result.code, result.out) == (2, "")
     assert "weights.engine: s5cmd sends files from the disk" in result.err
@@ -167,5 +167,5 @@ def test_s5cmd_needs_the_files_on_this_machine(app: LocalApp) -> None:
     assert app.store.objects == {}
 
 
-def test_the_engine_is_reported(app: LocalApp) -> None:
+def test_push_reports_the_upload_engine(app: LocalApp) -> None:
     assert "engine: own" in app.lmi("weights", "push", recipe(app)).err

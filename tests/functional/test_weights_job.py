@@ -17,7 +17,7 @@ from tests.support.local_app import RECIPE, LocalApp
         ("text", "{}", "order.json: Expecting value"),
     ],
 )
-def test_an_order_that_is_none_is_refused(app: LocalApp, order: str, resources: str, why: str) -> None:
+def test_invalid_job_request_is_refused(app: LocalApp, order: str, resources: str, why: str) -> None:
     Path("order.json").write_text(order)
     Path("resources.json").write_text(resources)
     result = app.lmi("weights", "job", "order.json", "resources.json")
@@ -26,7 +26,7 @@ def test_an_order_that_is_none_is_refused(app: LocalApp, order: str, resources: 
     assert "SageMaker starts this" in result.err
 
 
-def test_a_push_from_here_of_a_recipe_whose_weights_a_job_transfers_reports_what_to_do(app: LocalApp) -> None:
+def test_push_of_a_recipe_with_a_transfer_job_says_what_to_do(app: LocalApp) -> None:
     Path("tiny.yaml").write_text(RECIPE + "weights: {via: job}\n")
     result = app.lmi("weights", "push", "tiny.yaml")
     assert result.code == 2

@@ -153,7 +153,7 @@ def unnamed(name: str, text: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_what_ships(golden: Golden, name: str) -> None:
+def test_artifact_matches_golden_files(golden: Golden, name: str) -> None:
     visited = walk(name)
     files = {file.path: file.content for file in visited.artifact.files}
     template = visited.spec.engine.handler.template
@@ -164,7 +164,7 @@ def test_what_ships(golden: Golden, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_what_is_planned(golden: Golden, name: str) -> None:
+def test_plans_match_golden_files(golden: Golden, name: str) -> None:
     files = {}
     for situation, plan in plans(name).items():
         text, data = rendered_plan(*plan)
@@ -174,7 +174,7 @@ def test_what_is_planned(golden: Golden, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_java_reads_back_what_the_recipe_reports(name: str) -> None:
+def test_java_properties_read_back_equal_the_recipe(name: str) -> None:
     visited = walk(name)
     written = next(file for file in visited.artifact.files if file.path == "serving.properties")
     assert parse_properties(written.content) == dict(visited.spec.engine.properties)
@@ -188,7 +188,7 @@ def _elsewhere(facts: Facts) -> Facts:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_artifact_does_not_depend_on_the_place(name: str) -> None:
+def test_artifact_does_not_depend_on_the_target(name: str) -> None:
     assert walk(name, change=_elsewhere).artifact == walk(name).artifact
     ports = {walk(name, f"endpoint.port={port}").artifact.digest for port in (7001, 7002)}
     assert ports == {walk(name).artifact.digest}
@@ -196,7 +196,7 @@ def test_the_artifact_does_not_depend_on_the_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_same_recipe_is_the_same_server_until_something_it_serves_changes(name: str) -> None:
+def test_server_name_changes_only_with_what_it_serves(name: str) -> None:
     assert walk(name).server == walk(name).server
     others = [walk(name, *CHANGE), walk(name, "endpoint.port=7777")]
     assert len({walk(name).server, *(other.server for other in others)}) == 3

@@ -41,7 +41,7 @@ def resolved(name: str, *sets: str) -> Spec:
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_what_ships_to_sagemaker(golden: Golden, name: str) -> None:
+def test_sagemaker_artifact_matches_golden_files(golden: Golden, name: str) -> None:
     spec = resolved(name)
     files = {file.path: file.content for file in render(spec).files}
     template = spec.engine.handler.template
@@ -53,12 +53,12 @@ def test_what_ships_to_sagemaker(golden: Golden, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.38.0", "0.36.0-lmi20", "0.34.0"])
-def test_a_recipe_for_vllm_on_other_servers(golden: Golden, version: str) -> None:
+def test_vllm_recipe_on_other_versions_matches_golden_files(golden: Golden, version: str) -> None:
     spec = resolved("qwen2.5-7b-vllm", f"container.version={version}")
     files = {file.path: file.content for file in render(spec).files}
     golden(f"qwen2.5-7b-vllm/{version}", files)
 
 
-def test_every_recipe_for_sagemaker_is_here() -> None:
+def test_every_sagemaker_recipe_has_golden_files() -> None:
     named = {path.stem for path in recipes().glob("*.yaml") if "target: sagemaker" in path.read_text()}
     assert named == set(FACTS)

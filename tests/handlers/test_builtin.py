@@ -26,7 +26,7 @@ def options(model: Path, given: Pairs = ()) -> dict[str, str]:
     return {key.removeprefix("option."): value.replace(SLOT, str(model)) for key, value in found}
 
 
-def test_it_answers_in_one_chunk_and_fails_on_what_we_never_send(tmp_path: Path) -> None:
+def test_builtin_handler_answers_in_one_chunk(tmp_path: Path) -> None:
     tiny = cached_tiny_model(serving(BUILTIN))
     with worker(tmp_path, BUILTIN) as running:
         assert running.load(**options(tiny)).code == 204
@@ -41,7 +41,7 @@ def test_it_answers_in_one_chunk_and_fails_on_what_we_never_send(tmp_path: Path)
             assert running.invoke(body).code == 424
 
 
-def test_it_streams_when_the_option_reports_it(tmp_path: Path) -> None:
+def test_builtin_handler_streams_with_enable_streaming(tmp_path: Path) -> None:
     tiny = cached_tiny_model(serving(BUILTIN))
     with worker(tmp_path, BUILTIN) as running:
         assert running.load(**options(tiny, (("enable_streaming", "huggingface"),))).code == 204

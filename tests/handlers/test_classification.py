@@ -24,13 +24,13 @@ def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
         yield running
 
 
-def test_the_best_label_comes_with_its_score(handler: Worker) -> None:
+def test_best_label_is_returned_with_its_score(handler: Worker) -> None:
     (best,) = handler.invoke({"inputs": "I like it"}).json
     assert best["label"] in ("BAD", "FAIR", "GOOD")
     assert 0 < best["score"] < 1
 
 
-def test_more_labels_come_when_requested_and_sum_to_one(handler: Worker) -> None:
+def test_top_k_returns_more_labels_and_all_scores_sum_to_one(handler: Worker) -> None:
     every = handler.invoke({"inputs": "I like it", "parameters": {"top_k": 0}}).json
     assert {each["label"] for each in every} == {"BAD", "FAIR", "GOOD"}
     assert sum(each["score"] for each in every) == pytest.approx(1, abs=1e-5)
@@ -38,14 +38,14 @@ def test_more_labels_come_when_requested_and_sum_to_one(handler: Worker) -> None
     assert handler.invoke({"inputs": "I like it", "parameters": {"top_k": 2}}).json == every[:2]
 
 
-def test_the_function_may_be_chosen(handler: Worker) -> None:
+def test_function_to_apply_can_be_chosen(handler: Worker) -> None:
     apart = handler.invoke({"inputs": "x", "parameters": {"top_k": 0, "function_to_apply": "sigmoid"}}).json
     assert sum(each["score"] for each in apart) != pytest.approx(1, abs=1e-3)
     raw = handler.invoke({"inputs": "x", "parameters": {"top_k": 0, "function_to_apply": "none"}}).json
     assert [each["label"] for each in raw] == [each["label"] for each in apart]
 
 
-def test_a_list_is_answered_by_a_list_and_pairs_are_taken(handler: Worker) -> None:
+def test_list_of_texts_and_pairs_is_answered_by_a_list(handler: Worker) -> None:
     texts = ["I like it", {"text": "I like it", "text_pair": "so much"}, "x" * 40] * 12
     responses = handler.invoke({"inputs": texts, "parameters": {"top_k": 3}}).json
     assert len(responses) == 36
@@ -57,7 +57,7 @@ def test_a_list_is_answered_by_a_list_and_pairs_are_taken(handler: Worker) -> No
     assert responses[0] != responses[1]
 
 
-def test_grouped_requests_are_answered_each_for_itself(handler: Worker) -> None:
+def test_batched_requests_are_answered_separately(handler: Worker) -> None:
     reply = handler.invoke_batch([{"inputs": "a"}, b"{", {"inputs": ["b"]}])
     assert reply.code == 200
     one, invalid, two = map(json.loads, reply.items)
@@ -81,13 +81,13 @@ INVALID = [
 @pytest.mark.parametrize(
     ("body", "param", "message"), INVALID, ids=[message[:40] for _, _, message in INVALID]
 )
-def test_a_error_of_the_client_is_a_400_that_names_it(
+def test_client_error_is_400_and_names_the_parameter(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
     assert_refused(handler, body, param, message)
 
 
-def test_the_codec_shows_label_and_score(handler: Worker) -> None:
+def test_codec_shows_labels_and_scores(handler: Worker) -> None:
     (chunk,) = handle(
         handler, InferenceRequest(prompt="I like it", stream=True, parameters={"top_k": 2}), HANDLER
     )

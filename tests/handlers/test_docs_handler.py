@@ -20,7 +20,7 @@ pytestmark = pytest.mark.worker
 LMI = "import sys; from lmi_deploy.cli import main; sys.exit(main())"
 
 
-def test_the_handler_of_the_guide_answers_the_request_of_the_guide(tmp_path: Path) -> None:
+def test_handler_of_the_guide_answers_the_request_of_the_guide(tmp_path: Path) -> None:
     page = list(blocks(DOCS / "how-to" / "write-a-handler.md"))
     (handler,) = [block.text for block in page if block.argument == "model.py"]
     (request,) = [block.text for block in page if block.text.startswith("curl ")]

@@ -42,24 +42,24 @@ def product(one: Sequence[float], other: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
-def test_like_texts_are_near_and_unlike_ones_far(handler: Worker) -> None:
+def test_similar_texts_have_similar_vectors(handler: Worker) -> None:
     cat, kitten, tax = vectors(handler, CAT, KITTEN, TAX)
     assert len(cat) == 384
     assert product(cat, kitten) > 0.5 > 0.2 > product(cat, tax)
 
 
-def test_vectors_have_length_one_as_the_model_reports_unless_reported_otherwise(handler: Worker) -> None:
+def test_vectors_are_normalized_unless_disabled(handler: Worker) -> None:
     assert all(math.isclose(product(each, each), 1, abs_tol=1e-4) for each in vectors(handler, CAT, TAX))
     (long,) = vectors(handler, CAT, normalize=False)
     assert product(long, long) > 1.5
 
 
-def test_one_text_is_an_array_of_one_array(handler: Worker) -> None:
+def test_one_text_gives_an_array_with_one_vector(handler: Worker) -> None:
     (vector,) = handler.invoke({"inputs": CAT}).json
     assert vector == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
 
 
-def test_openai_s_form_is_answered_as_openai_does(handler: Worker) -> None:
+def test_openai_request_gets_an_openai_response(handler: Worker) -> None:
     response = handler.invoke({"input": [CAT, TAX], "model": "mine", "encoding_format": "float"}).json
     assert (response["object"], response["model"]) == ("list", "mine")
     assert [each["index"] for each in response["data"]] == [0, 1]
@@ -67,13 +67,13 @@ def test_openai_s_form_is_answered_as_openai_does(handler: Worker) -> None:
     assert response["usage"]["prompt_tokens"] > 10
 
 
-def test_unequal_lengths_and_many_texts_do_not_disturb_each_other(handler: Worker) -> None:
+def test_vectors_do_not_depend_on_the_batch(handler: Worker) -> None:
     texts = [CAT, "x", TAX * 5] * 12
     for vector, text in zip(vectors(handler, *texts)[:3], texts, strict=False):
         assert vector == pytest.approx(vectors(handler, text)[0], abs=1e-5)
 
 
-def test_grouped_requests_are_answered_each_for_itself(handler: Worker) -> None:
+def test_batched_requests_are_answered_separately(handler: Worker) -> None:
     reply = handler.invoke_batch([{"inputs": CAT}, b"{", {"inputs": [TAX, "x"]}, {"input": CAT}])
     assert reply.code == 200
     one, invalid, two, openai = map(json.loads, reply.items)
@@ -101,18 +101,18 @@ INVALID = [
 @pytest.mark.parametrize(
     ("body", "param", "message"), INVALID, ids=[message[:40] for _, _, message in INVALID]
 )
-def test_a_error_of_the_client_is_a_400_that_names_it(
+def test_client_error_is_400_and_names_the_parameter(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
     assert_refused(handler, body, param, message)
 
 
-def test_a_long_text_is_cut_where_the_client_reports_it(handler: Worker) -> None:
+def test_long_text_is_truncated_on_request(handler: Worker) -> None:
     (vector,) = vectors(handler, "word " * 300, truncate=True)
     assert len(vector) == 384
 
 
-def test_the_codec_asks_and_shows_the_vectors(handler: Worker) -> None:
+def test_codec_shows_the_vectors(handler: Worker) -> None:
     (chunk,) = handle(handler, InferenceRequest(prompt=CAT, stream=True), HANDLER)
     assert json.loads(chunk.text)[0] == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
 

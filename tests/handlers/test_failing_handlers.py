@@ -88,7 +88,7 @@ def explained(folder: Path, error: FailingServer, *more: str) -> Diagnosis | Non
 
 @pytest.mark.worker
 @pytest.mark.parametrize("error", CASES, ids=[f"{error.id}-{at}" for at, error in enumerate(CASES)])
-def test_a_handler_that_fails_is_explained(error: FailingServer, tmp_path: Path) -> None:
+def test_handler_failure_is_diagnosed(error: FailingServer, tmp_path: Path) -> None:
     found = explained(tmp_path / "m", error)
     assert found is not None
     assert found.id == error.id
@@ -97,7 +97,7 @@ def test_a_handler_that_fails_is_explained(error: FailingServer, tmp_path: Path)
 
 
 @pytest.mark.worker
-def test_a_port_that_is_taken_is_explained(tmp_path: Path) -> None:
+def test_port_in_use_is_diagnosed(tmp_path: Path) -> None:
     with socket.socket() as own:
         own.bind(("127.0.0.1", 0))
         own.listen()
@@ -176,7 +176,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 
 @pytest.mark.model
 @pytest.mark.parametrize(("ids", "spoil", "options"), MODELS, ids=[ids for ids, _, _ in MODELS])
-def test_a_model_that_cannot_be_loaded_is_explained(
+def test_model_load_failure_is_diagnosed(
     running: Worker, tmp_path: Path, ids: str, spoil: Callable[[Path], None], options: Mapping[str, str]
 ) -> None:
     model = tmp_path / "model"

@@ -24,21 +24,21 @@ def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
         yield running
 
 
-def test_it_knows_a_capital_and_when_to_end(handler: Worker) -> None:
+def test_model_answers_and_stops(handler: Worker) -> None:
     response = handler.invoke(PROMPT).json
     assert "Paris" in response["choices"][0]["message"]["content"]
     assert response["choices"][0]["finish_reason"] == "stop"
     assert response["usage"]["completion_tokens"] < 24
 
 
-def test_the_stream_reports_the_same_in_plain_text(handler: Worker) -> None:
+def test_stream_has_the_same_text_as_the_response(handler: Worker) -> None:
     lines = handler.invoke({**PROMPT, "stream": True}).lines
     messages = [line["choices"][0]["delta"].get("content", "") for line in lines]
     assert "".join(messages) == handler.invoke(PROMPT).json["choices"][0]["message"]["content"]
     assert len([word for word in messages if word]) > 3
 
 
-def test_a_prompt_is_continued_as_it_is(handler: Worker) -> None:
+def test_plain_prompt_is_continued(handler: Worker) -> None:
     reply = handler.invoke({"prompt": "One, two, three, four,", "max_tokens": 12, "stop": "seven"}).json
     assert reply["choices"][0] == {
         "index": 0,
@@ -48,7 +48,7 @@ def test_a_prompt_is_continued_as_it_is(handler: Worker) -> None:
     }
 
 
-def test_prompts_of_unequal_length_do_not_disturb_each_other(handler: Worker) -> None:
+def test_batched_prompts_give_the_same_answers_as_single_ones(handler: Worker) -> None:
     bodies = [PROMPT, {"prompt": "One, two, three, four,", "max_tokens": 6}, {**PROMPT, "max_tokens": 3}]
     alone = [handler.invoke(body).json["choices"] for body in bodies]
     assert [json.loads(item)["choices"] for item in handler.invoke_batch(bodies).items] == alone

@@ -35,14 +35,14 @@ def text(handler: Worker, inputs: str = "Once upon", **parameters: object) -> st
     return str(reply.json["generated_text"])
 
 
-def test_a_text_is_answered_and_a_list_by_a_list(handler: Worker) -> None:
+def test_text_gives_a_text_and_list_gives_a_list(handler: Worker) -> None:
     assert text(handler)
     responses = handler.invoke({**REQUEST, "inputs": ["Once upon", "x"] * 17}).json
     assert [each["generated_text"] for each in responses[:2]] == [text(handler), text(handler, "x")]
     assert len(responses) == 34
 
 
-def test_a_stream_reports_the_same(handler: Worker) -> None:
+def test_stream_has_the_same_text_as_the_response(handler: Worker) -> None:
     reply = handler.invoke({**REQUEST, "stream": True})
     assert (reply.code, reply.properties) == (200, {"Content-Type": "application/jsonlines"})
     assert (
@@ -54,14 +54,14 @@ def test_a_stream_reports_the_same(handler: Worker) -> None:
     assert (events.properties, events.events) == ({"Content-Type": "text/event-stream"}, reply.lines)
 
 
-def test_sampling_follows_the_seed_and_greedy_needs_none(handler: Worker) -> None:
+def test_sampling_follows_the_seed_and_greedy_is_deterministic(handler: Worker) -> None:
     hot = {"temperature": 3.0, "max_new_tokens": 20}
     assert text(handler, **hot, seed=1) == text(handler, **hot, seed=1) != text(handler, **hot, seed=2)
     assert text(handler) == text(handler, temperature=0, top_p=0.5) == text(handler, do_sample=False)
     assert text(handler, num_beams=3)
 
 
-def test_grouped_requests_are_answered_each_for_itself(handler: Worker) -> None:
+def test_batched_requests_are_answered_separately(handler: Worker) -> None:
     reply = handler.invoke_batch([REQUEST, b"{", {**REQUEST, "inputs": "x"}, {**REQUEST, "stream": True}])
     assert reply.code == 200
     one, invalid, two = map(json.loads, reply.items[:3])
@@ -84,14 +84,14 @@ INVALID = [
 @pytest.mark.parametrize(
     ("body", "param", "message"), INVALID, ids=[message[:40] for _, _, message in INVALID]
 )
-def test_a_error_of_the_client_is_a_400_that_names_it(
+def test_client_error_is_400_and_names_the_parameter(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
     assert_refused(handler, body, param, message)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_codec_asks_and_shows_the_text(handler: Worker, *, stream: bool) -> None:
+def test_codec_shows_the_text(handler: Worker, *, stream: bool) -> None:
     chunks = handle(
         handler, InferenceRequest(prompt="Once upon", stream=stream, parameters={"max_tokens": 8}), HANDLER
     )

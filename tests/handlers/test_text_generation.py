@@ -39,7 +39,7 @@ def text(handler: Worker, **changes: Any) -> str:
     return response
 
 
-def test_a_chat_is_answered_as_openai_does(handler: Worker) -> None:
+def test_chat_gets_an_openai_chat_completion(handler: Worker) -> None:
     reply = handler.invoke(CHAT)
     assert (reply.code, reply.properties) == (200, {"Content-Type": "application/json"})
     response = reply.json
@@ -52,24 +52,24 @@ def test_a_chat_is_answered_as_openai_does(handler: Worker) -> None:
     assert response["usage"] == {"prompt_tokens": prompt, "completion_tokens": 8, "total_tokens": prompt + 8}
 
 
-def test_content_may_come_in_parts_of_text(handler: Worker) -> None:
+def test_chat_content_can_be_a_list_of_text_parts(handler: Worker) -> None:
     parts = [{"type": "text", "text": "Grüß "}, {"type": "text", "text": "Gott"}]
     full = handler.invoke(CHAT).json["choices"]
     assert handler.invoke({**CHAT, "messages": [{"role": "user", "content": parts}]}).json["choices"] == full
 
 
-def test_a_prompt_is_answered_as_openai_does(handler: Worker) -> None:
+def test_prompt_gets_an_openai_text_completion(handler: Worker) -> None:
     reply = handler.invoke({**PROMPT, "model": "mine"}).json
     assert (reply["object"], reply["model"]) == ("text_completion", "mine")
     assert reply["choices"][0]["finish_reason"] == "length"
     assert reply["usage"] == {"prompt_tokens": 9, "completion_tokens": 8, "total_tokens": 17}
 
 
-def test_inputs_are_answered_as_lmi_does(handler: Worker) -> None:
+def test_inputs_get_an_lmi_response(handler: Worker) -> None:
     assert handler.invoke(INPUTS).json == {"generated_text": text(handler)}
 
 
-def test_the_full_text_and_the_details_come_when_requested(handler: Worker) -> None:
+def test_full_text_and_details_are_returned_on_request(handler: Worker) -> None:
     parameters = {"max_new_tokens": 8, "return_full_text": True, "details": True}
     response = handler.invoke({**INPUTS, "parameters": parameters}).json
     assert response["generated_text"] == "Once upon" + text(handler)
@@ -79,7 +79,7 @@ def test_the_full_text_and_the_details_come_when_requested(handler: Worker) -> N
     assert all(token["log_prob"] < 0 for token in details["tokens"])
 
 
-def test_a_list_of_inputs_is_answered_by_a_list_in_its_order(handler: Worker) -> None:
+def test_list_of_inputs_is_answered_by_a_list_in_order(handler: Worker) -> None:
     responses = handler.invoke({**INPUTS, "inputs": ["Once upon", "a", "Once upon"]}).json
     assert [response["generated_text"] for response in responses] == [
         text(handler),
@@ -88,17 +88,17 @@ def test_a_list_of_inputs_is_answered_by_a_list_in_its_order(handler: Worker) ->
     ]
 
 
-def test_more_inputs_than_fit_one_round_are_all_answered(handler: Worker) -> None:
+def test_more_inputs_than_one_batch_are_all_answered(handler: Worker) -> None:
     body = {"inputs": ["Once upon"] * 33, "parameters": {"max_new_tokens": 2}}
     assert handler.invoke(body).json == [{"generated_text": text(handler, max_tokens=2)}] * 33
 
 
-def test_where_a_request_names_no_length_lmi_s_default_holds(handler: Worker) -> None:
+def test_default_length_is_30_tokens(handler: Worker) -> None:
     response = handler.invoke({"inputs": "Once upon", "parameters": {"details": True}}).json
     assert response["details"]["generated_tokens"] == 30
 
 
-def test_a_chat_streams_openai_chunks_as_lines(handler: Worker) -> None:
+def test_chat_stream_is_openai_chunks_as_json_lines(handler: Worker) -> None:
     reply = handler.invoke({**CHAT, "stream": True, "stream_options": {"include_usage": True}})
     assert (reply.code, reply.properties) == (200, {"Content-Type": "application/jsonlines"})
     *chunks, last, usage = reply.lines
@@ -137,13 +137,13 @@ def test_a_client_that_accepts_events_but_wants_no_stream_gets_json(handler: Wor
     assert (invalid.code, invalid.json["error"]["param"]) == (400, "n")
 
 
-def test_a_prompt_streams_its_text(handler: Worker) -> None:
+def test_prompt_stream_has_the_same_text(handler: Worker) -> None:
     lines = handler.invoke({**PROMPT, "stream": True}).lines
     assert "".join(line["choices"][0]["text"] for line in lines) == text(handler)
     assert [line["choices"][0]["finish_reason"] for line in lines[-2:]] == [None, "length"]
 
 
-def test_inputs_stream_a_line_a_token_and_the_whole_text_at_the_end(handler: Worker) -> None:
+def test_inputs_stream_one_line_per_token_and_the_full_text_last(handler: Worker) -> None:
     lines = handler.invoke({**INPUTS, "stream": True}).lines
     assert ["generated_text" in line for line in lines] == [False] * 7 + [True]
     assert "".join(line["token"]["text"] for line in lines) == lines[-1]["generated_text"] == text(handler)
@@ -151,7 +151,7 @@ def test_inputs_stream_a_line_a_token_and_the_whole_text_at_the_end(handler: Wor
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_characters_of_several_tokens_stream_as_they_answer_in_one_chunk(handler: Worker, seed: int) -> None:
+def test_multi_token_characters_stream_correctly(handler: Worker, seed: int) -> None:
     body = {**PROMPT, "max_tokens": 60, "temperature": 3.0, "seed": seed}
     lines = handler.invoke({**body, "stream": True}).lines
     assert (
@@ -160,24 +160,24 @@ def test_characters_of_several_tokens_stream_as_they_answer_in_one_chunk(handler
     )
 
 
-def test_greedy_unless_sampling_is_requested(handler: Worker) -> None:
+def test_decoding_is_greedy_unless_sampling_is_requested(handler: Worker) -> None:
     assert text(handler) == text(handler, temperature=0) == text(handler, temperature=0, top_p=0.5, seed=3)
     assert text(handler, top_k=1) == text(handler)
 
 
-def test_the_same_seed_gives_the_same_text_and_no_seed_another(handler: Worker) -> None:
+def test_same_seed_gives_the_same_text(handler: Worker) -> None:
     hot = {"temperature": 2.0, "max_tokens": 30}
     assert text(handler, **hot, seed=1) == text(handler, **hot, seed=1)
     assert text(handler, **hot, seed=1) != text(handler, **hot, seed=2)
     assert text(handler, **hot) != text(handler, **hot)
 
 
-def test_a_penalty_for_repetition_changes_the_text(handler: Worker) -> None:
+def test_repetition_penalty_changes_the_text(handler: Worker) -> None:
     assert text(handler, repetition_penalty=5.0) != text(handler)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_stop_sequence_ends_the_text_before_it(handler: Worker, *, stream: bool) -> None:
+def test_text_ends_before_the_stop_sequence(handler: Worker, *, stream: bool) -> None:
     full = text(handler, max_tokens=30)
     stop = full[5:8]
     reply = handler.invoke({**PROMPT, "max_tokens": 30, "stop": ["never said", stop], "stream": stream})
@@ -186,13 +186,13 @@ def test_a_stop_sequence_ends_the_text_before_it(handler: Worker, *, stream: boo
     assert choices[-1]["finish_reason"] == "stop"
 
 
-def test_what_only_looks_like_a_stop_sequence_is_reported_in_the_end(handler: Worker) -> None:
+def test_partial_stop_sequence_at_the_end_is_returned(handler: Worker) -> None:
     full = text(handler)
     lines = handler.invoke({**PROMPT, "stop": full[-2:] + "and no more", "stream": True}).lines
     assert "".join(line["choices"][0]["text"] for line in lines) == full
 
 
-def test_parameters_that_change_nothing_are_taken(handler: Worker) -> None:
+def test_parameters_with_default_values_are_accepted(handler: Worker) -> None:
     habits = {"n": 1, "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": False, "user": "me"}
     habits |= {"response_format": {"type": "text"}, "store": False, "tools": None, "never_heard_of": None}
     assert text(handler, **habits, top_p=None, stop=None) == text(handler)
@@ -274,7 +274,7 @@ INVALID: list[tuple[object, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("body", "param", "message"), INVALID, ids=[str(bad[2])[:40] for bad in INVALID])
-def test_a_error_of_the_client_is_a_400_that_names_it(
+def test_client_error_is_400_and_names_the_parameter(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
     reply = handler.invoke(body)
@@ -284,18 +284,18 @@ def test_a_error_of_the_client_is_a_400_that_names_it(
     assert error["message"].startswith(message)
 
 
-def test_json_sent_as_a_form_is_reported_which_header_is_missing(handler: Worker) -> None:
+def test_json_without_content_type_is_refused_with_the_missing_header(handler: Worker) -> None:
     reply = handler.invoke_entry('{"prompt": "x"}', b"")
     assert reply.code == 400
     assert "Content-Type: application/json" in reply.json["error"]["message"]
 
 
-def test_a_prompt_that_leaves_little_room_is_answered_within_it(handler: Worker) -> None:
+def test_answer_is_cut_at_the_context_length(handler: Worker) -> None:
     reply = handler.invoke({"prompt": "x" * (CONTEXT - 3)}).json
     assert reply["usage"]["completion_tokens"] == 3
 
 
-def test_grouped_requests_are_answered_as_if_they_were_alone(handler: Worker) -> None:
+def test_batched_requests_get_the_same_answers_as_single_ones(handler: Worker) -> None:
     bodies = [
         INPUTS,
         {**PROMPT, "temperature": 2.0, "seed": 4},
@@ -309,7 +309,7 @@ def test_grouped_requests_are_answered_as_if_they_were_alone(handler: Worker) ->
     assert together == [_text_of(handler.invoke(body).json) for body in bodies]
 
 
-def test_a_bad_one_among_grouped_requests_spoils_only_itself(handler: Worker) -> None:
+def test_invalid_request_in_a_batch_fails_alone(handler: Worker) -> None:
 
     reply = handler.invoke_batch([INPUTS, b"{", {**PROMPT, "n": 2}, PROMPT])
     assert reply.code == 200
@@ -319,13 +319,13 @@ def test_a_bad_one_among_grouped_requests_spoils_only_itself(handler: Worker) ->
     assert refused["error"]["param"] == "n"
 
 
-def test_where_every_grouped_request_is_bad_the_status_reports_it(handler: Worker) -> None:
+def test_batch_of_invalid_requests_is_400(handler: Worker) -> None:
     reply = handler.invoke_batch([b"{", {}])
     assert reply.code == 400
     assert len(reply.items) == 2
 
 
-def test_a_stream_among_grouped_requests_comes_as_its_lines_at_once(handler: Worker) -> None:
+def test_stream_in_a_batch_is_returned_as_lines(handler: Worker) -> None:
 
     reply = handler.invoke_batch([PROMPT, {**PROMPT, "stream": True}])
     lines = [json.loads(line) for line in reply.items[1].decode().splitlines()]
@@ -347,7 +347,7 @@ def test_streams_in_a_group_are_events_if_they_accept_them_and_so_is_the_error_o
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("chat", "system"), [(True, ""), (True, "Be short."), (False, "")])
-def test_what_the_codec_sends_is_understood_and_what_comes_back_is_read(
+def test_codec_request_and_response_match_the_handler(
     handler: Worker, *, stream: bool, chat: bool, system: str
 ) -> None:
     parameters = {"max_new_tokens": 8, "temperature": 0}
@@ -361,13 +361,11 @@ def test_what_the_codec_sends_is_understood_and_what_comes_back_is_read(
         assert "".join(chunk.text for chunk in chunks) == text(handler)
 
 
-def test_the_worker_is_as_good_as_before_after_all_that(handler: Worker) -> None:
+def test_worker_still_answers_after_all_requests(handler: Worker) -> None:
     assert handler.invoke(CHAT).code == 200
 
 
-def test_what_cannot_be_loaded_fails_the_warm_up_call_and_what_can_be_is_warm(
-    tiny: Path, tmp_path: Path
-) -> None:
+def test_model_that_cannot_be_loaded_fails_the_warm_up_call(tiny: Path, tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, object], str]] = [
         ({"model_id": tiny, "dtype": "fp8"}, "option.dtype: fp8 is not known, use one of fp32, fp16, bf16"),
         ({"model_id": tiny, "max_new_tokens": "many"}, "invalid literal for int() with base 10: 'many'"),
@@ -406,7 +404,7 @@ Row.take = breaking
 """
 
 
-def test_a_stream_that_breaks_ends_with_a_line_that_reports_it(tiny: Path, tmp_path: Path) -> None:
+def test_broken_stream_ends_with_an_error_line(tiny: Path, tmp_path: Path) -> None:
     message = "generation failed: out of luck"
     failed = {"message": message, "type": "server_error", "param": None, "code": None}
     with worker(tmp_path, also=BREAKING) as running:

@@ -89,7 +89,7 @@ def calls(server: RunningServer, body: str = "calls") -> Any:
     return ask(server, "POST", "/invocations", body)[2]
 
 
-def test_the_lifecycle_of_an_adapter(server: RunningServer) -> None:
+def test_adapter_is_registered_described_updated_and_removed(server: RunningServer) -> None:
     query = "name=a1&src=there&preload=true&pin=false&scale=2&twice=1&twice=2"
     assert ask(server, "POST", f"/models/m/adapters?{query}", X_Amzn_SageMaker_Adapter_Alias="al") == (
         200,
@@ -167,7 +167,7 @@ def test_the_lifecycle_of_an_adapter(server: RunningServer) -> None:
         ),
     ],
 )
-def test_what_is_refused(
+def test_invalid_adapter_request_is_refused(
     server: RunningServer, method: str, path: str, status: int, kind: str, message: str
 ) -> None:
     code, _, result = ask(server, method, path)
@@ -180,16 +180,16 @@ def test_what_is_refused(
     ("method", "path"),
     [("PUT", "/adapters"), ("PUT", "/adapters/a"), ("POST", "/adapters/a"), ("POST", "/adapters/a/other")],
 )
-def test_methods_that_are_not_there(server: RunningServer, method: str, path: str) -> None:
+def test_unsupported_method_is_405(server: RunningServer, method: str, path: str) -> None:
     assert ask(server, method, path)[0] == 405
 
 
-def test_an_alias_is_the_name_in_what_is_reported(server: RunningServer) -> None:
+def test_alias_header_is_the_name_in_messages(server: RunningServer) -> None:
     result = ask(server, "GET", "/adapters/no", X_Amzn_SageMaker_Adapter_Alias="other")[2]
     assert result["message"] == "The adapter other was not found"
 
 
-def test_an_adapter_is_chosen_by_header_query_and_body(server: RunningServer) -> None:
+def test_adapter_is_chosen_by_header_query_or_body(server: RunningServer) -> None:
     sent = ask(
         server, "POST", "/invocations", '{"adapter": "b"}', X_Amzn_SageMaker_Adapter_Identifier="built-in"
     )
@@ -203,7 +203,7 @@ def test_an_adapter_is_chosen_by_header_query_and_body(server: RunningServer) ->
     assert sent == (503, "The adapter no has not been registered", None)
 
 
-def test_a_folder_that_others_can_write_is_no_adapter(server: RunningServer, tmp_path: Path) -> None:
+def test_adapter_folder_writable_by_others_is_refused(server: RunningServer, tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o777)
     (tmp_path / "open").chmod(0o777)
     status, _, result = ask(server, "POST", f"/adapters?name=open&src={tmp_path}/open")
@@ -211,7 +211,7 @@ def test_a_folder_that_others_can_write_is_no_adapter(server: RunningServer, tmp
     assert "can be written by every user" in result["message"]
 
 
-def test_a_worker_that_starts_later_is_reported_every_adapter(tmp_path: Path) -> None:
+def test_later_worker_gets_every_adapter(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", NOTES, PROPERTIES)
     (folder / "adapters" / "one").mkdir(parents=True)
     with serving(folder) as served:
@@ -224,7 +224,7 @@ def test_a_worker_that_starts_later_is_reported_every_adapter(tmp_path: Path) ->
         assert response == {"one": {}, "two": {"name": "two", "src": "x", "pin": "true"}}
 
 
-def test_without_enable_lora_there_are_no_adapters(tmp_path: Path) -> None:
+def test_adapters_need_enable_lora(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", NOTES)) as served:
         for method, path in (
             ("GET", "/adapters"),
@@ -242,7 +242,7 @@ def test_without_enable_lora_there_are_no_adapters(tmp_path: Path) -> None:
             )
 
 
-def test_a_worker_that_does_not_outlive_an_adapter_ends_the_start(tmp_path: Path) -> None:
+def test_worker_that_dies_loading_an_adapter_ends_the_start(tmp_path: Path) -> None:
     handler = NOTES.replace("    CALLS.append(asked(inputs))\n", "    os._exit(3)\n", 1)
     folder = write_model(tmp_path / "m", handler, PROPERTIES)
     (folder / "adapters" / "one").mkdir(parents=True)
@@ -252,7 +252,7 @@ def test_a_worker_that_does_not_outlive_an_adapter_ends_the_start(tmp_path: Path
         assert served.failure()["message"].startswith("register_adapter of one: the Python process ended")
 
 
-def test_an_adapter_that_is_refused_at_the_start_is_reported(tmp_path: Path) -> None:
+def test_adapter_refused_at_the_start_is_logged(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", NOTES.replace('== "broken"', "is not None"), PROPERTIES)
     (folder / "adapters" / "one").mkdir(parents=True)
     with serving(folder) as served:
@@ -260,7 +260,7 @@ def test_an_adapter_that_is_refused_at_the_start_is_reported(tmp_path: Path) -> 
         assert "adapter=one why=424 no tensors in broken" in served.text
 
 
-def test_a_server_without_management_registers_adapters_over_its_control_socket(tmp_path: Path) -> None:
+def test_control_socket_registers_adapters_without_management(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", NOTES, PROPERTIES), "--management", "control") as served:
         assert ask(served, "GET", "/adapters")[0] == 404
         register = {"do": "manage", "method": "POST", "target": "/adapters?name=a&src=b"}
@@ -269,7 +269,7 @@ def test_a_server_without_management_registers_adapters_over_its_control_socket(
         assert [one["name"] for one in listed["adapters"]] == ["a"]
 
 
-def test_a_call_for_an_adapter_is_in_no_batch(tmp_path: Path) -> None:
+def test_adapter_registration_is_not_batched_with_requests(tmp_path: Path) -> None:
     properties = PROPERTIES + "batch_size=2\nmax_batch_delay=2000\n"
     with serving(write_model(tmp_path / "m", NOTES, properties)) as served:
         responses: list[bytes] = []
@@ -323,7 +323,7 @@ async def handle(inputs):
 """
 
 
-def test_djls_own_asynchronous_functions(tmp_path: Path) -> None:
+def test_async_adapter_functions_of_djl_work(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", ASYNC, PROPERTIES + "option.async_mode=true\n")
     (folder / "adapters" / "first").mkdir(parents=True)
     (folder / "more").mkdir()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.worker
 PROPERTIES = "engine=Python\noption.async_mode=true\nminWorkers=1\nmaxWorkers=1\n"
 
 
-def test_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
+def test_async_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES)) as served:
         responses: list[bytes] = []
 
@@ -36,7 +36,7 @@ def test_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
         assert served.post({"do": "stream", "text": "s", "count": 3}) == (200, b"s-0\ns-1\ns-2\n")
 
 
-def test_a_dead_worker_answers_everybody_at_once_and_is_replaced(tmp_path: Path) -> None:
+def test_dead_worker_fails_all_its_requests_and_is_replaced(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES + "retry_threshold=1\n")) as served:
         responses: list[tuple[int, bytes]] = []
         waiting = threading.Thread(
@@ -51,7 +51,7 @@ def test_a_dead_worker_answers_everybody_at_once_and_is_replaced(tmp_path: Path)
         assert served.post({"do": "say", "text": "again"}) == (200, b"again\n")
 
 
-def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:
+def test_failed_start_ends_the_server(tmp_path: Path) -> None:
     handler = "async def handle(inputs):\n    raise RuntimeError('no weights here')"
     with launched(write_model(tmp_path / "m", handler, PROPERTIES)) as served:
         assert served.wait() == 1
@@ -88,14 +88,12 @@ async def handle(inputs):
         ([{"data": "a"}, {"data": "b", "code": 418, "error": "no"}], b'a{"error":"no","code":418}'),
     ],
 )
-def test_chunks_that_leave_something_out(
-    tmp_path: Path, chunks: list[dict[str, object]], body: bytes
-) -> None:
+def test_incomplete_chunks_are_answered(tmp_path: Path, chunks: list[dict[str, object]], body: bytes) -> None:
     with serving(write_model(tmp_path / "m", PARTS, PROPERTIES)) as served:
         assert served.post(chunks) == (200, body)
 
 
-def test_a_stream_that_is_fetched_later_is_reported_chunk_by_chunk(tmp_path: Path) -> None:
+def test_async_stream_can_be_polled(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES)) as served:
         connection = served.connect()
         requests = json.dumps({"do": "stream", "text": "s", "count": 2, "delay": 1})

@@ -77,7 +77,7 @@ def test_every_device_has_its_own_workers(tmp_path: Path) -> None:
         assert json.loads(served.post({})[1])["device_id"] in ("0", "1")
 
 
-def test_a_split_model_sees_its_own_devices_as_if_they_were_the_first(tmp_path: Path) -> None:
+def test_tensor_parallel_model_sees_only_its_own_devices(tmp_path: Path) -> None:
     text = "engine=Python\noption.tensor_parallel_degree=2\nload_on_devices=2\n"
     folder = write_model(tmp_path / "m", HANDLER, text)
     with serving(folder, environ=with_gpus(tmp_path / "bin", 4)) as served:
@@ -85,7 +85,7 @@ def test_a_split_model_sees_its_own_devices_as_if_they_were_the_first(tmp_path: 
     assert (result["CUDA_VISIBLE_DEVICES"], result["device_id"]) == ("2,3", "0")
 
 
-def test_under_mpi_every_process_is_initialised_and_the_first_is_asked(tmp_path: Path) -> None:
+def test_mpi_initialises_every_process_and_invokes_rank_zero(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", HANDLER, "engine=MPI\noption.tensor_parallel_degree=2\n")
     with serving(folder, environ=with_gpus(tmp_path / "bin", 2)) as served:
         results = [json.loads(served.post({})[1]) for _ in range(3)]

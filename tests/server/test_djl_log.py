@@ -80,7 +80,7 @@ def in_order(expected: tuple[str, ...], lines: list[str]) -> None:
     assert not missing, "\n".join([*missing, "is not in", *lines])
 
 
-def test_the_lifecycle_of_a_server_and_the_loss_of_a_worker(tmp_path: Path) -> None:
+def test_server_lifecycle_and_worker_crash_are_logged_like_djl(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", HANDLER)
     with serving(folder, "--log-format", "djl") as served:
         port = served.port
@@ -99,7 +99,7 @@ def test_the_lifecycle_of_a_server_and_the_loss_of_a_worker(tmp_path: Path) -> N
     assert any(line.startswith("[ERROR] lmi - model FAILED, as it would be in the cloud") for line in lines)
 
 
-def test_a_model_that_does_not_load(tmp_path: Path) -> None:
+def test_model_load_error_is_logged_like_djl(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", "def handle(inputs):\n    raise ValueError('no')")
     with launched(folder, "--log-format", "djl") as served:
         assert served.wait() == 1
@@ -108,7 +108,7 @@ def test_a_model_that_does_not_load(tmp_path: Path) -> None:
     in_order(("[INFO ] PyProcess - W-PID-m-stdout: ERROR::Failed invoke service.invoke_handler()",), lines)
 
 
-def test_lmi_serve_has_the_option(tmp_path: Path) -> None:
+def test_lmi_serve_has_the_log_format_option(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", HANDLER)
     port = free_port()
     argv = [

@@ -69,13 +69,13 @@ def message(response: http.client.HTTPResponse) -> str:
         ("X", "a\x7f", "a header value contains prohibited character 0x7f at index 1."),
     ],
 )
-def test_a_handlers_header_that_cannot_be(server: RunningServer, name: str, value: str, why: str) -> None:
+def test_invalid_response_header_is_500(server: RunningServer, name: str, value: str, why: str) -> None:
     response = send_request(server, {"headers": {name: value}})
     assert response.status == 500
     assert message(response).endswith(why)
 
 
-def test_a_handlers_reason_of_two_lines_does_not_become_a_header(server: RunningServer) -> None:
+def test_line_break_in_the_reason_is_500(server: RunningServer) -> None:
     response = send_request(server, {"code": 418, "message": "a\r\nX-Injected: 1"})
     assert (response.status, response.getheader("x-injected")) == (500, None)
     assert message(response).startswith(
@@ -83,7 +83,7 @@ def test_a_handlers_reason_of_two_lines_does_not_become_a_header(server: Running
     )
 
 
-def test_a_handlers_own_cors_headers_stand(server: RunningServer) -> None:
+def test_cors_headers_of_the_handler_are_kept(server: RunningServer) -> None:
     response = send_request(server, {"headers": {"Access-Control-Allow-Origin": "https://mine"}})
     assert response.read() == b"text"
     assert [pair for pair in response.getheaders() if pair[0].lower().startswith("access")] == [
@@ -112,7 +112,7 @@ def other(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.mark.usefixtures("other")
 class TestSeveralModels:
-    def test_are_chosen_by_query_header_and_form(self, server: RunningServer) -> None:
+    def test_models_are_chosen_by_query_header_or_form(self, server: RunningServer) -> None:
         assert send_request(server, {}, "/invocations?model_name=other_model").read() == b"other"
         assert send_request(server, {}, "/invocations", model_name="other_model").read() == b"other"
         assert (
@@ -122,7 +122,7 @@ class TestSeveralModels:
         assert send_request(server, {}, "/predictions/other%5Fmodel").read() == b"other"
         assert send_request(server, {}).read() == b"text"
 
-    def test_have_versions(self, server: RunningServer) -> None:
+    def test_models_have_versions(self, server: RunningServer) -> None:
         assert send_request(server, {}, "/predictions/other_model/2.0").read() == b"other"
         assert send_request(server, {}, "/predictions/other_model/3.0").status == 404
         assert (
@@ -143,7 +143,7 @@ class TestSeveralModels:
         )
         assert (again.status, message(again)) == (409, "Workflow other_model:1.0 is already registered.")
 
-    def test_are_scaled_as_far_as_it_is_reported(self, server: RunningServer) -> None:
+    def test_models_are_scaled_to_min_worker(self, server: RunningServer) -> None:
         connection = server.connect()
         connection.request("PUT", "/models/other_model/1.0?min_worker=2")
         result = json.loads(connection.getresponse().read())["status"]
@@ -166,7 +166,7 @@ class TestSeveralModels:
         ),
     ],
 )
-def test_a_model_that_does_not_load_is_not_registered(
+def test_model_that_fails_to_load_is_not_registered(
     server: RunningServer, tmp_path: Path, handler: str, why: str
 ) -> None:
     folder = write_model(tmp_path / "bad", handler)
@@ -176,7 +176,7 @@ def test_a_model_that_does_not_load_is_not_registered(
     assert b'"bad"' not in server.get("/models")[1]
 
 
-def test_a_request_that_is_answered_later_reports_its_failure_then(server: RunningServer) -> None:
+def test_async_request_reports_its_failure_when_polled(server: RunningServer) -> None:
     for requests, status in (({"text": "late", "sleep": 0.1}, 200), ({"fail": "later"}, 424)):
         token = send_request(server, requests, x_synchronous="no").getheader("x-next-token")
         assert token
@@ -195,7 +195,7 @@ def settled(server: RunningServer, token: str) -> http.client.HTTPResponse:
     raise AssertionError("it was never answered")
 
 
-def test_a_request_for_later_that_finds_no_room_is_reported_so_when_it_is_requested(tmp_path: Path) -> None:
+def test_async_request_with_a_full_queue_is_500_when_polled(tmp_path: Path) -> None:
     properties = "engine=Python\njob_queue_size=1\nminWorkers=1\nmaxWorkers=1\n"
     with serving(write_model(tmp_path / "m", HANDLER, properties)) as served:
         first = send_request(served, {"sleep": 0.5}, x_synchronous="false").getheader("x-next-token")
@@ -215,12 +215,12 @@ def raw(server: RunningServer, request: bytes) -> bytes:
         return line.recv(65536)
 
 
-def test_a_body_over_the_limit_is_refused_before_it_comes(server: RunningServer) -> None:
+def test_body_over_the_limit_is_refused_by_its_content_length(server: RunningServer) -> None:
     head = b"POST /invocations HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n"
     assert raw(server, head).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_chunked_body_over_the_limit_closes_the_connection_and_reports_it(server: RunningServer) -> None:
+def test_chunked_body_over_the_limit_closes_the_connection(server: RunningServer) -> None:
     head = b"POST /invocations HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n7000000\r\n"
     assert b"connection: close" in raw(server, head)
 
@@ -234,12 +234,12 @@ def test_a_chunked_body_over_the_limit_closes_the_connection_and_reports_it(serv
         ("/invocations?model_version=7", "Model or workflow not found: m"),
     ],
 )
-def test_a_model_that_is_not_there(server: RunningServer, path: str, why: str) -> None:
+def test_request_to_a_missing_model_is_404(server: RunningServer, path: str, why: str) -> None:
     response = send_request(server, {}, path)
     assert (response.status, message(response)) == (404, why)
 
 
-def test_expect_is_not_instructed_to_the_handler(tmp_path: Path) -> None:
+def test_expect_header_is_not_passed_to_the_handler(tmp_path: Path) -> None:
     handler = HANDLER.replace('asked.get("text", "text")', "json.dumps(dict(inputs.get_properties()))")
     with serving(write_model(tmp_path / "m", handler)) as served:
         requests = b"POST /invocations HTTP/1.%d\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"

@@ -47,7 +47,7 @@ def commanded(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iter
         "s110_one_of_two_models_fails",
     ],
 )
-def test_a_recording_is_answered_as_it_was(name: str) -> None:
+def test_recording_is_answered_equally(name: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="lmi-rec-", dir="/tmp"))
     try:
         replay = Replay(load(RECORDINGS / f"{name}.json"), folder, RECORDINGS / "handlers", commanded)

@@ -29,7 +29,7 @@ def workers(served: RunningServer) -> int:
     return len(described[0]["models"][0]["workerGroups"][0]["workers"])
 
 
-def test_a_burst_starts_one_worker_for_each_request_over_the_threshold(tmp_path: Path) -> None:
+def test_burst_starts_workers_above_the_threshold(tmp_path: Path) -> None:
     """Six at once: one is served, five wait, the third to the fifth of them each start a worker."""
     properties = "engine=Python\nminWorkers=1\nmaxWorkers=6\nretry_threshold=9\n"
     with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
@@ -47,14 +47,14 @@ def test_a_burst_starts_one_worker_for_each_request_over_the_threshold(tmp_path:
         assert workers(served) == 4
 
 
-def test_a_client_that_leaves_while_its_batch_fills_is_left_out_of_it(tmp_path: Path) -> None:
+def test_disconnected_client_is_left_out_of_its_batch(tmp_path: Path) -> None:
     properties = "engine=Python\nminWorkers=1\nmaxWorkers=1\nbatch_size=2\nmax_batch_delay=2000\n"
     with serving(write_model(tmp_path / "m", BATCHED, properties)) as served:
         request_and_disconnect(served, b"gone")
         assert served.post("here")[1] == b'"here" of 1'
 
 
-def test_errors_of_handlers_count_as_errors_of_the_server(tmp_path: Path) -> None:
+def test_handler_errors_count_as_server_errors(tmp_path: Path) -> None:
     config = tmp_path / "config.properties"
     config.write_text("error_rate_server=1/PT1M\n")
     with serving(write_model(tmp_path / "m", MANY_WAYS), "--config", str(config)) as served:
@@ -62,7 +62,7 @@ def test_errors_of_handlers_count_as_errors_of_the_server(tmp_path: Path) -> Non
         assert served.get("/ping")[0] == 503
 
 
-def test_the_end_waits_for_no_client_that_left(tmp_path: Path) -> None:
+def test_shutdown_does_not_wait_for_disconnected_clients(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS), "--drain-seconds", "60") as served:
         request_and_disconnect(served, b'{"do": "sleep", "seconds": 50}')
         served.process.send_signal(signal.SIGTERM)
@@ -71,9 +71,7 @@ def test_the_end_waits_for_no_client_that_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("delay", "warned"), [(0, True), (0.02, False)])
-def test_a_stream_that_would_wedge_the_real_server_is_warned_of(
-    tmp_path: Path, delay: float, warned: bool
-) -> None:
+def test_fast_stream_that_would_block_djl_gives_a_warning(tmp_path: Path, delay: float, warned: bool) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         connection: http.client.HTTPConnection = served.connect()
         body = json.dumps({"do": "stream", "count": 40, "delay": delay})

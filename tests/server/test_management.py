@@ -47,7 +47,9 @@ def packed(folder: Path, name: str, inside: str) -> Path:
 
 
 @pytest.mark.parametrize(("name", "inside"), [("flat.tar.gz", ""), ("nested.tgz", "a/"), ("flat.zip", "")])
-def test_a_model_from_an_archive(server: RunningServer, tmp_path: Path, name: str, inside: str) -> None:
+def test_model_is_registered_from_an_archive(
+    server: RunningServer, tmp_path: Path, name: str, inside: str
+) -> None:
     url = f"file:{packed(tmp_path, name, inside)}"
     model = name.partition(".")[0]
     assert ask(server, "POST", f"/models?url={url}") == (200, {"status": f'Model "{model}" registered.'})
@@ -60,7 +62,7 @@ def test_a_model_from_an_archive(server: RunningServer, tmp_path: Path, name: st
     assert not list((server.run_dir / "archives").iterdir())
 
 
-def test_an_archive_that_others_can_write_is_not_registered(server: RunningServer, tmp_path: Path) -> None:
+def test_archive_writable_by_others_is_refused(server: RunningServer, tmp_path: Path) -> None:
     path = packed(tmp_path, "open.zip", "")
     path.chmod(0o666)
     status, result = ask(server, "POST", f"/models?url=file:{path}")
@@ -68,9 +70,7 @@ def test_an_archive_that_others_can_write_is_not_registered(server: RunningServe
     assert f"{path} can be written by every user (mode 666)" in result["message"]
 
 
-def test_what_is_extracted_of_a_model_that_does_not_load_is_removed(
-    server: RunningServer, tmp_path: Path
-) -> None:
+def test_extracted_files_of_a_failed_model_are_removed(server: RunningServer, tmp_path: Path) -> None:
     invalid = tmp_path / "broken.tar.gz"
     with tarfile.open(invalid, "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("readme.txt"))
@@ -83,7 +83,7 @@ def test_what_is_extracted_of_a_model_that_does_not_load_is_removed(
     assert not list((server.run_dir / "archives").glob("*"))
 
 
-def test_archives_go_with_the_server(tmp_path: Path) -> None:
+def test_extracted_archives_are_removed_on_shutdown(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         assert ask(served, "POST", f"/models?url=file:{packed(tmp_path, 'one.zip', '')}")[0] == 200
         served.process.terminate()
@@ -91,7 +91,7 @@ def test_archives_go_with_the_server(tmp_path: Path) -> None:
         assert not (served.run_dir / "archives").exists()
 
 
-def test_a_folder_with_an_archive_alone_starts_empty(tmp_path: Path) -> None:
+def test_model_store_with_only_an_archive_starts_empty(tmp_path: Path) -> None:
     packed(tmp_path, "model.tar.gz", "")
     (tmp_path / "store").mkdir()
     (tmp_path / "model.tar.gz").rename(tmp_path / "store" / "model.tar.gz")
@@ -99,7 +99,7 @@ def test_a_folder_with_an_archive_alone_starts_empty(tmp_path: Path) -> None:
         assert served.get("/ping") == (200, b"{}\n")
 
 
-def test_versions_are_described_scaled_used_in_turn_and_removed_together(
+def test_model_versions_are_described_scaled_used_in_turn_and_removed(
     server: RunningServer, tmp_path: Path
 ) -> None:
     for version in ("1.0", "2.0"):
@@ -127,7 +127,7 @@ def test_versions_are_described_scaled_used_in_turn_and_removed_together(
     assert ask(server, "GET", "/models/n1")[0] == 404
 
 
-def test_small_answers(server: RunningServer, tmp_path: Path) -> None:
+def test_logging_workflow_and_url_requests_are_answered(server: RunningServer, tmp_path: Path) -> None:
     assert ask(server, "POST", "/server/logging?level=debug") == (200, {"status": "OK"})
     assert ask(server, "PUT", "/server/logging")[0] == 405
     assert ask(server, "POST", "/models?url=s3://bucket/other/") == (
@@ -141,7 +141,7 @@ def test_small_answers(server: RunningServer, tmp_path: Path) -> None:
         assert ask(server, "DELETE", "/workflows/flow")[0] == 200
 
 
-def test_a_gpu_that_is_not_there_is_reported(tmp_path: Path) -> None:
+def test_missing_gpu_is_a_warning(tmp_path: Path) -> None:
     properties = "engine=Python\nload_on_devices=0\nminWorkers=1\nmaxWorkers=1\n"
     environ = {"PATH": "/nowhere"}
     with serving(write_model(tmp_path / "m", MANY_WAYS, properties), environ=environ) as served:

@@ -35,7 +35,7 @@ def send_request(
     return response.status, result
 
 
-def test_a_folder_that_others_can_write_is_not_registered(server: RunningServer, tmp_path: Path) -> None:
+def test_model_folder_writable_by_others_is_refused(server: RunningServer, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "open", MANY_WAYS)
     folder.chmod(0o777)
     status, response = send_request(server, "POST", "/models", {"url": f"file:{folder}/"})
@@ -47,7 +47,7 @@ def test_a_folder_that_others_can_write_is_not_registered(server: RunningServer,
     assert send_request(server, "DELETE", "/models/open")[0] == 200
 
 
-def test_a_page_registers_nothing(server: RunningServer, tmp_path: Path) -> None:
+def test_web_page_of_another_origin_cannot_register_a_model(server: RunningServer, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "fine", MANY_WAYS)
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "evil.example:8080"}):
         status, response = send_request(server, "POST", "/models", {"url": f"file:{folder}/"}, **headers)
@@ -55,7 +55,7 @@ def test_a_page_registers_nothing(server: RunningServer, tmp_path: Path) -> None
     assert b'"fine"' not in server.get("/models")[1]
 
 
-def test_a_page_may_ask_for_inference_where_cors_allows_it(server: RunningServer) -> None:
+def test_web_page_can_invoke_when_cors_allows_it(server: RunningServer) -> None:
     echo = {"do": "echo", "text": '"hi"'}
     connection = server.connect()
     connection.request("POST", "/invocations", json.dumps(echo), {"Origin": "https://page.example"})
@@ -65,7 +65,7 @@ def test_a_page_may_ask_for_inference_where_cors_allows_it(server: RunningServer
     assert send_request(server, "POST", "/invocations", echo, Host="rebound.example")[0] == 403
 
 
-def test_a_server_without_management_is_managed_over_its_control_socket(tmp_path: Path) -> None:
+def test_control_socket_manages_models_without_management(tmp_path: Path) -> None:
     environ = {"SERVING_PROMETHEUS": "true"}
     other = write_model(tmp_path / "other", MANY_WAYS)
     with serving(
@@ -83,7 +83,7 @@ def test_a_server_without_management_is_managed_over_its_control_socket(tmp_path
         assert served.send_request(register)["status"] == 409
 
 
-def test_two_servers_that_load_are_not_bound_to_one_port(tmp_path: Path) -> None:
+def test_second_server_on_the_same_port_fails(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", "import time\ndef handle(inputs):\n    time.sleep(60)")
     with launched(folder) as first:
         first.wait_for("loading")

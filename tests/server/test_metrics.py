@@ -13,7 +13,7 @@ from tests.support.running_server import serving, write_model
 pytestmark = pytest.mark.worker
 
 
-def test_answers_refusals_and_waits_are_counted(tmp_path: Path) -> None:
+def test_metrics_count_responses_refusals_and_queue_times(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS), environ={"SERVING_PROMETHEUS": "true"}) as served:
         for requests in (
             {"do": "echo", "text": "x"},
@@ -40,7 +40,7 @@ def test_answers_refusals_and_waits_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_reported_unless_it_is_requested_at_the_start(tmp_path: Path) -> None:
+def test_metrics_are_disabled_by_default(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         status, body = served.get("/server/metrics")
     assert status == 400

@@ -22,7 +22,7 @@ SYNC = SYNC.replace('asked.get("exit_at"))', 'asked.get("exit_at"), asked["text"
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_by_the_synchronous_engine(tmp_path: Path, workers: int) -> None:
+def test_sync_engine_loses_no_response(tmp_path: Path, workers: int) -> None:
     properties = f"engine=Python\nminWorkers={workers}\nmaxWorkers={workers}\n"
     with serving(write_model(tmp_path / "m", SYNC, properties)) as served:
         faults = asyncio.run(everybody(served.port, '{"outputs": "%s-%d"}\n', "%s"))
@@ -31,13 +31,13 @@ def test_by_the_synchronous_engine(tmp_path: Path, workers: int) -> None:
     assert status["requests"]["in_flight"] == 0
 
 
-def test_by_the_asynchronous_engine(tmp_path: Path) -> None:
+def test_async_engine_loses_no_response(tmp_path: Path) -> None:
     properties = "engine=Python\noption.async_mode=true\nminWorkers=1\nmaxWorkers=1\n"
     with serving(write_model(tmp_path / "m", ASYNC, properties)) as served:
         assert asyncio.run(everybody(served.port, "%s-%d\n", "%s\n")) == []
 
 
-def test_a_worker_that_dies_among_quick_calls_leaves_no_one_without_a_response(tmp_path: Path) -> None:
+def test_worker_crash_among_quick_requests_loses_no_response(tmp_path: Path) -> None:
     """Calls as quick as these are sent ahead to the worker: what it had not begun is not lost with it."""
 
     async def go(port: int) -> list[int]:

@@ -94,28 +94,30 @@ def sigkill_while_stopped(served: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("end", [stop_over_control, sigterm, sigkill, sigkill_while_stopped])
-def test_when_the_server_ends(served: RunningServer, end: Callable[[RunningServer], None]) -> None:
+def test_no_process_remains_when_the_server_ends(
+    served: RunningServer, end: Callable[[RunningServer], None]
+) -> None:
     found = family(served)
     end(served)
     served.wait()
     wait_until_ended(found)
 
 
-def test_when_the_worker_crashes_in_a_call(served: RunningServer) -> None:
+def test_no_process_remains_when_the_worker_crashes_in_a_call(served: RunningServer) -> None:
     found = family(served)
     assert served.post({"do": "exit"})[0] == 503
     wait_until_ended(found)
     assert served.get("/ping")[0] == 500
 
 
-def test_when_the_worker_is_killed_while_no_one_asks_it_anything(served: RunningServer) -> None:
+def test_no_process_remains_when_an_idle_worker_is_killed(served: RunningServer) -> None:
     found = family(served)
     found[0].kill()
     wait_until_ended(found)
     assert served.get("/ping")[0] == 200
 
 
-def test_when_the_model_is_removed(served: RunningServer) -> None:
+def test_no_process_remains_when_the_model_is_removed(served: RunningServer) -> None:
     found = family(served)
     connection = served.connect()
     connection.request("DELETE", "/models/m")
@@ -123,7 +125,7 @@ def test_when_the_model_is_removed(served: RunningServer) -> None:
     wait_until_ended(found)
 
 
-def test_when_the_model_does_not_load(tmp_path: Path) -> None:
+def test_no_process_remains_when_the_model_fails_to_load(tmp_path: Path) -> None:
     handler = f"{FAMILY}\nprint('family', *PIDS, flush=True)\nraise RuntimeError('no')"
     with launched(write_model(tmp_path / "m", handler)) as served:
         assert served.wait() == 1
@@ -133,7 +135,7 @@ def test_when_the_model_does_not_load(tmp_path: Path) -> None:
         assert not [pid for pid in pids if psutil.pid_exists(pid) and is_running(psutil.Process(pid))]
 
 
-def test_nothing_is_left_of_the_watchdog_either(tmp_path: Path) -> None:
+def test_watchdog_ends_with_the_server(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", FAMILY)) as served:
         [watchdog] = [
             child
@@ -146,7 +148,7 @@ def test_nothing_is_left_of_the_watchdog_either(tmp_path: Path) -> None:
         wait_until_ended([watchdog])
 
 
-def test_a_server_whose_watchdog_was_killed_ends_its_workers_itself(served: RunningServer) -> None:
+def test_server_ends_its_workers_without_the_watchdog(served: RunningServer) -> None:
     found = family(served)
     for child in psutil.Process(served.process.pid).children():
         if "lmi_deploy.server.workers.orphan_processes" in child.cmdline():

@@ -59,7 +59,7 @@ def versioned(folder: Path, version: str) -> Path:
     return write_model(folder, handler)
 
 
-def test_a_take_over_under_load_loses_and_refuses_nothing(tmp_path: Path) -> None:
+def test_takeover_under_load_loses_no_request(tmp_path: Path) -> None:
     with serving(versioned(tmp_path / "a", "old")) as old, serving(versioned(tmp_path / "b", "new")) as new:
         port, own_port = old.port, new.port
         [worker] = old.send_request({"do": "status"})["workers"]
@@ -96,7 +96,7 @@ def refuses(port: int) -> None:
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_a_take_over_from_no_one_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+def test_takeover_from_a_missing_server_changes_nothing(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         response = served.send_request({"do": "take_over", "from": str(tmp_path / "nobody.sock")})
         assert "no server answers there" in response["error"]
@@ -104,7 +104,7 @@ def test_a_take_over_from_no_one_is_an_error_and_changes_nothing(tmp_path: Path)
 
 
 @pytest.mark.parametrize("how", ["stop", "signal"])
-def test_ending_lets_requests_in_flight_finish_and_leaves_nothing(tmp_path: Path, how: str) -> None:
+def test_shutdown_completes_requests_in_flight_and_leaves_nothing(tmp_path: Path, how: str) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         port, responses = served.port, []
         [worker] = served.send_request({"do": "status"})["workers"]
@@ -139,7 +139,7 @@ def end(served: RunningServer, how: str) -> None:
         served.process.send_signal(signal.SIGTERM)
 
 
-def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+def test_second_signal_ends_the_server_immediately(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         port = served.port
         [worker] = served.send_request({"do": "status"})["workers"]
@@ -162,7 +162,7 @@ def cut_off(port: int) -> None:
     connection.close()
 
 
-def test_a_server_that_no_one_can_find_any_more_ends(tmp_path: Path) -> None:
+def test_server_without_its_control_socket_ends(tmp_path: Path) -> None:
     """Its starter was killed before it noted the process, and the next one cleared the run folder away."""
     with serving(write_model(tmp_path, MANY_WAYS)) as served:
         (served.run_dir / "control.sock").unlink()
@@ -170,7 +170,7 @@ def test_a_server_that_no_one_can_find_any_more_ends(tmp_path: Path) -> None:
         assert "the control socket is gone" in served.text
 
 
-def test_a_server_whose_run_folder_is_gone_does_not_start(tmp_path: Path) -> None:
+def test_server_without_its_run_folder_does_not_start(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "lmi_deploy.server", str(tmp_path), "--engine-dir", str(tmp_path)]
     argv += ["--python", sys.executable, "--run-dir", str(tmp_path / "gone")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -179,7 +179,7 @@ def test_a_server_whose_run_folder_is_gone_does_not_start(tmp_path: Path) -> Non
     assert not (tmp_path / "gone").exists()
 
 
-def test_requests_of_one_chunk_are_all_answered_before_the_end(tmp_path: Path) -> None:
+def test_pipelined_requests_are_all_answered_before_shutdown(tmp_path: Path) -> None:
     send = b"POST /invocations HTTP/1.1\r\nContent-Length: 31\r\n\r\n" + b'{"do": "sleep", "seconds": 0.3}'
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         with socket.create_connection(("127.0.0.1", served.port), timeout=TIMEOUT) as line:

@@ -78,7 +78,7 @@ def validate(name: str, found: list[Difference]) -> list[str]:
     return unlisted + [f"listed in differences.txt, but equal by now: {line}" for line in equal]
 
 
-def test_every_recording_is_answered_as_it_was_or_as_listed() -> None:
+def test_every_recording_is_answered_equally_or_as_listed() -> None:
     names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=timeout_of, reverse=True)
     # One test for all: they wait in real time, and do so side by side, however the tests are spread over processes.
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -101,7 +101,7 @@ if "DJL_SERVING_HOME" in os.environ:  # an optional comparison: there is no test
         assert not bad, "\n".join(bad)
 
 
-def test_the_two_outcomes_of_a_race_cannot_both_be_equal() -> None:
+def test_only_one_outcome_of_a_recorded_race_can_match() -> None:
     won = load(RECORDINGS / "s109_two_models_slow_init_multi_status.json")
     lost = load(RECORDINGS / "s109b_two_models_concurrent_load_race.json")
     assert all(won[part] == lost[part] for part in ("files", "config", "environment"))
@@ -111,7 +111,7 @@ def test_the_two_outcomes_of_a_race_cannot_both_be_equal() -> None:
     assert won["name"] not in {scenario for scenario, _, _ in listed()}
 
 
-def test_the_list_of_differences_is_short_and_names_scenarios_that_exist() -> None:
+def test_list_of_differences_is_short_and_names_existing_recordings() -> None:
     lines = listed()
     assert len(lines) <= MOST_DIFFERENCES
     assert {scenario for scenario, _, _ in lines} <= {path.stem for path in RECORDINGS.glob("*.json")}

@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield served
 
 
-def test_a_response_has_the_real_servers_headers_in_its_order(server: RunningServer) -> None:
+def test_response_headers_and_their_order_are_those_of_djl(server: RunningServer) -> None:
     connection = server.connect()
     connection.request("POST", "/invocations", '{"do": "echo", "text": "hi"}', {"X-Request-ID": "abc"})
     response = connection.getresponse()
@@ -41,7 +41,7 @@ def test_a_response_has_the_real_servers_headers_in_its_order(server: RunningSer
     ]
 
 
-def test_every_chunk_of_a_stream_is_one_chunk_sent_as_it_comes(server: RunningServer) -> None:
+def test_each_stream_chunk_is_sent_immediately(server: RunningServer) -> None:
     chunks = list(raw_chunks(server.port, {"do": "stream", "count": 3, "delay": 0.2}))
     assert [blob for _, blob in chunks] == [b'{"outputs": "t%d"}\n' % n for n in range(3)]
     assert chunks[2][0] - chunks[0][0] > 0.3
@@ -61,13 +61,13 @@ def raw_chunks(port: int, body: object) -> Iterator[tuple[float, bytes]]:
             reader.readline()
 
 
-def test_a_failing_handler_is_424_and_the_worker_continues(server: RunningServer) -> None:
+def test_failing_handler_is_424_and_the_worker_continues(server: RunningServer) -> None:
     status, body = server.post({"do": "nonsense"})
     assert (status, json.loads(body)["error"]) == (424, "do what?")
     assert server.post({"do": "echo", "text": "still here"}) == (200, b"still here")
 
 
-def test_requests_wait_in_the_order_they_came(server: RunningServer) -> None:
+def test_requests_are_served_in_order(server: RunningServer) -> None:
     answered: list[int] = []
 
     def send(number: int) -> None:
@@ -83,7 +83,7 @@ def test_requests_wait_in_the_order_they_came(server: RunningServer) -> None:
     assert answered == list(range(6))
 
 
-def test_a_queued_request_of_a_client_that_left_is_not_run(server: RunningServer) -> None:
+def test_queued_request_of_a_disconnected_client_is_not_run(server: RunningServer) -> None:
     before = int(server.post({"do": "count"})[1])
     existing = threading.Thread(target=server.post, args=({"do": "sleep", "seconds": 2},))
     existing.start()
@@ -96,12 +96,12 @@ def test_a_queued_request_of_a_client_that_left_is_not_run(server: RunningServer
     assert int(server.post({"do": "count"})[1]) == before + 2
 
 
-def test_a_large_answer_and_a_slow_reader_stay_whole(server: RunningServer) -> None:
+def test_large_response_to_a_slow_reader_is_complete(server: RunningServer) -> None:
     status, body = server.post({"do": "big", "size": 20_971_520})
     assert (status, len(body)) == (200, 20_971_520)
 
 
-def test_the_worker_gets_no_credentials(tmp_path: Path) -> None:
+def test_worker_gets_no_credentials(tmp_path: Path) -> None:
     environ = {"HF_TOKEN": "hf_x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_SESSION_TOKEN": "z", "PLAIN": "1"}
     with serving(write_model(tmp_path / "m", MANY_WAYS), environ=environ) as served:
         observed = json.loads(served.post({"do": "environ"})[1])
@@ -109,7 +109,7 @@ def test_the_worker_gets_no_credentials(tmp_path: Path) -> None:
     assert not {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(observed)
 
 
-def test_status_ping_and_models_tell_the_same(server: RunningServer) -> None:
+def test_status_ping_and_models_agree(server: RunningServer) -> None:
     status = server.send_request({"do": "status"})
     assert (status["phase"], status["model"], status["pid"]) == ("ready", "m", server.process.pid)
     [worker] = status["workers"]
@@ -120,7 +120,7 @@ def test_status_ping_and_models_tell_the_same(server: RunningServer) -> None:
     assert described["models"][0]["workerGroups"][0]["workers"][0]["status"] == "READY"
 
 
-def test_requests_that_come_together_are_one_batch(tmp_path: Path) -> None:
+def test_concurrent_requests_form_one_batch(tmp_path: Path) -> None:
     properties = "engine=Python\nbatch_size=4\nmax_batch_delay=300\nminWorkers=1\nmaxWorkers=1\n"
     responses: list[bytes] = []
     with serving(write_model(tmp_path / "m", BATCHED, properties)) as served:
@@ -135,7 +135,7 @@ def test_requests_that_come_together_are_one_batch(tmp_path: Path) -> None:
     assert sorted(responses) == [b"%d of 4" % n for n in range(4)]
 
 
-def test_a_full_queue_refuses_at_once(tmp_path: Path) -> None:
+def test_full_queue_refuses_immediately(tmp_path: Path) -> None:
     properties = "engine=Python\njob_queue_size=2\nminWorkers=1\nmaxWorkers=1\n"
     statuses: list[int] = []
     with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
@@ -149,8 +149,8 @@ def test_a_full_queue_refuses_at_once(tmp_path: Path) -> None:
     assert statuses == [503, 503, 200, 200]
 
 
-class TestDeath:
-    def test_in_a_call_is_503_and_then_failed(self, tmp_path: Path) -> None:
+class TestCrash:
+    def test_crash_in_a_call_is_503_and_the_model_fails(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
             status, body = served.post({"do": "exit"})
             assert (status, json.loads(body)["type"]) == (503, "WlmException")
@@ -160,14 +160,14 @@ class TestDeath:
             assert (response["phase"], response["workers"]) == ("failed", [])
             assert "exit code 5" in response["message"]
 
-    def test_with_a_second_worker_and_a_threshold_the_next_request_works(self, tmp_path: Path) -> None:
+    def test_crash_with_a_second_worker_keeps_the_model_ready(self, tmp_path: Path) -> None:
         properties = "engine=Python\nretry_threshold=1\nminWorkers=2\nmaxWorkers=2\n"
         with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
             assert served.post({"do": "exit"})[0] == 503
             assert served.get("/ping")[0] == 200
             assert served.post({"do": "echo", "text": "other"}) == (200, b"other")
 
-    def test_in_mid_stream_resets_the_client_at_once(self, tmp_path: Path) -> None:
+    def test_crash_in_a_stream_resets_the_connection(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
             assert cut_stream(served.port) == [b'{"outputs": "t0"}\n', b'{"outputs": "t1"}\n']
             assert served.post({"do": "count"}) == (
@@ -176,7 +176,7 @@ class TestDeath:
                 b'  "message": "Backend Python process is stopped."\n}\n',
             )
 
-    def test_a_call_over_predict_timeout_is_503_and_the_worker_ended(self, tmp_path: Path) -> None:
+    def test_call_over_predict_timeout_is_503_and_ends_the_worker(self, tmp_path: Path) -> None:
         properties = "engine=Python\noption.predict_timeout=1\nminWorkers=1\nmaxWorkers=1\n"
         with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
             [worker] = served.send_request({"do": "status"})["workers"]
@@ -184,7 +184,7 @@ class TestDeath:
             assert (status, json.loads(body)["message"]) == (503, "java.util.concurrent.TimeoutException")
             assert_ended(worker["pid"])
 
-    def test_of_the_server_by_sigkill_ends_its_workers(self, tmp_path: Path) -> None:
+    def test_killed_server_ends_its_workers(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
             [worker] = served.send_request({"do": "status"})["workers"]
             os.kill(served.process.pid, signal.SIGKILL)
@@ -192,16 +192,16 @@ class TestDeath:
             assert_ended(worker["pid"])
 
 
-class TestWithdrawn:
+class TestRemoval:
     """A model or a worker is taken away while it is being asked."""
 
-    def test_model(self, tmp_path: Path) -> None:
+    def test_requests_in_flight_of_a_removed_model_are_503(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
             statuses = requests_during(served, "DELETE", "/models/m")
             assert statuses == [503, 503, 503]
             assert served.get("/ping") == (200, b"{}\n")
 
-    def test_worker(self, tmp_path: Path) -> None:
+    def test_requests_in_flight_of_a_removed_worker_are_answered(self, tmp_path: Path) -> None:
         properties = "engine=Python\nminWorkers=2\nmaxWorkers=2\n"
         with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
             before = {worker["pid"] for worker in served.send_request({"do": "status"})["workers"]}
@@ -247,7 +247,7 @@ def assert_ended(pid: int) -> None:
         time.sleep(0.02)
 
 
-class TestStartUpFailure:
+class TestFailedStart:
     @pytest.mark.parametrize(
         ("handler", "phase", "words"),
         [
@@ -265,7 +265,7 @@ class TestStartUpFailure:
             ),
         ],
     )
-    def test_is_exit_1_with_the_workers_own_words(
+    def test_failed_start_ends_with_1_and_the_worker_message(
         self, tmp_path: Path, handler: str, phase: str, words: str | None
     ) -> None:
         with launched(write_model(tmp_path / "m", handler)) as served:
@@ -276,7 +276,7 @@ class TestStartUpFailure:
             assert response["message"] in served.text
             assert sorted(path.name for path in served.run_dir.iterdir()) == ["failure.json", "server.log"]
 
-    def test_a_load_over_its_time_limit(self, tmp_path: Path) -> None:
+    def test_load_over_its_time_limit_fails_the_start(self, tmp_path: Path) -> None:
         handler = "import time\ndef handle(inputs):\n    time.sleep(60)"
         folder = write_model(tmp_path / "m", handler, "engine=Python\noption.model_loading_timeout=1\n")
         with launched(folder) as served:
@@ -287,20 +287,20 @@ class TestStartUpFailure:
         ("properties", "why"),
         [("engine=DeepSpeed\n", "engine not found"), ("engine=Python\nbatch_size=abc\n", "batch_size=abc")],
     )
-    def test_settings_that_cannot_be(self, tmp_path: Path, properties: str, why: str) -> None:
+    def test_invalid_settings_fail_the_start(self, tmp_path: Path, properties: str, why: str) -> None:
         with launched(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
             assert served.wait() == 1
             assert served.failure()["phase"] == "settings"
             assert why in served.failure()["message"]
 
-    def test_a_taken_port(self, tmp_path: Path) -> None:
+    def test_port_in_use_fails_the_start(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as used:
             port = str(used.getsockname()[1])
             with launched(write_model(tmp_path / "m", MANY_WAYS), "--port", port) as served:
                 assert served.wait() == 1
                 assert served.failure()["phase"] == "listen"
 
-    def test_while_loading_the_port_refuses_and_the_control_socket_answers(self, tmp_path: Path) -> None:
+    def test_loading_server_refuses_connections_and_answers_its_control_socket(self, tmp_path: Path) -> None:
         handler = "import time\ndef handle(inputs):\n    time.sleep(3)"
         with launched(write_model(tmp_path / "m", handler)) as served:
             served.wait_for("loading")

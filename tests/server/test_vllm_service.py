@@ -50,20 +50,20 @@ def invoke(served: RunningServer, inference_request: InferenceRequest) -> list[C
     return chunks + decoder.close()
 
 
-def test_vllm_is_started_as_the_recipe_reports(served: RunningServer) -> None:
+def test_vllm_is_started_with_the_options_of_the_recipe(served: RunningServer) -> None:
     (line,) = [each for each in served.text.splitlines() if "vLLM was started with" in each]
     started = json.loads(line.partition("started with ")[2])
     assert (started["tensor_parallel_size"], started["max_model_len"]) == ("1", "4096")
 
 
-def test_the_probe_is_answered(served: RunningServer) -> None:
+def test_probe_is_answered(served: RunningServer) -> None:
     probe = vllm.probe(HANDLER, "text-generation")
     assert probe is not None
     assert invoke(served, probe) == [Chunk(text="Paris is the capital.", tokens=5, finish="stop")]
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_a_stream_is_read_word_by_word(served: RunningServer, chat: bool) -> None:
+def test_stream_is_decoded_chunk_by_chunk(served: RunningServer, chat: bool) -> None:
     chunks = invoke(
         served, InferenceRequest(prompt="Which?", chat=chat, stream=True, parameters={"max_tokens": 3})
     )
@@ -72,7 +72,7 @@ def test_a_stream_is_read_word_by_word(served: RunningServer, chat: bool) -> Non
     assert [chunk.finish for chunk in chunks if chunk.finish] == ["length"]
 
 
-def test_a_completion_is_read(served: RunningServer) -> None:
+def test_completion_is_decoded(served: RunningServer) -> None:
     chunks = invoke(
         served, InferenceRequest(prompt="The", chat=False, parameters={"max_new_tokens": 2, "temperature": 0})
     )
@@ -80,7 +80,7 @@ def test_a_completion_is_read(served: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_lmis_own_form_is_read_as_well(served: RunningServer, stream: bool) -> None:
+def test_lmi_request_form_is_decoded(served: RunningServer, stream: bool) -> None:
     body = {"inputs": "The", "parameters": {"max_new_tokens": 2, "details": True}, "stream": stream}
     chunks = invoke(served, InferenceRequest(body=json.dumps(body).encode()))
     assert [chunk.error for chunk in chunks if chunk.error] == []
@@ -89,7 +89,7 @@ def test_lmis_own_form_is_read_as_well(served: RunningServer, stream: bool) -> N
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_vllm_refuses_is_reported_in_its_words(served: RunningServer, stream: bool) -> None:
+def test_error_of_vllm_is_reported_with_its_message(served: RunningServer, stream: bool) -> None:
     chunks = invoke(served, InferenceRequest(prompt="Hi", stream=stream, parameters={"max_tokens": 0}))
     assert "max_tokens must be at least 1" in "".join(chunk.error for chunk in chunks)
     chunks = invoke(served, InferenceRequest(prompt="Hi", stream=stream, parameters={"model": "another"}))

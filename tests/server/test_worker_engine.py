@@ -37,19 +37,19 @@ def handle(inputs):
 NO_RETRY = "engine=Python\nminWorkers={0}\nmaxWorkers={0}\n"
 
 
-def test_model_py_is_loaded_three_times_under_a_name_of_its_own(tmp_path: Path) -> None:
+def test_model_py_is_loaded_three_times_under_its_own_module_name(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", LOADED)) as served:
         assert served.text.count("LOADED AS model_") == 3
 
 
-def test_a_class_of_model_py_cannot_be_pickled(tmp_path: Path) -> None:
+def test_class_defined_in_model_py_cannot_be_pickled(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", LOADED)) as served:
         status, body = served.post({})
     assert status == 424
     assert b"it's not the same object as model_" in body
 
 
-def test_a_handler_file_in_a_folder_below_is_found(tmp_path: Path) -> None:
+def test_handler_file_in_a_subfolder_is_found(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", PID, "engine=Python\noption.entryPoint=code/handler.py\n")
     (folder / "code").mkdir()
     (folder / "model.py").rename(folder / "code" / "handler.py")
@@ -65,9 +65,7 @@ def end_worker(served: RunningServer, pid: int) -> None:
 
 
 @pytest.mark.parametrize("retries", ["", "retry_threshold=3\n"])
-def test_a_worker_that_dies_while_idle_is_not_replaced_and_ping_stays_healthy(
-    tmp_path: Path, retries: str
-) -> None:
+def test_worker_that_dies_idle_is_not_replaced_and_ping_stays_healthy(tmp_path: Path, retries: str) -> None:
     with serving(write_model(tmp_path / "m", PID, NO_RETRY.format(1) + retries)) as served:
         end_worker(served, int(served.post({})[1]))
         responses = [served.post({}) for _ in range(3)]
@@ -78,7 +76,7 @@ def test_a_worker_that_dies_while_idle_is_not_replaced_and_ping_stays_healthy(
         assert "the worker died between two requests" in served.text
 
 
-def test_another_worker_serves_on_when_one_died_while_idle(tmp_path: Path) -> None:
+def test_second_worker_still_serves_when_an_idle_one_died(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", PID, NO_RETRY.format(2))) as served:
         end_worker(served, int(served.post({})[1]))
         assert {served.post({})[0] for _ in range(8)} == {200, 400}

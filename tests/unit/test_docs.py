@@ -25,7 +25,7 @@ def identify(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=identify)
-def test_every_link_leads_to_a_page_and_an_anchor_that_exist(page: Path) -> None:
+def test_every_link_points_to_an_existing_page_and_anchor(page: Path) -> None:
     wrong = []
     for link in links(page):
         path, _, anchor = link.partition("#")
@@ -46,7 +46,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(listed) == sorted(pages)
 
 
-def test_every_page_that_the_program_or_its_tests_name_exists() -> None:
+def test_every_page_named_in_code_exists() -> None:
     named = re.compile(r"(?<![\w/.-])(?:\.\./)?docs/([\w/-]+\.(?:md|json|svg|txt))(?:#([\w-]+))?")
     wrong = []
     for folder in (
@@ -99,7 +99,7 @@ def misused(line: str) -> str:
 
 
 @pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
-def test_recipes_and_parts_of_recipes_are_good(page: Path) -> None:
+def test_recipes_in_examples_are_valid(page: Path) -> None:
     for block in blocks(page):
         if block.language != "yaml" or "runs-on" in block.text:
             continue
@@ -111,7 +111,7 @@ def test_recipes_and_parts_of_recipes_are_good(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
-def test_python_and_json_are_well_formed(page: Path) -> None:
+def test_python_and_json_examples_are_well_formed(page: Path) -> None:
     for block in blocks(page):
         if block.language == "python":
             ast.parse(block.text)
@@ -119,7 +119,7 @@ def test_python_and_json_are_well_formed(page: Path) -> None:
             json.loads(block.text)
 
 
-def test_the_marks_of_blocks_are_known() -> None:
+def test_block_marks_are_valid() -> None:
     for page in (*PAGES, *OUTSIDE):
         before = ""
         for block in blocks(page):
@@ -131,7 +131,7 @@ def test_the_marks_of_blocks_are_known() -> None:
             before = block.kind
 
 
-def test_the_messages_of_the_troubleshooting_page_are_those_of_the_program() -> None:
+def test_troubleshooting_messages_are_those_of_the_program() -> None:
     """Word for word, `...` apart."""
     texts = [text for file in (ROOT / "src").rglob("*.py") for text in constants(file)]
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")

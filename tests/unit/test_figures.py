@@ -21,17 +21,17 @@ def read(file: Path) -> dict[str, Any]:
     return response
 
 
-def test_the_table_in_the_docs_is_the_one_of_the_results() -> None:
+def test_table_in_the_docs_equals_the_results() -> None:
     text = table.PAGE.read_text(encoding="utf-8")
     assert table.with_table(text) == text, "python -m benchmarks.table --write"
 
 
-def test_every_benchmark_has_left_its_result_and_no_other_exists() -> None:
+def test_every_benchmark_has_a_result_and_no_other_exists() -> None:
     assert {file.stem for file in FILES} == set(table.ORDER)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_result_reports_what_where_and_how_it_was_measured(file: Path) -> None:
+def test_result_has_command_date_machine_and_figures(file: Path) -> None:
     response = read(file)
     assert response["command"] == f"python -m benchmarks {file.stem}"
     assert response["what"]
@@ -42,7 +42,7 @@ def test_a_result_reports_what_where_and_how_it_was_measured(file: Path) -> None
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_verdict_on_a_figure_follows_from_its_value_and_its_aim(file: Path) -> None:
+def test_verdict_of_a_figure_follows_from_value_and_aim(file: Path) -> None:
     for result in read(file)["figures"]:
         known = {key: result[key] for key in ("what", "value", "unit", "runs")}
         again = Figure(**known, **result["aim"]).fields()
@@ -62,14 +62,12 @@ def test_the_verdict_on_a_figure_follows_from_its_value_and_its_aim(file: Path) 
         (34, "", "34"),
     ],
 )
-def test_amounts_are_as_short_as_they_are_true(number: float, unit: str, shown: str) -> None:
+def test_amount_is_rounded_to_three_digits(number: float, unit: str, shown: str) -> None:
     assert table.amount(number, unit) == shown
 
 
 @pytest.mark.parametrize("name", table.ORDER)
-def test_each_benchmark_has_help_and_does_not_run_for_it(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_benchmark_help_does_not_run_the_benchmark(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmarks.__main__.main([name, "--help"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == f"usage: python -m benchmarks {name}"
@@ -82,14 +80,14 @@ def test_help_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"\n  {name} " in shown for name in table.ORDER)
 
 
-def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         benchmarks.__main__.main(["transfers"])
     assert ended.value.code == 2
     assert "no benchmark 'transfers'; there are: startup" in capsys.readouterr().err
 
 
-def test_the_scratch_folder_needs_nothing_that_an_earlier_run_left(tmp_path: Path) -> None:
+def test_scratch_folder_is_created_and_removed(tmp_path: Path) -> None:
     with scratch_folder(tmp_path / ".build") as folder:
         assert folder.is_dir()
     assert not folder.exists()

@@ -12,23 +12,23 @@ OF_THE_PROFILE = ("deadline=", "too_slow", "derandomize", "database=")
 
 
 @pytest.mark.parametrize("name", ["local", "ci", "fuzz"])
-def test_no_profile_depends_on_speed(name: str) -> None:
+def test_profile_has_no_deadline(name: str) -> None:
     profile = settings.get_profile(name)
     assert profile.deadline is None
     assert HealthCheck.too_slow in profile.suppress_health_check
 
 
-def test_ci_runs_the_same_examples_each_time() -> None:
+def test_ci_profile_is_deterministic() -> None:
     profile = settings.get_profile("ci")
     assert profile.derandomize
     assert profile.database is None
 
 
-def test_this_run_uses_one_of_the_profiles() -> None:
+def test_current_run_uses_one_of_the_profiles() -> None:
     assert settings.get_current_profile_name() in ("local", "ci", "fuzz")
 
 
-def test_a_test_with_its_own_count_follows_the_profile() -> None:
+def test_test_with_its_own_example_count_follows_the_profile() -> None:
     factor = settings().max_examples // 100
     assert examples(30).max_examples == 30 * factor
     assert examples(30).deadline is None
@@ -36,7 +36,7 @@ def test_a_test_with_its_own_count_follows_the_profile() -> None:
     assert set(examples(30, shared_fixture=True).suppress_health_check) == set(both)
 
 
-def test_no_test_overrides_what_the_profile_decides() -> None:
+def test_no_test_overrides_a_setting_of_the_profile() -> None:
     own = (TESTS / "conftest.py", Path(__file__))
     for path in TESTS.rglob("*.py"):
         text = path.read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ def literals(source: str) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("package", sorted(path.name for path in SOURCE.iterdir() if path.is_dir()))
-def test_docstrings_and_comments_have_no_quaint_words(package: str) -> None:
+def test_docstrings_and_comments_are_plain_english(package: str) -> None:
     found = [
         f"{path.relative_to(SOURCE)}:{line}: {word}"
         for path in sorted((SOURCE / package).rglob("*.py"))
@@ -70,7 +70,7 @@ def test_docstrings_and_comments_have_no_quaint_words(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", sorted(path.name for path in SOURCE.iterdir() if path.is_dir()))
-def test_messages_and_help_texts_have_no_quaint_words(package: str) -> None:
+def test_messages_and_help_texts_are_plain_english(package: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {word}: {text[:80]}"
         for path in sorted((SOURCE / package).rglob("*.py"))
@@ -82,7 +82,7 @@ def test_messages_and_help_texts_have_no_quaint_words(package: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_pages_have_no_quaint_words(page: Path) -> None:
+def test_pages_are_plain_english(page: Path) -> None:
     found = [
         f"{line}: {word}: {text[:80]}"
         for line, text in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
@@ -91,12 +91,12 @@ def test_pages_have_no_quaint_words(page: Path) -> None:
     assert found == []
 
 
-def test_a_quaint_message_is_found() -> None:
+def test_banned_word_in_a_message_is_found() -> None:
     source = 'raise X(f"{a}: nobody could", hint="at hand")\n@g.command()\ndef f():\n    """Told."""\n'
     words = [word for _, text in literals(source) for word in PATTERN.findall(text)]
     assert words == ["Told", "nobody", "at hand"]
 
 
-def test_a_quaint_word_is_found() -> None:
+def test_banned_word_in_a_docstring_or_comment_is_found() -> None:
     source = '"""Plain."""\nx = 1\n"""What nobody asks."""\ny = "told"  # read anew\nz = "`on its way`"\n'
     assert [word for _, text in prose(source) for word in PATTERN.findall(text)] == ["nobody", "anew"]

@@ -15,34 +15,34 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", list(pages()))
-def test_a_generated_page_is_fresh(name: str) -> None:
+def test_generated_page_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == pages()[name], "run `make reference`"
 
 
-def test_the_readme_names_only_commands_that_exist() -> None:
+def test_readme_names_only_existing_commands() -> None:
     named = set(re.findall(r"`lmi ([a-z]+)", (ROOT / "README.md").read_text()))
     assert named <= set(COMMANDS), named - set(COMMANDS)
 
 
-def test_the_page_of_exit_codes_has_them_all_and_the_readme_leads_to_it() -> None:
+def test_every_exit_code_is_documented_and_linked_from_the_readme() -> None:
     page = (DOCS / "reference" / "exit-codes.md").read_text()
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |" in page
     assert "(docs/reference/exit-codes.md)" in (ROOT / "README.md").read_text()
 
 
-def test_the_readme_is_read_in_five_minutes() -> None:
+def test_readme_has_at_most_120_lines() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
 
 
-def test_every_command_takes_json() -> None:
+def test_every_command_has_json_output() -> None:
     page = (DOCS / "reference" / "cli.md").read_text()
     sections = [part for part in page.split("\n## ")[1:] if "COMMAND [ARGS]" not in part]
     assert len(sections) > 12
     assert [part.split("\n")[0] for part in sections if "--json" not in part] == []
 
 
-def test_nothing_in_the_repo_reads_what_lies_outside_of_it() -> None:
+def test_repository_reads_nothing_outside_itself() -> None:
     marks = re.compile(r"\.\./shared|/work/|/root/")
     local = Path(__file__).resolve()
     wrong = [

@@ -224,7 +224,7 @@ def is_pure(path: str) -> bool:
     return any(fnmatch(path, pattern) for pattern in PURE)
 
 
-def test_pure_files_touch_nothing() -> None:
+def test_pure_files_import_and_use_nothing_impure() -> None:
     wrong = []
     for path, package, tree in modules():
         if not is_pure(path):
@@ -242,7 +242,7 @@ def test_pure_files_touch_nothing() -> None:
         assert any(fnmatch(path, pattern) for path, _, _ in modules()), f"{pattern}: no such file"
 
 
-def test_names_say_something() -> None:
+def test_module_and_class_names_are_allowed() -> None:
     wrong = []
     for path, package, tree in modules():
         if VAGUE.search(Path(path).stem):
@@ -254,7 +254,7 @@ def test_names_say_something() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_functions_and_files_are_small() -> None:
+def test_functions_and_files_respect_the_size_limits() -> None:
     wrong = []
     for path, _, tree in modules():
         lines = len((SOURCE / path).read_text(encoding="utf-8").splitlines())
@@ -268,7 +268,7 @@ def test_functions_and_files_are_small() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_small_modules_with_one_importer_are_where_they_are_used() -> None:
+def test_small_modules_with_one_importer_have_a_reason() -> None:
     importers: dict[str, set[str]] = {}
     for path, _, tree in modules():
         for module, _ in ours(tree):
@@ -284,7 +284,7 @@ def test_small_modules_with_one_importer_are_where_they_are_used() -> None:
     assert small == {*SMALL_MODULES_WITH_A_REASON}, "merge it with its importer, or give a reason"
 
 
-def test_a_public_class_name_has_one_meaning() -> None:
+def test_public_class_name_has_one_meaning() -> None:
     count: dict[str, int] = {}
     for _, _, tree in modules():
         for node in tree.body:
@@ -293,7 +293,7 @@ def test_a_public_class_name_has_one_meaning() -> None:
     assert {name: number for name, number in count.items() if number > 1} == NAMES_OF_SEVERAL_CLASSES
 
 
-def test_without_import_cycle_between_packages() -> None:
+def test_packages_have_no_import_cycle() -> None:
     edges: dict[str, set[str]] = {}
     for path, package, tree in modules():
         if package != "__init__":
@@ -317,13 +317,13 @@ def test_without_import_cycle_between_packages() -> None:
 @pytest.mark.parametrize(
     "vendor", ["rich", "yaml", "pydantic", "jinja2", "boto3", "huggingface_hub", "aiohttp"]
 )
-def test_help_pays_for_click_alone(vendor: str) -> None:
+def test_help_imports_only_click(vendor: str) -> None:
     assert vendor not in loaded_by(
         "from lmi_deploy.cli.group import lmi; lmi.main(['--help'], standalone_mode=False)"
     )
 
 
-def test_importing_every_module_does_nothing() -> None:
+def test_importing_every_module_has_no_side_effects() -> None:
     """No client, console, folder or environment is touched at import: sockets and the environment are closed."""
     program = f"""
 import builtins, importlib, os, pkgutil, socket, sys

@@ -31,7 +31,7 @@ def _account(server: S3Server, *, s3: str = "", sts: str = "", region: str = "")
     return AwsAccount(lambda: session, clock=SystemClock(), settings=settings, sts_url=sts or server.url)
 
 
-def test_who_we_are(moto: S3Server) -> None:
+def test_caller_is_account_partition_region_and_arn(moto: S3Server) -> None:
     account: Account = _account(moto)
     caller = account.get_caller()
     assert (caller.account, caller.partition, caller.region) == ("123456789012", "aws", REGION)
@@ -39,7 +39,7 @@ def test_who_we_are(moto: S3Server) -> None:
 
 
 @pytest.mark.parametrize("region", [REGION, "eu-west-1"])
-def test_a_bucket_is_created_private_encrypted_tagged_and_for_tls_only(moto: S3Server, region: str) -> None:
+def test_new_bucket_is_private_encrypted_tagged_and_tls_only(moto: S3Server, region: str) -> None:
     account, name = _account(moto, region=region), default_bucket("123456789012", region)
     with proxied(moto.url) as proxy:
         account = _account(moto, s3=proxy.url, region=region)
@@ -61,14 +61,14 @@ def test_a_bucket_is_created_private_encrypted_tagged_and_for_tls_only(moto: S3S
     assert "aws:SecureTransport" in api.get_bucket_policy(Bucket=name)["Policy"]
 
 
-def test_a_key_of_the_users_encrypts_it(moto: S3Server, bucket: str) -> None:
+def test_bucket_is_encrypted_with_the_given_kms_key(moto: S3Server, bucket: str) -> None:
     _account(moto).make_bucket(bucket, tags={}, kms_key="alias/mine")
     found = str(moto.api().get_bucket_encryption(Bucket=bucket))
     assert "aws:kms" in found
     assert "alias/mine" in found
 
 
-def test_a_bucket_whose_settings_are_refused_is_not_left_behind(moto: S3Server, bucket: str) -> None:
+def test_bucket_is_deleted_again_when_its_settings_are_refused(moto: S3Server, bucket: str) -> None:
     with proxied(moto.url) as proxy:
         proxy.fail(Rule(do=s3_error("AccessDenied", 403), method="PUT", path="policy"))
         with pytest.raises(AccessError, match=rf"may not s3:PutBucketPolicy on arn:aws:s3:::{bucket}"):
@@ -76,7 +76,7 @@ def test_a_bucket_whose_settings_are_refused_is_not_left_behind(moto: S3Server, 
     assert not _account(moto).has_bucket(bucket)
 
 
-def test_a_name_that_is_taken_is_refused(moto: S3Server, bucket: str) -> None:
+def test_bucket_name_that_is_taken_is_an_error(moto: S3Server, bucket: str) -> None:
     with proxied(moto.url) as proxy:
         proxy.fail(Rule(do=s3_error("BucketAlreadyExists", 409), method="PUT"))
         with pytest.raises(Refused, match="the name is taken") as caught:
@@ -84,9 +84,7 @@ def test_a_name_that_is_taken_is_refused(moto: S3Server, bucket: str) -> None:
     assert "endpoint.bucket" in caught.value.hint
 
 
-def test_foreign_bucket_is_reported_before_a_byte_moves(
-    versity: S3Server, moto: S3Server, bucket: str
-) -> None:
+def test_foreign_bucket_is_reported_before_any_upload(versity: S3Server, moto: S3Server, bucket: str) -> None:
     versity.make_bucket(bucket)
     account = _account(versity, sts=moto.url)
     with pytest.raises(AccessError, match=r"does not belong to account 123456789012") as caught:
@@ -102,7 +100,7 @@ def test_foreign_bucket_is_reported_before_a_byte_moves(
         do.Change(headers={"x-amz-bucket-region": "eu-west-1"}),
     ],
 )
-def test_a_bucket_of_another_region_is_reported_before_a_byte_moves(
+def test_bucket_in_another_region_is_reported_before_any_upload(
     moto: S3Server, bucket: str, response: do.Action
 ) -> None:
     moto.make_bucket(bucket)
@@ -122,7 +120,7 @@ def test_a_bucket_of_another_region_is_reported_before_a_byte_moves(
         (do.Answer(418, {}, "<x/>"), "STS returned no identity"),
     ],
 )
-def test_sts_that_refuses_is_reported_with_the_remedy(moto: S3Server, response: do.Answer, why: str) -> None:
+def test_sts_error_is_reported_with_a_hint(moto: S3Server, response: do.Answer, why: str) -> None:
     wrapped = do.Answer(
         response.status, response.headers, f"<ErrorResponse>{_inner(response.body)}</ErrorResponse>"
     )
@@ -137,7 +135,7 @@ def _inner(body: str) -> str:
     return re.sub(r"<\?xml.*?\?>", "", body)
 
 
-def test_without_credentials_the_ways_to_get_some_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported_with_ways_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
         AwsAccount(aws_session(region=REGION), clock=SystemClock()).get_caller()
     assert "aws sso login" in caught.value.hint
@@ -152,7 +150,7 @@ def test_without_credentials_the_ways_to_get_some_are_reported(monkeypatch: pyte
         AwsAccount(aws_session(), clock=SystemClock()).get_caller()
 
 
-def test_the_rule_for_dead_uploads_is_proposed_with_the_rules_that_exist(moto: S3Server, bucket: str) -> None:
+def test_upload_rule_advice_keeps_existing_rules(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
     account = _account(moto)
     advice = account.upload_rule_advice(bucket)
@@ -167,14 +165,14 @@ def test_the_rule_for_dead_uploads_is_proposed_with_the_rules_that_exist(moto: S
     assert account.upload_rule_advice(bucket) == ""
 
 
-def test_where_rules_cannot_be_read_nothing_is_proposed(
+def test_no_upload_rule_advice_where_rules_cannot_be_read(
     versity: S3Server, moto: S3Server, bucket: str
 ) -> None:
     versity.make_bucket(bucket)
     assert _account(versity, sts=moto.url).upload_rule_advice(bucket) == ""
 
 
-def test_a_rule_for_part_of_a_bucket_or_a_disabled_one_is_none() -> None:
+def test_upload_rule_that_is_disabled_or_for_a_prefix_does_not_count() -> None:
     rule = {
         "Status": "Enabled",
         "Filter": {"Prefix": ""},
@@ -185,7 +183,7 @@ def test_a_rule_for_part_of_a_bucket_or_a_disabled_one_is_none() -> None:
     assert upload_rule_advice("b", "1", [{**rule, "Filter": {"Prefix": "a/"}}])
 
 
-def test_the_fake_keeps_the_same_promises() -> None:
+def test_fake_account_behaves_like_the_real_one() -> None:
     account: Account = FakeAccount(
         buckets={"theirs": "999988887777/us-east-1", "far": "111122223333/eu-west-1"}
     )

@@ -45,9 +45,7 @@ def pieces(proxy: Proxy) -> list[str]:
     return sorted(passed.headers["x-amz-copy-source-range"] for passed in done)
 
 
-def test_many_chunks_become_one_object_with_a_checksum_over_all_of_it(
-    store: S3Store, versity: S3Server, proxy: Proxy
-) -> None:
+def test_large_copy_has_one_checksum_over_all_parts(store: S3Store, versity: S3Server, proxy: Proxy) -> None:
     copied = (
         versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS).copy("from", "to", size=len(BODY))
     )
@@ -61,7 +59,7 @@ def test_many_chunks_become_one_object_with_a_checksum_over_all_of_it(
 
 
 @pytest.mark.parametrize("after", [1, 4, 8])
-def test_killed_it_is_gone_on_with_and_no_chunk_is_copied_twice(
+def test_killed_copy_resumes_without_copying_a_part_twice(
     after: int, store: S3Store, versity: S3Server, proxy: Proxy
 ) -> None:
     words = [sys.executable, "-m", "tests.support.copy_program", proxy.url, store.bucket, str(len(BODY))]
@@ -85,7 +83,7 @@ def test_killed_it_is_gone_on_with_and_no_chunk_is_copied_twice(
     assert store.uploads("") == ()
 
 
-def test_what_was_copied_before_it_failed_is_kept(store: S3Store, versity: S3Server, proxy: Proxy) -> None:
+def test_failed_copy_keeps_the_parts_copied_before(store: S3Store, versity: S3Server, proxy: Proxy) -> None:
     by = versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS)
     proxy.fail(Rule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=9", times=None))
     with pytest.raises(TransferFailed):
@@ -98,9 +96,7 @@ def test_what_was_copied_before_it_failed_is_kept(store: S3Store, versity: S3Ser
     assert store.uploads("") == ()
 
 
-def test_two_at_once_share_one_upload_and_both_end_right(
-    store: S3Store, versity: S3Server, proxy: Proxy
-) -> None:
+def test_two_concurrent_copies_share_one_upload(store: S3Store, versity: S3Server, proxy: Proxy) -> None:
     copied: list[StoredObject] = []
 
     def overtake(call: Call, body: bytes) -> bytes:
@@ -117,7 +113,7 @@ def test_two_at_once_share_one_upload_and_both_end_right(
     assert store.uploads("") == ()
 
 
-def test_chunks_of_another_source_are_found_out_and_copied_again(moto: S3Server, bucket: str) -> None:
+def test_parts_copied_from_another_source_are_copied_again(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
     store = moto.store(bucket, settings=PARTS)
     store.put("from", BODY)
@@ -129,7 +125,7 @@ def test_chunks_of_another_source_are_found_out_and_copied_again(moto: S3Server,
     assert store.uploads("") == ()
 
 
-def test_parts_cut_otherwise_are_of_no_use_and_go(moto: S3Server, bucket: str) -> None:
+def test_parts_of_another_size_are_not_reused(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
     store = moto.store(bucket, settings=PARTS)
     store.put("from", BODY)

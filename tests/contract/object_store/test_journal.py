@@ -51,7 +51,7 @@ def journal_case(request: pytest.FixtureRequest, tmp_path: Path, bucket: str) ->
     return JournalCase(BucketJournal(store, REF), lambda: BucketRecords(store).read("tiny"))
 
 
-def test_an_intent_is_kept_before_its_outcome(journal_case: JournalCase) -> None:
+def test_intent_is_stored_before_its_outcome(journal_case: JournalCase) -> None:
     assert journal_case.read() is None
     journal_case.journal.begin(FETCH)
     started = journal_case.record.intents[0]
@@ -61,14 +61,14 @@ def test_an_intent_is_kept_before_its_outcome(journal_case: JournalCase) -> None
     assert [intent.outcome for intent in journal_case.record.intents] == ["3 bytes", None]
 
 
-def test_the_same_intent_after_a_crash_is_kept_once(journal_case: JournalCase) -> None:
+def test_repeated_intent_is_stored_once(journal_case: JournalCase) -> None:
     journal_case.journal.begin(STOP)
     journal_case.journal.begin(STOP)
     journal_case.journal.complete(STOP, "gone")
     assert [intent.outcome for intent in journal_case.record.intents] == ["gone"]
 
 
-def test_settling_keeps_the_last_generations_each_once(journal_case: JournalCase) -> None:
+def test_commit_keeps_the_last_generations_without_duplicates(journal_case: JournalCase) -> None:
     journal_case.journal.begin(STOP)
     for number in range(KEPT_GENERATIONS + 2):
         journal_case.journal.commit(generation(f"tiny-{number}"))
@@ -79,7 +79,7 @@ def test_settling_keeps_the_last_generations_each_once(journal_case: JournalCase
     assert record.current == generation("tiny-4")
 
 
-def test_an_action_with_pairs_is_found_again_by_its_outcome(journal_case: JournalCase) -> None:
+def test_outcome_is_stored_for_an_action_with_list_fields(journal_case: JournalCase) -> None:
     build = BuildEnvironment(environment="e", packages=("six", "idna"), requirements="")
     journal_case.journal.begin(build)
     journal_case.journal.complete(build, "up")
@@ -88,7 +88,7 @@ def test_an_action_with_pairs_is_found_again_by_its_outcome(journal_case: Journa
     ]
 
 
-def test_names_are_of_what_is_in_the_bucket(strict: ObjectStore) -> None:
+def test_names_lists_the_deployments_in_the_bucket(strict: ObjectStore) -> None:
     records = BucketRecords(strict)
     assert records.names() == ()
     BucketJournal(strict, REF).begin(STOP)
@@ -99,7 +99,7 @@ def test_names_are_of_what_is_in_the_bucket(strict: ObjectStore) -> None:
     assert records.read("bare") is None
 
 
-def test_remove_leaves_nothing_and_the_removal_is_not_written_down(strict: ObjectStore) -> None:
+def test_remove_leaves_no_object_and_is_not_recorded(strict: ObjectStore) -> None:
     records, journal = BucketRecords(strict), BucketJournal(strict, REF)
     journal.begin(STOP)
     records.remove("tiny")
@@ -109,12 +109,12 @@ def test_remove_leaves_nothing_and_the_removal_is_not_written_down(strict: Objec
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".", "A"])
-def test_a_name_never_leaves_its_prefix(name: str) -> None:
+def test_name_outside_the_prefix_is_refused(name: str) -> None:
     with pytest.raises(UsageRefused):
         BucketRecords(FakeStore()).remove(name)
 
 
-def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread() -> None:
+def test_truncated_record_is_quarantined_and_never_misread() -> None:
     store = FakeStore()
     records, journal = BucketRecords(store), BucketJournal(store, REF)
     journal.commit(generation("tiny-1"))
@@ -132,7 +132,7 @@ def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread() -> None:
     assert records.unreadable_reason("tiny") == ""
 
 
-def test_a_record_of_a_newer_lmi_is_refused_and_left_alone() -> None:
+def test_record_of_a_newer_lmi_is_refused_and_unchanged() -> None:
     store = FakeStore()
     newer = json.dumps({"schema": SCHEMA + 1, "ref": "otherwise"}).encode()
     store.put(KEY, newer)
@@ -144,7 +144,7 @@ def test_a_record_of_a_newer_lmi_is_refused_and_left_alone() -> None:
     assert store.objects[KEY] == newer
 
 
-def test_a_second_writer_is_refused_and_changes_nothing(strict: ObjectStore) -> None:
+def test_second_writer_is_refused_and_changes_nothing(strict: ObjectStore) -> None:
     records = BucketRecords(strict)
     BucketJournal(strict, REF).begin(STOP)
     record, observed = records.open("tiny")

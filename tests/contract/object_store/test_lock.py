@@ -83,7 +83,7 @@ def as_of_another_host(store: ObjectStore) -> None:
     store.put(KEY, json.dumps({**stored_lock(store), "machine": "other/boot/", "host": "other"}).encode())
 
 
-def test_held_while_it_lasts_and_nothing_left_behind(strict: ObjectStore) -> None:
+def test_lock_is_held_inside_the_block_and_deleted_after_it(strict: ObjectStore) -> None:
     with lock(strict).hold("tiny"):
         assert stored_lock(strict)["lasts"] == 90
         assert f"lmi up (pid {os.getpid()} on " in lock(strict).holder("tiny")
@@ -97,7 +97,7 @@ def test_held_while_it_lasts_and_nothing_left_behind(strict: ObjectStore) -> Non
     assert list(strict.list("")) == []
 
 
-def test_who_comes_second_is_reported_who_holds_it_and_how_to_end_it(strict: ObjectStore) -> None:
+def test_locked_error_names_the_owner_and_the_unlock_command(strict: ObjectStore) -> None:
     with lock(strict).hold("tiny"):
         with pytest.raises(Refused, match=rf"tiny: locked by lmi up \(pid {os.getpid()} on ") as caught:
             with lock(strict).hold("tiny"):
@@ -106,7 +106,7 @@ def test_who_comes_second_is_reported_who_holds_it_and_how_to_end_it(strict: Obj
         assert f"lmi unlock tiny {stored_lock(strict)['id']}" in caught.value.hint
 
 
-def test_of_many_at_once_one_has_it(strict: ObjectStore) -> None:
+def test_one_of_many_concurrent_callers_gets_the_lock(strict: ObjectStore) -> None:
     ready, done, won, lost = threading.Barrier(6), threading.Barrier(6), [], []
 
     def run() -> None:
@@ -130,7 +130,7 @@ def test_of_many_at_once_one_has_it(strict: ObjectStore) -> None:
 
 @pytest.mark.parametrize("own", [-3600, -120, 120, 3600])
 @pytest.mark.parametrize("expected", [-120, 0, 120])
-def test_expiry_is_judged_by_the_stores_clock_alone(own: int, expected: int) -> None:
+def test_lock_expires_by_the_clock_of_the_store_only(own: int, expected: int) -> None:
     s3, messages = Moment(), list[str]()
     store = FakeStore(clock=s3)
     first, second = Moment(NOW + timedelta(seconds=expected)), Moment(NOW + timedelta(seconds=own))
@@ -155,7 +155,7 @@ def test_expiry_is_judged_by_the_stores_clock_alone(own: int, expected: int) -> 
 
 @pytest.mark.parametrize("server", ["moto", "versity"])
 @pytest.mark.parametrize("skew", [-120, 120])
-def test_two_machines_whose_clocks_differ_have_one_holder(
+def test_clock_skew_never_gives_a_lock_two_owners(
     server: str, skew: int, bucket: str, request: pytest.FixtureRequest
 ) -> None:
     s3: S3Server = request.getfixturevalue(server)
@@ -178,7 +178,7 @@ def test_two_machines_whose_clocks_differ_have_one_holder(
                 guard.check()
 
 
-def test_who_lost_it_reports_it_at_the_end(strict: ObjectStore) -> None:
+def test_lost_lock_is_reported_when_the_block_ends(strict: ObjectStore) -> None:
     with pytest.raises(LockLost, match=r"the lock was lost, lmi up .* holds it now") as caught:
         with lock(strict).hold("tiny"):
             strict.put(KEY, _lock_of())
@@ -188,7 +188,7 @@ def test_who_lost_it_reports_it_at_the_end(strict: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("passes", ["both clocks", "the wall clock alone", "the monotonic clock alone"])
-def test_nothing_is_changed_under_a_lock_that_was_taken_while_we_slept(
+def test_guard_refuses_changes_when_the_lock_was_taken_during_suspension(
     strict: ObjectStore, passes: str
 ) -> None:
     clock, guard = Moment(), LeaseGuard()
@@ -211,7 +211,7 @@ def test_nothing_is_changed_under_a_lock_that_was_taken_while_we_slept(
 
 
 @pytest.mark.parametrize("set_by", [-7200.0, 97.0])
-def test_a_lock_in_doubt_is_renewed_and_continues(strict: ObjectStore, set_by: float) -> None:
+def test_guard_renews_a_lock_that_may_have_expired(strict: ObjectStore, set_by: float) -> None:
     clock, guard = Moment(), LeaseGuard()
     with lock(strict, clock, guard=guard).hold("tiny"):
         before = stored_lock(strict)
@@ -224,7 +224,7 @@ def test_a_lock_in_doubt_is_renewed_and_continues(strict: ObjectStore, set_by: f
     assert list(strict.list("")) == []
 
 
-def test_a_renewal_that_was_instructed_to_have_failed_and_had_not_is_no_loss() -> None:
+def test_lost_reply_to_a_renewal_does_not_lose_the_lock() -> None:
     store, clock, guard = LostReplies(), Moment(), LeaseGuard()
     with lock(store, clock, guard=guard).hold("tiny"):
         store.losing = 1
@@ -252,13 +252,13 @@ class LostReplies(FakeStore):
         return created
 
 
-def test_a_lock_of_a_host_that_we_cannot_see_is_respected_until_then(strict: ObjectStore) -> None:
+def test_lock_of_another_host_is_respected_until_it_expires(strict: ObjectStore) -> None:
     strict.put(KEY, _lock_of(pid=2**22 + 1, started="x"))
     with pytest.raises(Refused, match="on other"), lock(strict).hold("tiny"):
         pass
 
 
-def test_an_unreadable_lock_is_a_lock_that_one_can_end(strict: ObjectStore) -> None:
+def test_unreadable_lock_can_be_unlocked(strict: ObjectStore) -> None:
     strict.put(KEY, b"{")
     with pytest.raises(Refused, match="an unreadable lock") as caught, lock(strict).hold("tiny"):
         pass
@@ -270,7 +270,7 @@ def test_an_unreadable_lock_is_a_lock_that_one_can_end(strict: ObjectStore) -> N
         pass
 
 
-def test_unlock_ends_the_lock_of_that_id_and_no_other(strict: ObjectStore) -> None:
+def test_unlock_removes_only_the_lock_with_that_id(strict: ObjectStore) -> None:
     strict.put(KEY, _lock_of(id="abc"))
     with pytest.raises(Refused, match="the lock is abc, not abd") as caught:
         lock(strict).unlock("tiny", "abd")
@@ -281,7 +281,7 @@ def test_unlock_ends_the_lock_of_that_id_and_no_other(strict: ObjectStore) -> No
         pass
 
 
-def test_unlock_refuses_a_lock_that_is_being_renewed_unless_forced() -> None:
+def test_unlock_refuses_a_renewed_lock_unless_forced() -> None:
     clock, guard = Moment(), LeaseGuard()
     store = FakeStore(clock=clock)
     with held_then_lost(lock(store, clock, guard=guard)):
@@ -329,7 +329,7 @@ class Renewed(FakeStore):
         return created
 
 
-def test_it_is_renewed_as_long_as_it_is_held() -> None:
+def test_lock_is_renewed_while_it_is_held() -> None:
     clock = Moment()
     store = Renewed(clock=clock)
     often = BucketLock(store, clock, command="lmi up", settings=LeaseSettings(every=0.01))
@@ -342,7 +342,7 @@ def test_it_is_renewed_as_long_as_it_is_held() -> None:
     assert store.objects == {}
 
 
-def test_a_lock_that_is_lost_is_not_removed_from_who_has_it() -> None:
+def test_lost_lock_is_not_removed_from_its_new_owner() -> None:
     store = FakeStore()
     with pytest.raises(LockLost, match="holds it now"):
         with BucketLock(store, Moment(), command="lmi up", settings=LeaseSettings(every=0.01)).hold("tiny"):
@@ -351,7 +351,7 @@ def test_a_lock_that_is_lost_is_not_removed_from_who_has_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "A"])
-def test_a_name_is_a_name(name: str) -> None:
+def test_bad_deployment_name_is_refused(name: str) -> None:
     with pytest.raises(UsageRefused), lock(FakeStore()).hold(name):
         pass
 
@@ -382,7 +382,7 @@ def _other_holder(server: S3Server, bucket: str) -> Iterator[subprocess.Popen[st
             other.kill()
 
 
-def test_the_lock_of_a_killed_process_of_this_host_is_taken_over_at_once(
+def test_lock_of_a_killed_process_on_this_host_is_taken_over_immediately(
     versity: S3Server, bucket: str
 ) -> None:
     versity.make_bucket(bucket)

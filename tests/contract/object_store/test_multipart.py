@@ -23,7 +23,7 @@ def _sent(store: ObjectStore, key: str = "w/model.safetensors") -> tuple[Multipa
     return upload, [_send(store, upload, number, chunk) for number, chunk in enumerate(PARTS, 1)]
 
 
-def test_the_object_is_the_parts_with_a_sum_over_all_of_it(store: ObjectStore) -> None:
+def test_completed_upload_is_all_parts_with_one_checksum(store: ObjectStore) -> None:
     upload, parts = _sent(store)
     assert store.head(upload.key) is None
     created = store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
@@ -36,7 +36,7 @@ def test_the_object_is_the_parts_with_a_sum_over_all_of_it(store: ObjectStore) -
     assert store.uploads("") == ()
 
 
-def test_a_copy_has_no_metadata_of_its_source(store: ObjectStore) -> None:
+def test_copy_does_not_take_over_metadata(store: ObjectStore) -> None:
     upload, parts = _sent(store)
     store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
     store.copy(upload.key, "copy", size=len(WHOLE))
@@ -45,7 +45,7 @@ def test_a_copy_has_no_metadata_of_its_source(store: ObjectStore) -> None:
     assert (copied.size, copied.metadata) == (len(WHOLE), {})
 
 
-def test_what_is_written_over_an_object_has_no_metadata_of_it(overwriting: ObjectStore) -> None:
+def test_overwritten_object_loses_its_metadata(overwriting: ObjectStore) -> None:
     upload, parts = _sent(overwriting)
     overwriting.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
     overwriting.put(upload.key, b"other")
@@ -54,7 +54,7 @@ def test_what_is_written_over_an_object_has_no_metadata_of_it(overwriting: Objec
     assert after.metadata == {}
 
 
-def test_parts_may_come_in_any_order_and_again(store: ObjectStore) -> None:
+def test_parts_may_be_sent_in_any_order_and_twice(store: ObjectStore) -> None:
     upload = store.create_multipart("k")
     last = _send(store, upload, 3, PARTS[2])
     _send(store, upload, 1, PARTS[1])
@@ -64,7 +64,7 @@ def test_parts_may_come_in_any_order_and_again(store: ObjectStore) -> None:
     assert b"".join(store.read("k")) == WHOLE
 
 
-def test_another_run_finds_the_upload_and_its_parts(strict: ObjectStore) -> None:
+def test_another_process_finds_the_upload_and_its_parts(strict: ObjectStore) -> None:
     upload, parts = _sent(strict, "w/one")
     strict.create_multipart("other/two")
     found = strict.uploads("w/")
@@ -76,7 +76,7 @@ def test_another_run_finds_the_upload_and_its_parts(strict: ObjectStore) -> None
     assert b"".join(strict.read("w/one")) == WHOLE
 
 
-def test_a_damaged_part_is_refused_and_not_kept(strict: ObjectStore) -> None:
+def test_corrupted_part_is_refused_and_not_stored(strict: ObjectStore) -> None:
     upload = strict.create_multipart("k")
     with pytest.raises(IntegrityError) as caught:
         strict.put_part(upload, 1, memoryview(PARTS[0]), crc32=crc32_of(PARTS[1]))
@@ -84,28 +84,28 @@ def test_a_damaged_part_is_refused_and_not_kept(strict: ObjectStore) -> None:
     assert strict.parts(upload) == ()
 
 
-def test_a_wrong_sum_over_all_makes_no_object(strict: ObjectStore) -> None:
+def test_wrong_total_checksum_creates_no_object(strict: ObjectStore) -> None:
     upload, parts = _sent(strict)
     with pytest.raises(IntegrityError):
         strict.complete(upload, parts, crc32=crc32_of(b"other"), size=len(WHOLE))
     assert strict.head(upload.key) is None
 
 
-def test_a_wrong_size_makes_no_object(strict: ObjectStore) -> None:
+def test_wrong_total_size_creates_no_object(strict: ObjectStore) -> None:
     upload, parts = _sent(strict)
     with pytest.raises(IntegrityError):
         strict.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE) + 1)
     assert strict.head(upload.key) is None
 
 
-def test_parts_of_which_some_are_missing_make_no_whole(strict: ObjectStore) -> None:
+def test_missing_part_creates_no_object(strict: ObjectStore) -> None:
     upload, parts = _sent(strict)
     with pytest.raises(IntegrityError):
         strict.complete(upload, [parts[0], parts[2]], crc32=crc32_of(WHOLE), size=len(WHOLE))
     assert strict.head(upload.key) is None
 
 
-def test_an_aborted_upload_is_gone_and_may_be_aborted_again(strict: ObjectStore) -> None:
+def test_aborted_upload_is_gone_and_abort_is_idempotent(strict: ObjectStore) -> None:
     upload, _ = _sent(strict)
     strict.abort(upload)
     strict.abort(upload)
@@ -117,7 +117,7 @@ def test_an_aborted_upload_is_gone_and_may_be_aborted_again(strict: ObjectStore)
         _send(strict, upload, 1, PARTS[0])
 
 
-def test_a_part_that_is_a_slice_of_a_larger_memory_is_sent_as_it_is(store: ObjectStore) -> None:
+def test_part_may_be_a_slice_of_a_larger_buffer(store: ObjectStore) -> None:
     upload = store.create_multipart("k")
     window = memoryview(bytearray(WHOLE))[100:-100]
     part = store.put_part(upload, 1, window, crc32=crc32_of(window))

@@ -16,7 +16,7 @@ def _joined(chunks: Iterable[bytes]) -> bytes:
     return b"".join(chunks)
 
 
-def test_what_is_put_is_found_with_its_checksum(store: ObjectStore) -> None:
+def test_stored_object_is_found_with_its_checksum(store: ObjectStore) -> None:
     put = store.put("a/b.json", b"{}")
     assert (put.key, put.size, put.checksum, put.algorithm) == ("a/b.json", 2, crc32_of(b"{}"), "CRC32")
     found = store.head("a/b.json")
@@ -32,7 +32,7 @@ def test_what_is_put_is_found_with_its_checksum(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("key", ["plain", "with space", "a+b=c&d", "umlaut-ä-語", "tilde~(1)!'*"])
-def test_a_key_is_a_key_whatever_it_is_created_of(store: ObjectStore, key: str) -> None:
+def test_keys_with_special_characters_are_kept_exactly(store: ObjectStore, key: str) -> None:
     store.put(key, b"x")
     assert [found.key for found in store.list("")] == [key]
     got = store.get(key)
@@ -46,7 +46,7 @@ def test_a_key_is_a_key_whatever_it_is_created_of(store: ObjectStore, key: str) 
     "key",
     ["", "/a", "../b", "a/../b", "a/./b", "a//b", "a/", "nul\0", "line\nfeed", "x" * 1025, "a\\b", "\ud800"],
 )
-def test_a_key_that_another_would_take_for_another_is_never_written(strict: ObjectStore, key: str) -> None:
+def test_ambiguous_key_is_never_written(strict: ObjectStore, key: str) -> None:
     strict.put("from", b"x")
     for write in (
         lambda: strict.put(key, b"x"),
@@ -59,13 +59,13 @@ def test_a_key_that_another_would_take_for_another_is_never_written(strict: Obje
     assert [found.key for found in strict.list("")] == ["from"]
 
 
-def test_a_listing_is_by_key_and_under_its_prefix(store: ObjectStore) -> None:
+def test_list_is_sorted_by_key_under_a_prefix(store: ObjectStore) -> None:
     for key in ("w/b", "w/a", "x/c", "w2/d"):
         store.put(key, key.encode())
     assert [(found.key, found.size) for found in store.list("w/")] == [("w/a", 3), ("w/b", 3)]
 
 
-def test_a_long_listing_is_whole_and_may_be_removed_at_once(strict: ObjectStore) -> None:
+def test_list_and_delete_work_for_more_than_one_page(strict: ObjectStore) -> None:
     keys = [f"many/{number:04}" for number in range(1003)]
     for key in keys:
         strict.put(key, b"")
@@ -78,13 +78,13 @@ def test_a_long_listing_is_whole_and_may_be_removed_at_once(strict: ObjectStore)
     ("start", "length"),
     [(0, None), (0, 10), (5, 10), (2_000_000, 700_000), (2_699_990, None), (2_699_990, 100), (7, 0)],
 )
-def test_ranges_are_exact(store: ObjectStore, start: int, length: int | None) -> None:
+def test_ranged_reads_are_exact(store: ObjectStore, start: int, length: int | None) -> None:
     store.put("k", BODY)
     expected = BODY[start:] if length is None else BODY[start : start + length]
     assert _joined(store.read("k", start=start, length=length)) == expected
 
 
-def test_an_empty_object_is_an_object(store: ObjectStore) -> None:
+def test_empty_object_can_be_stored_and_read(store: ObjectStore) -> None:
     store.put("empty", b"")
     assert _joined(store.read("empty")) == b""
     got = store.get("empty")
@@ -92,26 +92,26 @@ def test_an_empty_object_is_an_object(store: ObjectStore) -> None:
     assert got[0] == b""
 
 
-def test_reading_what_is_not_there_is_reported(store: ObjectStore) -> None:
+def test_reading_a_missing_object_is_an_error(store: ObjectStore) -> None:
     with pytest.raises(NotFound, match="no such object") as caught:
         _joined(store.read("nothing"))
     assert caught.value.hint
 
 
-def test_another_version_is_not_read_as_the_first(store: ObjectStore) -> None:
+def test_reading_with_an_old_etag_is_a_conflict(store: ObjectStore) -> None:
     first = store.put("k", b"one")
     store.put("k", b"two")
     with pytest.raises(Conflict):
         _joined(store.read("k", etag=first.etag))
 
 
-def test_a_wrong_checksum_never_becomes_an_object(strict: ObjectStore) -> None:
+def test_wrong_checksum_creates_no_object(strict: ObjectStore) -> None:
     with pytest.raises(IntegrityError):
         strict.put("k", b"bytes", crc32=crc32_of(b"other"))
     assert strict.head("k") is None
 
 
-def test_only_the_first_makes_it(store: ObjectStore) -> None:
+def test_put_if_absent_succeeds_only_once(store: ObjectStore) -> None:
     store.put("lock", b"mine", if_absent=True)
     with pytest.raises(Conflict) as caught:
         store.put("lock", b"theirs", if_absent=True)
@@ -121,7 +121,7 @@ def test_only_the_first_makes_it(store: ObjectStore) -> None:
     assert got[0] == b"mine"
 
 
-def test_only_who_has_observed_the_last_version_replaces_it(store: ObjectStore) -> None:
+def test_put_if_etag_needs_the_current_version(store: ObjectStore) -> None:
     first = store.put("lock", b"one")
     second = store.put("lock", b"two", if_etag=first.etag)
     with pytest.raises(Conflict):
@@ -131,7 +131,7 @@ def test_only_who_has_observed_the_last_version_replaces_it(store: ObjectStore) 
         store.put("absent", b"x", if_etag=first.etag)
 
 
-def test_a_version_is_removed_and_no_other(store: ObjectStore) -> None:
+def test_remove_if_etag_needs_the_current_version(store: ObjectStore) -> None:
     first = store.put("lock", b"one")
     second = store.put("lock", b"two")
     with pytest.raises(Conflict):
@@ -142,7 +142,7 @@ def test_a_version_is_removed_and_no_other(store: ObjectStore) -> None:
     assert store.head("lock") is None
 
 
-def test_a_copy_is_the_same_bytes_with_a_checksum(store: ObjectStore) -> None:
+def test_copy_has_the_same_bytes_and_a_checksum(store: ObjectStore) -> None:
     body = os.urandom(100_000)
     created = store.put("from/a", body)
     copied = store.copy("from/a", "to/a b", size=len(body), etag=created.etag)
@@ -153,7 +153,7 @@ def test_a_copy_is_the_same_bytes_with_a_checksum(store: ObjectStore) -> None:
     assert _joined(store.read("to/a b")) == body
 
 
-def test_a_source_that_was_replaced_is_not_copied(strict: ObjectStore) -> None:
+def test_replaced_source_is_not_copied(strict: ObjectStore) -> None:
     first = strict.put("from", b"one")
     strict.put("from", b"two")
     with pytest.raises(Conflict):
@@ -161,6 +161,6 @@ def test_a_source_that_was_replaced_is_not_copied(strict: ObjectStore) -> None:
     assert strict.head("to") is None
 
 
-def test_a_source_that_is_not_there_is_reported(store: ObjectStore) -> None:
+def test_copying_a_missing_source_is_an_error(store: ObjectStore) -> None:
     with pytest.raises(NotFound):
         store.copy("nothing", "to", size=3)

@@ -62,7 +62,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_prefix_is_listed_by_the_sha256_of_what_is_in_it(store: ObjectStore, tmp_path: Path) -> None:
+def test_listing_has_the_sha256_of_every_file(store: ObjectStore, tmp_path: Path) -> None:
     address = put_model(store)
     store.put("some/models-of-others/x", b"x")
     listing = models(store, tmp_path).listing(address, "main")
@@ -73,7 +73,7 @@ def test_a_prefix_is_listed_by_the_sha256_of_what_is_in_it(store: ObjectStore, t
     assert models(store, tmp_path).listing(address.rstrip("/"), "main") == listing
 
 
-def test_what_a_console_puts_for_an_empty_folder_is_no_file(
+def test_folder_placeholder_of_the_s3_console_is_not_a_file(
     moto: S3Server, bucket: str, tmp_path: Path
 ) -> None:
     moto.make_bucket(bucket)
@@ -83,14 +83,14 @@ def test_what_a_console_puts_for_an_empty_folder_is_no_file(
     assert {entry.path for entry in listing.files} == FILES.keys()
 
 
-def test_the_commit_is_that_of_the_content(store: ObjectStore, tmp_path: Path) -> None:
+def test_commit_changes_with_the_content(store: ObjectStore, tmp_path: Path) -> None:
     address = put_model(store)
     before = models(store, tmp_path).listing(address, "main")
     store.put("some/model/config.json", b"[]")
     assert models(store, tmp_path).listing(address, "main").commit != before.commit
 
 
-def test_an_object_is_read_for_its_hash_once(tmp_path: Path) -> None:
+def test_object_is_read_for_its_hash_only_once(tmp_path: Path) -> None:
     store = FakeStore()
     address = put_model(store)
     models(store, tmp_path).listing(address, "main")
@@ -102,7 +102,7 @@ def test_an_object_is_read_for_its_hash_once(tmp_path: Path) -> None:
     assert store.calls.count("read") == len(FILES) + 1, "the line that was cut is read again, and no other"
 
 
-def test_what_s3_confirms_by_sha256_is_not_read(versity: S3Server, bucket: str, tmp_path: Path) -> None:
+def test_object_with_a_sha256_checksum_is_not_read(versity: S3Server, bucket: str, tmp_path: Path) -> None:
     versity.make_bucket(bucket)
     versity.api().put_object(Bucket=bucket, Key="m/a", Body=b"abc", ChecksumAlgorithm="SHA256")
     store = versity.store(bucket)
@@ -111,7 +111,7 @@ def test_what_s3_confirms_by_sha256_is_not_read(versity: S3Server, bucket: str, 
     ]
 
 
-def test_weights_of_ours_keep_their_commit_hashes_and_name(store: ObjectStore, tmp_path: Path) -> None:
+def test_weights_uploaded_by_lmi_keep_commit_hashes_and_name(store: ObjectStore, tmp_path: Path) -> None:
     source = GeneratedSource(FILES, git=frozenset({"config.json"}))
     manifest, _ = pushed(source.listing(), push_context(source, store))
     address = f"s3://{store.bucket}/{weights_prefix(manifest.name)}"
@@ -125,7 +125,7 @@ def test_weights_of_ours_keep_their_commit_hashes_and_name(store: ObjectStore, t
     assert getattr(events[-1], "note", "") == "all already in the bucket"
 
 
-def test_weights_without_their_manifest_are_none(store: ObjectStore, tmp_path: Path) -> None:
+def test_weights_without_a_manifest_are_refused(store: ObjectStore, tmp_path: Path) -> None:
     source = GeneratedSource(FILES)
     manifest, _ = pushed(source.listing(), push_context(source, store))
     address = f"s3://{store.bucket}/{weights_prefix(manifest.name)}"
@@ -137,7 +137,7 @@ def test_weights_without_their_manifest_are_none(store: ObjectStore, tmp_path: P
         models(store, tmp_path).listing(address, "main")
 
 
-def test_a_foreign_prefix_becomes_weights(store: ObjectStore, tmp_path: Path) -> None:
+def test_foreign_prefix_can_be_pushed_as_weights(store: ObjectStore, tmp_path: Path) -> None:
     hub = models(store, tmp_path)
     listing = hub.listing(put_model(store), "main")
     manifest, _ = pushed(listing, push_context(hub, store))
@@ -147,7 +147,7 @@ def test_a_foreign_prefix_becomes_weights(store: ObjectStore, tmp_path: Path) ->
     assert {one.key.removeprefix(prefix) for one in store.list(prefix)} == set(FILES)
 
 
-def test_parts_of_a_file_are_read(store: ObjectStore, tmp_path: Path) -> None:
+def test_ranges_of_a_file_are_read(store: ObjectStore, tmp_path: Path) -> None:
     hub = models(store, tmp_path)
     listing = hub.listing(put_model(store), "main")
     assert (
@@ -161,7 +161,7 @@ def test_parts_of_a_file_are_read(store: ObjectStore, tmp_path: Path) -> None:
     assert buffer == FILES["weights.safetensors"][1:2_000_001]
 
 
-def test_files_come_verified_and_only_once(store: ObjectStore, tmp_path: Path) -> None:
+def test_files_are_verified_and_downloaded_once(store: ObjectStore, tmp_path: Path) -> None:
     hub = models(store, tmp_path)
     listing = hub.listing(put_model(store), "main")
     total = sum(len(content) for content in FILES.values())
@@ -175,7 +175,7 @@ def test_files_come_verified_and_only_once(store: ObjectStore, tmp_path: Path) -
     assert [path.name for path in folder.parent.iterdir()] == [folder.name], "nothing is left beside it"
 
 
-def test_a_file_that_rots_unseen_is_found_by_a_recheck(store: ObjectStore, tmp_path: Path) -> None:
+def test_recheck_finds_a_file_corrupted_on_disk(store: ObjectStore, tmp_path: Path) -> None:
     hub = models(store, tmp_path)
     listing = hub.listing(put_model(store), "main")
     folder, _ = download(hub, listing)
@@ -188,7 +188,7 @@ def test_a_file_that_rots_unseen_is_found_by_a_recheck(store: ObjectStore, tmp_p
     assert contents(download(hub, listing)[0]) == FILES
 
 
-def test_a_file_that_was_changed_here_is_transferred_again(store: ObjectStore, tmp_path: Path) -> None:
+def test_file_changed_on_disk_is_downloaded_again(store: ObjectStore, tmp_path: Path) -> None:
     hub = models(store, tmp_path)
     listing = hub.listing(put_model(store), "main")
     folder, _ = download(hub, listing)
@@ -215,7 +215,7 @@ class Cut:
             yield chunk
 
 
-def test_what_came_is_kept_and_the_rest_requested(tmp_path: Path) -> None:
+def test_interrupted_download_resumes_where_it_stopped(tmp_path: Path) -> None:
     store = FakeStore()
     listing = models(store, tmp_path).listing(put_model(store), "main")
     large = tuple(entry for entry in listing.files if entry.path == "weights.safetensors")
@@ -228,7 +228,7 @@ def test_what_came_is_kept_and_the_rest_requested(tmp_path: Path) -> None:
     assert contents(folder) == {"weights.safetensors": FILES["weights.safetensors"]}
 
 
-def test_a_corrupted_byte_gets_no_name(store: ObjectStore, tmp_path: Path) -> None:
+def test_corrupted_download_is_not_kept(store: ObjectStore, tmp_path: Path) -> None:
     hub = models(store, tmp_path)
     listing = hub.listing(put_model(store), "main")
     store.put("some/model/weights.safetensors", b"v" + FILES["weights.safetensors"][1:])
@@ -237,7 +237,7 @@ def test_a_corrupted_byte_gets_no_name(store: ObjectStore, tmp_path: Path) -> No
     assert set(contents(hub.folder(listing))) == FILES.keys() - {"weights.safetensors"}
 
 
-def test_an_object_that_is_replaced_concurrently_is_reported(store: ObjectStore, tmp_path: Path) -> None:
+def test_object_replaced_during_the_run_is_reported(store: ObjectStore, tmp_path: Path) -> None:
     hub = models(store, tmp_path)
     listing = hub.listing(put_model(store), "main")
     store.put("some/model/config.json", b"[]")
@@ -246,7 +246,7 @@ def test_an_object_that_is_replaced_concurrently_is_reported(store: ObjectStore,
 
 
 @pytest.mark.parametrize("key", ["../../etc/passwd", "a//b", "a/./b", "a\\b", "a\nb"])
-def test_a_unsafe_key_is_no_file_of_a_model(key: str, tmp_path: Path) -> None:
+def test_unsafe_key_is_refused(key: str, tmp_path: Path) -> None:
     store = FakeStore()
     store.objects |= {"m/good": b"x", f"m/{key}": b"x"}
     with pytest.raises(IntegrityError, match="cannot be a file of a model"):
@@ -254,20 +254,20 @@ def test_a_unsafe_key_is_no_file_of_a_model(key: str, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*"))
 
 
-def test_keys_that_one_folder_cannot_hold(tmp_path: Path) -> None:
+def test_keys_that_do_not_fit_one_folder_are_refused(tmp_path: Path) -> None:
     store = FakeStore(objects={"m/a": b"x", "m/a/b": b"y"})
     with pytest.raises(IntegrityError, match="cannot be in one folder"):
         models(store, tmp_path).listing("s3://fake/m", "main")
 
 
-def test_a_unsafe_label_is_none_of_ours(tmp_path: Path) -> None:
+def test_unsafe_label_stays_inside_the_models_folder(tmp_path: Path) -> None:
     name = f"weights/../{'0' * 40}-{'0' * 8}/x"
     hub = models(FakeStore(objects={name: b"x"}), tmp_path)
     listing = hub.listing(f"s3://fake/{name[:-2]}", "main")
     assert hub.folder(listing).resolve().is_relative_to(tmp_path / "models")
 
 
-def test_nothing_there_reports_what_to_look_at(store: ObjectStore, tmp_path: Path) -> None:
+def test_empty_prefix_is_an_error_that_says_what_to_list(store: ObjectStore, tmp_path: Path) -> None:
     put_model(store)
     with pytest.raises(NotFound, match="no objects under this prefix") as error:
         models(store, tmp_path).listing(f"s3://{store.bucket}/some/modle", "main")
@@ -276,14 +276,14 @@ def test_nothing_there_reports_what_to_look_at(store: ObjectStore, tmp_path: Pat
         models(store, tmp_path).listing(f"s3://{store.bucket}/some/model/config.json", "main")
 
 
-def test_a_bucket_that_is_not_ours_is_not_read(versity: S3Server, bucket: str) -> None:
+def test_foreign_bucket_is_not_read(versity: S3Server, bucket: str) -> None:
     versity.make_bucket(bucket)
     store = versity.store(bucket, owner="999999999999")
     with pytest.raises(AccessError):
         models(store, Path("unused")).listing(f"s3://{bucket}/m", "main")
 
 
-def test_a_bucket_reports_where_it_is(moto: S3Server, bucket: str) -> None:
+def test_bucket_region_is_looked_up(moto: S3Server, bucket: str) -> None:
     west = replace(moto, region="us-west-2")
     place = {"LocationConstraint": "us-west-2"}
     west.api().create_bucket(Bucket=bucket, CreateBucketConfiguration=place)
@@ -294,7 +294,7 @@ def test_a_bucket_reports_where_it_is(moto: S3Server, bucket: str) -> None:
         bucket_region(moto.session(), f"{bucket}-no", moto.owner, clock=SystemClock(), settings=settings)
 
 
-def test_a_prefix_in_the_same_bucket_is_copied_inside_s3(strict: ObjectStore, tmp_path: Path) -> None:
+def test_prefix_in_the_same_bucket_is_copied_inside_s3(strict: ObjectStore, tmp_path: Path) -> None:
     hub = models(strict, tmp_path)
     listing = hub.listing(put_model(strict), "main")
     requests: list[str] = []
@@ -306,7 +306,7 @@ def test_a_prefix_in_the_same_bucket_is_copied_inside_s3(strict: ObjectStore, tm
     assert all(file.checksum for file in manifest.files)
 
 
-def test_what_changed_since_it_was_listed_is_not_copied(strict: ObjectStore, tmp_path: Path) -> None:
+def test_object_changed_after_listing_is_not_copied(strict: ObjectStore, tmp_path: Path) -> None:
     hub = models(strict, tmp_path)
     listing = hub.listing(put_model(strict), "main")
     strict.put("some/model/config.json", b"[]")
@@ -344,7 +344,7 @@ class Slow(FakeStore):
         return super().read(key, start=start, length=length, etag=etag)
 
 
-def test_hashing_that_takes_long_is_reported_while_it_continues(tmp_path: Path) -> None:
+def test_slow_hashing_reports_progress(tmp_path: Path) -> None:
     clock, lines = FakeClock(), list[str]()
     store = Slow(clock)
     address = put_model(store)

@@ -65,7 +65,7 @@ def side(request: pytest.FixtureRequest) -> Side:
     return Side(fake.cloud(), model, clock.sleep)
 
 
-def test_what_was_just_created_is_not_known_everywhere(side: Side) -> None:
+def test_new_role_model_and_config_are_invisible_until_reads_catch_up(side: Side) -> None:
     hosting, jobs, config = side.cloud.hosting, side.cloud.jobs, config_settings("late")
     with pytest.raises(RoleNotAssumable, match="Could not assume role"):
         hosting.create_model("late", side.model, TAGS)
@@ -99,7 +99,7 @@ def test_what_was_just_created_is_not_known_everywhere(side: Side) -> None:
     assert not side.cloud.tagged.of("other")
 
 
-def test_the_tag_search_is_old_and_listtags_is_not(side: Side) -> None:
+def test_tag_search_lags_and_list_tags_does_not(side: Side) -> None:
     hosting, own = side.cloud.hosting, dict(TAGS)
     side.advance(ROLES + 1)
     hosting.create_model("tagged", side.model, TAGS)

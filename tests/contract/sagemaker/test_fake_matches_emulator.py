@@ -83,7 +83,7 @@ def _fake() -> Side:
     )
 
 
-def test_a_lifecycle(side: Side) -> None:
+def test_lifecycle_of_model_config_and_endpoint(side: Side) -> None:
     hosting = side.cloud.hosting
     assert hosting.endpoint("life") is None
     observed = side.up("life")
@@ -121,7 +121,7 @@ def test_a_lifecycle(side: Side) -> None:
     hosting.delete_model("life")
 
 
-def test_what_is_named_must_be_there(side: Side) -> None:
+def test_creating_from_a_missing_resource_is_not_found(side: Side) -> None:
     with pytest.raises(NotFound):
         side.cloud.hosting.create_endpoint_config("none", side.config("none"), TAGS)
     with pytest.raises(NotFound):
@@ -130,7 +130,7 @@ def test_what_is_named_must_be_there(side: Side) -> None:
         side.cloud.hosting.update_endpoint("none", "none", keep_count=False)
 
 
-def test_an_update_changes_the_config_and_may_keep_the_count(side: Side) -> None:
+def test_update_changes_the_config_and_may_keep_the_count(side: Side) -> None:
     side.up("grows")
     side.cloud.hosting.create_endpoint_config("grows-2", side.config("grows", count=2), TAGS)
     side.cloud.hosting.update_endpoint("grows", "grows-2", keep_count=False)
@@ -141,7 +141,7 @@ def test_an_update_changes_the_config_and_may_keep_the_count(side: Side) -> None
     assert (side.observed("grows").config, side.observed("grows").count) == ("grows", 2)
 
 
-def test_a_failed_endpoint_explains_why_and_cannot_be_updated(side: Side) -> None:
+def test_failed_endpoint_explains_why_and_cannot_be_updated(side: Side) -> None:
     side.no_capacity("ml.g6.xlarge")
     observed = side.up("fails", instance="ml.g6.xlarge")
     assert observed.status == "Failed"
@@ -150,7 +150,7 @@ def test_a_failed_endpoint_explains_why_and_cannot_be_updated(side: Side) -> Non
         side.cloud.hosting.update_endpoint("fails", "fails", keep_count=False)
 
 
-def test_a_failed_update_goes_back(side: Side) -> None:
+def test_failed_update_rolls_back(side: Side) -> None:
     side.up("back")
     side.no_capacity("ml.g6.xlarge")
     config = side.config("back", instance="ml.g6.xlarge")
@@ -162,7 +162,7 @@ def test_a_failed_update_goes_back(side: Side) -> None:
     assert "InsufficientInstanceCapacity" in observed.reason
 
 
-def test_a_quota_is_reported(side: Side) -> None:
+def test_exceeded_quota_is_reported(side: Side) -> None:
     side.set_quota("ml.g5.48xlarge", 0)
     with pytest.raises(QuotaExceeded, match=r"ml\.g5\.48xlarge for endpoint usage"):
         side.up("much", instance="ml.g5.48xlarge")
@@ -171,7 +171,7 @@ def test_a_quota_is_reported(side: Side) -> None:
     assert quota.value == 0
 
 
-def test_scaling_is_set_changed_and_removed(side: Side) -> None:
+def test_scaling_is_created_updated_and_deleted(side: Side) -> None:
     autoscaling = side.cloud.scalers
     side.up("scales")
     assert autoscaling.scaling("scales") is None
@@ -188,7 +188,7 @@ def test_scaling_is_set_changed_and_removed(side: Side) -> None:
     assert autoscaling.scaling("nobody") is None
 
 
-def test_no_log_group_is_no_error_where_one_is_checked_for(side: Side) -> None:
+def test_missing_log_group_is_no_error_where_it_is_optional(side: Side) -> None:
     logs = side.cloud.logs
     assert logs.group("nobody") == ""
     with pytest.raises(NotFound, match="no such log group"):

@@ -20,7 +20,7 @@ def on(operation: str, **rule: object) -> dict[str, object]:
     return {"headers": {"X-Amz-Target": f"{operation}$"}, **rule}
 
 
-def test_what_is_absent_is_none(cloud: Cloud) -> None:
+def test_missing_resources_are_none_and_deletes_are_idempotent(cloud: Cloud) -> None:
     hosting: Hosting = cloud.hosting
     assert hosting.endpoint("nobody") is None
     assert hosting.endpoint_config("nobody") is None
@@ -31,7 +31,7 @@ def test_what_is_absent_is_none(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("case", ["plain", "all"])
-def test_settings_read_back_equal(aws: Emulated, cloud: Cloud, case: str) -> None:
+def test_settings_read_back_equal_what_was_created(aws: Emulated, cloud: Cloud, case: str) -> None:
     weights = aws.upload("weights/a", {"config.json": "{}"})
     more = {
         "plain": {},
@@ -57,7 +57,7 @@ def test_settings_read_back_equal(aws: Emulated, cloud: Cloud, case: str) -> Non
     assert found.created.endswith("+00:00")
 
 
-def test_every_model_of_a_config_is_known(aws: Emulated, cloud: Cloud) -> None:
+def test_all_models_of_a_config_are_listed(aws: Emulated, cloud: Cloud) -> None:
     """What an endpoint with it runs may not be deleted: shadow variants run, too."""
     for name in ("variants-a", "variants-b"):
         cloud.hosting.create_model(name, model_settings(aws), TAGS)
@@ -73,7 +73,7 @@ def test_every_model_of_a_config_is_known(aws: Emulated, cloud: Cloud) -> None:
     assert found.models == ("variants-a", "variants-b")
 
 
-def test_a_volume_and_a_host_image_read_back_too(aws: Emulated, cloud: Cloud) -> None:
+def test_volume_and_host_ami_read_back_equal(aws: Emulated, cloud: Cloud) -> None:
     cloud.hosting.create_model("volume", model_settings(aws), TAGS)
     config = config_settings(
         "volume", instance="ml.m5.xlarge", volume_gb=200, host_ami="al2-ami-sagemaker-inference-gpu-3-1"
@@ -84,7 +84,7 @@ def test_a_volume_and_a_host_image_read_back_too(aws: Emulated, cloud: Cloud) ->
     assert found.settings == config
 
 
-def test_a_model_of_another_form_equals_none_of_ours(aws: Emulated, cloud: Cloud) -> None:
+def test_foreign_model_never_equals_desired_settings(aws: Emulated, cloud: Cloud) -> None:
     settings = model_settings(aws)
     container = {"Image": settings.image, "Environment": dict(settings.environment)}
     aws.client("sagemaker").create_model(
@@ -96,7 +96,7 @@ def test_a_model_of_another_form_equals_none_of_ours(aws: Emulated, cloud: Cloud
     assert observed.settings.artifact == ""
 
 
-def test_an_endpoint_lives_and_is_updated(aws: Emulated, cloud: Cloud, serving: str) -> None:
+def test_endpoint_is_created_and_updated(aws: Emulated, cloud: Cloud, serving: str) -> None:
     observed = cloud.hosting.endpoint(serving)
     assert observed is not None
     assert (observed.status, observed.config, observed.pending, observed.count) == (
@@ -120,7 +120,7 @@ def test_an_endpoint_lives_and_is_updated(aws: Emulated, cloud: Cloud, serving: 
     assert (observed.config, observed.count) == ("chat", 2)
 
 
-def test_what_exists_already_is_a_conflict(aws: Emulated, cloud: Cloud, serving: str) -> None:
+def test_creating_an_existing_resource_is_a_conflict(aws: Emulated, cloud: Cloud, serving: str) -> None:
     with pytest.raises(Conflict, match="model chat: it already exists"):
         cloud.hosting.create_model(serving, model_settings(aws), TAGS)
     with pytest.raises(Conflict, match="endpoint config chat"):
@@ -131,7 +131,7 @@ def test_what_exists_already_is_a_conflict(aws: Emulated, cloud: Cloud, serving:
         cloud.hosting.create_endpoint_config("x", config_settings("no-such-model"), TAGS)
 
 
-def test_a_lost_reply_to_a_create_is_a_conflict_that_looking_settles(
+def test_lost_reply_to_a_create_ends_as_a_conflict(
     aws: Emulated, hosting: SageMakerHosting, recorder: Recorder
 ) -> None:
     settings = model_settings(aws)
@@ -146,7 +146,7 @@ def test_a_lost_reply_to_a_create_is_a_conflict_that_looking_settles(
     assert recorder.clock.slept > 0
 
 
-def test_a_lost_reply_to_an_update_and_to_a_deletion_is_settled_inside(
+def test_lost_reply_to_an_update_or_delete_is_resolved_by_a_describe(
     aws: Emulated, hosting: SageMakerHosting, serving: str
 ) -> None:
     hosting.create_endpoint_config("lost-2", config_settings(serving), TAGS)
@@ -169,7 +169,7 @@ def test_a_lost_reply_to_an_update_and_to_a_deletion_is_settled_inside(
     assert hosting.model(serving) is None
 
 
-def test_a_quota_is_reported_with_its_name_its_value_and_the_remedy(aws: Emulated, cloud: Cloud) -> None:
+def test_quota_error_names_quota_value_and_remedy(aws: Emulated, cloud: Cloud) -> None:
     cloud.hosting.create_model("quota", model_settings(aws), TAGS)
     cloud.hosting.create_endpoint_config(
         "quota", config_settings("quota", instance="ml.p4d.24xlarge", count=2), TAGS

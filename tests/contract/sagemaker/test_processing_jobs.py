@@ -57,7 +57,7 @@ def ended(cloud: Cloud, name: str) -> ObservedJob:
     return observed
 
 
-def test_a_job_runs_once_and_reports_what_came_of_it(aws: Emulated, cloud: Cloud) -> None:
+def test_job_runs_once_and_reports_its_outcome(aws: Emulated, cloud: Cloud) -> None:
     assert cloud.jobs.job("move") is None
     assert list(cloud.jobs.lines("move")) == []
     requests = settings(aws, PRINTING_HANDLER)
@@ -71,7 +71,7 @@ def test_a_job_runs_once_and_reports_what_came_of_it(aws: Emulated, cloud: Cloud
     cloud.jobs.stop("move")
 
 
-def test_a_job_that_fails_explains_why(aws: Emulated, cloud: Cloud) -> None:
+def test_failed_job_explains_why(aws: Emulated, cloud: Cloud) -> None:
     cloud.jobs.start("fails", settings(aws, "raise SystemExit('no more disk')"), TAGS)
     observed = ended(cloud, "fails")
     assert observed.status == "Failed"
@@ -79,7 +79,7 @@ def test_a_job_that_fails_explains_why(aws: Emulated, cloud: Cloud) -> None:
     assert "no more disk" in "\n".join(cloud.jobs.lines("fails"))
 
 
-def test_a_job_whose_volumes_have_a_key_needs_the_roles_grant(aws: Emulated, cloud: Cloud) -> None:
+def test_job_with_an_encrypted_volume_needs_kms_create_grant(aws: Emulated, cloud: Cloud) -> None:
     """SageMaker demands kms:CreateGrant of the job's role, and takes no key where the instance has local disks."""
     key = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/1"
     cloud.jobs.start("sealed", settings(aws, PRINTING_HANDLER, kms_key=key), TAGS)
@@ -98,7 +98,7 @@ def test_a_job_whose_volumes_have_a_key_needs_the_roles_grant(aws: Emulated, clo
         )
 
 
-def test_a_job_is_stopped(aws: Emulated, cloud: Cloud) -> None:
+def test_job_can_be_stopped(aws: Emulated, cloud: Cloud) -> None:
     cloud.jobs.start("long", settings(aws, "import time; time.sleep(600)"), TAGS)
     cloud.jobs.stop("long")
     cloud.jobs.stop("long")

@@ -9,9 +9,7 @@ from tests.support.emulator_process import Emulated
 from tests.support.sagemaker_fixtures import TAGS, config_settings, model_settings
 
 
-def test_everything_of_one_deployment_and_everything_of_ours(
-    aws: Emulated, cloud: Cloud, serving: str
-) -> None:
+def test_tagged_resources_of_one_deployment_and_of_all(aws: Emulated, cloud: Cloud, serving: str) -> None:
     resource_tags: ResourceTags = cloud.tagged
     cloud.hosting.create_model("other-1", model_settings(aws), ((TAG, "other"),))
     cloud.hosting.create_model("foreign", model_settings(aws), (("team", "red"),))
@@ -28,7 +26,7 @@ def test_everything_of_one_deployment_and_everything_of_ours(
     assert resource_tags.of("nobody") == ()
 
 
-def test_pages_are_read_to_the_last(aws: Emulated, cloud: Cloud) -> None:
+def test_all_pages_of_the_tag_search_are_read(aws: Emulated, cloud: Cloud) -> None:
     cloud.hosting.create_model("pages", model_settings(aws), TAGS)
     for number in range(120):
         cloud.hosting.create_endpoint_config(

@@ -40,7 +40,7 @@ def put_lines(aws: Emulated, group: str, stream: str, *lines: tuple[int, str]) -
     logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
 
 
-def test_a_group_is_found_by_its_whole_name(aws: Emulated, cloud: Cloud) -> None:
+def test_log_group_is_found_by_its_exact_name(aws: Emulated, cloud: Cloud) -> None:
     put_lines(aws, f"{GROUP}-2", "main/i-1", (1000, "other"))
     assert cloud.logs.group("chat") == ""
     put_lines(aws, GROUP, "main/i-1", (1000, "one"))
@@ -51,7 +51,7 @@ def test_a_group_is_found_by_its_whole_name(aws: Emulated, cloud: Cloud) -> None
     assert cloud.logs.group("chat-2") == f"{GROUP}-2"
 
 
-def test_every_stream_is_read_by_time_to_the_last_page(aws: Emulated, cloud: Cloud) -> None:
+def test_all_streams_are_merged_by_time_to_the_last_page(aws: Emulated, cloud: Cloud) -> None:
     group = f"{GROUP}-many"
     first = tuple((2000 + 2 * number, f"a{number}") for number in range(6000))
     second = tuple((2001 + 2 * number, f"b{number}\n") for number in range(6000))
@@ -64,7 +64,7 @@ def test_every_stream_is_read_by_time_to_the_last_page(aws: Emulated, cloud: Clo
     assert list(cloud.logs.lines(group, start="1970-01-01T00:00:13.999+00:00"))[:1] == ["b5999"]
 
 
-def test_lines_are_followed_even_those_that_come_late(aws: Emulated, recorder: Recorder) -> None:
+def test_followed_log_includes_late_lines(aws: Emulated, recorder: Recorder) -> None:
     logs, group = CloudWatchLogs(recorder.access()), f"{GROUP}-follow"
     follow = logs.follow(group)
     assert next(follow) == ""
@@ -76,7 +76,7 @@ def test_lines_are_followed_even_those_that_come_late(aws: Emulated, recorder: R
     assert 0 < recorder.clock.slept < 20
 
 
-def test_a_price_is_asked_once_and_reports_whose_it_is(aws: Emulated, recorder: Recorder) -> None:
+def test_price_is_looked_up_once_and_names_its_source(aws: Emulated, recorder: Recorder) -> None:
     requests: list[tuple[str, str]] = []
 
     def packaged(instance: str, region: str) -> Price | None:
@@ -105,7 +105,7 @@ def test_a_price_is_asked_once_and_reports_whose_it_is(aws: Emulated, recorder: 
     ]
 
 
-def test_a_quota_is_read_and_no_page_twice(aws: Emulated, recorder: Recorder) -> None:
+def test_quota_lookup_reads_no_page_twice(aws: Emulated, recorder: Recorder) -> None:
     aws.post(f"/_quotas/{REGION}", {"ml.g5.4xlarge": 2})
     limits = AwsQuotas(recorder.access())
     quota = limits.endpoint_instances("ml.g5.4xlarge")
@@ -115,7 +115,7 @@ def test_a_quota_is_read_and_no_page_twice(aws: Emulated, recorder: Recorder) ->
     assert limits.endpoint_instances("ml.g5.4xlarge") == quota
 
 
-def test_a_quota_that_may_not_be_asked_is_reported(aws: Emulated, recorder: Recorder) -> None:
+def test_denied_quota_lookup_is_reported(aws: Emulated, recorder: Recorder) -> None:
     response = {"answer": {"status": 400, "body": '{"__type": "AccessDeniedException", "message": ""}'}}
     aws.fault({"headers": {"X-Amz-Target": "ListServiceQuotas$"}, "do": response})
     with pytest.raises(AccessError, match="may not servicequotas:ListServiceQuotas"):
@@ -153,7 +153,7 @@ def test_a_quota_that_may_not_be_asked_is_reported(aws: Emulated, recorder: Reco
         ([*TRUST["Statement"], {**TRUST["Statement"][0], "Effect": "Deny"}], "denies"),  # type: ignore[dict-item]
     ],
 )
-def test_who_may_assume_a_role_is_read_from_its_trust_policy(
+def test_trust_policy_decides_who_may_assume_a_role(
     aws: Emulated, cloud: Cloud, trust: object, why: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"role-{abs(hash(json.dumps(trust)))}"
@@ -163,13 +163,13 @@ def test_who_may_assume_a_role_is_read_from_its_trust_policy(
     assert (why in output) if why else output == ""
 
 
-def test_a_role_that_is_not_there_is_reported(cloud: Cloud) -> None:
+def test_missing_role_is_reported(cloud: Cloud) -> None:
     with pytest.raises(NotFound, match="role nobody: not found") as caught:
         cloud.roles.assumable(f"arn:aws:iam::{ACCOUNT}:role/nobody")
     assert "lmi iam" in caught.value.hint
 
 
-def test_a_secret_is_checked_for_and_its_value_is_for_the_job_alone(aws: Emulated, cloud: Cloud) -> None:
+def test_secret_value_is_readable_but_never_printed(aws: Emulated, cloud: Cloud) -> None:
     secrets = aws.client("secretsmanager")
     arn = secrets.create_secret(Name="hub-token", SecretString=" hf_canary\n")["ARN"]
     secrets.create_secret(Name="binary", SecretBinary=b"x")
@@ -188,14 +188,14 @@ def test_a_secret_is_checked_for_and_its_value_is_for_the_job_alone(aws: Emulate
     assert not cloud.secrets.exists("hub-token")
 
 
-def test_the_root_of_an_account_lacks_nothing(recorder: Recorder) -> None:
+def test_account_root_lacks_no_permission(recorder: Recorder) -> None:
     root = f"arn:aws:iam::{ACCOUNT}:root"
     assert IamRoles(recorder.access()).lacking(root, [Permission(action="s3:*", resource="*")]) == ()
     with pytest.raises(AccessError, match="cannot simulate"):
         IamRoles(recorder.access()).lacking(f"arn:aws:sts::{ACCOUNT}:federated-user/x", [])
 
 
-def test_another_region_is_another_cloud(aws: Emulated, chain: None) -> None:
+def test_another_region_has_its_own_resources(aws: Emulated, chain: None) -> None:
     remote = open_cloud("eu-west-1", FrozenClock(), os.environ)
     assert remote.logs.group("chat") == ""
     assert remote.tagged.all() == ()

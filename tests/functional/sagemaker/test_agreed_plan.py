@@ -84,7 +84,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedApp:
     return SharedApp(tmp_path)
 
 
-def test_an_update_that_was_agreed_to_does_not_become_a_creation(shared: SharedApp) -> None:
+def test_confirmed_update_does_not_become_a_create(shared: SharedApp) -> None:
     shared.up()
     write_recipe(CHANGED)
     shared.meanwhile(DOWN)
@@ -97,7 +97,7 @@ def test_an_update_that_was_agreed_to_does_not_become_a_creation(shared: SharedA
     shared.up()
 
 
-def test_a_change_of_what_another_user_changed_concurrently_is_refused(shared: SharedApp) -> None:
+def test_confirmed_change_is_refused_after_another_change(shared: SharedApp) -> None:
     shared.up()
     write_recipe(CHANGED)
     shared.meanwhile(UP, recipe=OTHER)
@@ -112,7 +112,7 @@ def test_a_change_of_what_another_user_changed_concurrently_is_refused(shared: S
     assert shared.lmi("plan", "--exit-code").code == 0
 
 
-def test_what_another_user_did_concurrently_need_not_be_done_again(shared: SharedApp) -> None:
+def test_up_skips_what_a_concurrent_run_already_did(shared: SharedApp) -> None:
     shared.meanwhile(UP)
     assert "  + create the endpoint tiny" in shared.up().err
     write_recipe(CHANGED)
@@ -123,7 +123,7 @@ def test_what_another_user_did_concurrently_need_not_be_done_again(shared: Share
     assert shared.endpoints == {}
 
 
-def test_down_removes_the_endpoint_that_was_shown_and_no_other(shared: SharedApp) -> None:
+def test_down_deletes_only_the_endpoint_that_was_shown(shared: SharedApp) -> None:
     shared.up()
     shared.clock.sleep(60)
     shared.meanwhile(DOWN, UP)
@@ -140,7 +140,7 @@ def test_down_removes_the_endpoint_that_was_shown_and_no_other(shared: SharedApp
     assert [*shared.endpoints] == ["tiny"]
 
 
-def test_a_way_back_from_another_generation_is_refused(shared: SharedApp) -> None:
+def test_rollback_is_refused_after_another_generation_was_deployed(shared: SharedApp) -> None:
     shared.up()
     write_recipe(CHANGED)
     shared.up()
@@ -151,7 +151,7 @@ def test_a_way_back_from_another_generation_is_refused(shared: SharedApp) -> Non
     assert shared.lmi("plan", "--exit-code").code == 0
 
 
-def test_a_saved_plan_is_held_against_the_world_under_the_lock_and_against_the_price(
+def test_saved_plan_is_refused_when_state_or_price_changed(
     shared: SharedApp,
 ) -> None:
     shared.up()
@@ -171,7 +171,7 @@ def test_a_saved_plan_is_held_against_the_world_under_the_lock_and_against_the_p
 
 
 @pytest.mark.parametrize("recipe", [CHANGED, SCALED, RECIPE + "endpoint: {count: 2}\n"])
-def test_a_tag_search_that_lags_is_no_change(shared: SharedApp, recipe: str) -> None:
+def test_tag_search_lag_does_not_make_a_plan_stale(shared: SharedApp, recipe: str) -> None:
     account = shared.cloud.account_state
     account.tag_lag = 300.0
     shared.up()
@@ -186,7 +186,7 @@ def test_a_tag_search_that_lags_is_no_change(shared: SharedApp, recipe: str) -> 
     assert shared.endpoints == {}
 
 
-def test_on_this_machine_too(shared: SharedApp) -> None:
+def test_stale_plan_is_refused_for_a_local_target(shared: SharedApp) -> None:
     write_recipe(LOCAL)
     shared.up()
     write_recipe(LOCAL + "options: {dtype: fp32}\n")

@@ -13,7 +13,7 @@ BY_JOB = RECIPE + "weights: {via: job}\n"
 
 @pytest.mark.parametrize("lag", ["read_lag", "role_lag"])
 @pytest.mark.parametrize("recipe", [RECIPE, BY_JOB], ids=["from here", "by a job"])
-def test_what_was_just_created_is_waited_for(app: CloudApp, lag: str, recipe: str) -> None:
+def test_up_waits_until_new_resources_are_visible(app: CloudApp, lag: str, recipe: str) -> None:
     write_recipe(recipe)
     setattr(app.cloud.account_state, lag, 30.0)
     lines = app.up("--json").lines
@@ -33,7 +33,7 @@ def test_what_was_just_created_is_waited_for(app: CloudApp, lag: str, recipe: st
     ("lag", "what"),
     [("read_lag", "the model tiny-"), ("role_lag", "the role lmi-endpoint")],
 )
-def test_after_a_minute_it_is_an_error_that_reports_it(app: CloudApp, lag: str, what: str) -> None:
+def test_up_fails_after_waiting_a_minute_for_visibility(app: CloudApp, lag: str, what: str) -> None:
     setattr(app.cloud.account_state, lag, 1e9)
     started = app.clock.passed
     result = app.lmi("up", "--yes", "--json")
@@ -45,7 +45,7 @@ def test_after_a_minute_it_is_an_error_that_reports_it(app: CloudApp, lag: str, 
     assert "run the same command again" in error["hint"]
 
 
-def test_what_no_one_made_is_not_waited_for(app: CloudApp) -> None:
+def test_resource_that_was_never_created_is_not_waited_for(app: CloudApp) -> None:
     cloud = app.cloud.cloud()
     propagation = Propagation(cloud=cloud, clock=app.clock)
     arn = app.cloud.account_state.arn("model", "mistyped")
@@ -61,7 +61,7 @@ def test_what_no_one_made_is_not_waited_for(app: CloudApp) -> None:
     assert app.clock.passed == 0
 
 
-def test_a_role_that_iam_reports_is_not_there_is_not_waited_for(app: CloudApp) -> None:
+def test_role_that_iam_does_not_know_is_not_waited_for(app: CloudApp) -> None:
     app.cloud.account_state.role_lag = 1e9
     cloud = app.cloud.cloud()
     app.cloud.roles.absent.add("r")
@@ -74,7 +74,7 @@ def test_a_role_that_iam_reports_is_not_there_is_not_waited_for(app: CloudApp) -
     assert app.clock.passed == 0
 
 
-def test_what_the_tag_search_still_lists_is_created_again(app: CloudApp) -> None:
+def test_deleted_resource_still_in_the_tag_search_is_created_again(app: CloudApp) -> None:
     """After a `down` it goes on listing what is gone, for minutes."""
     app.cloud.account_state.tag_lag = 600.0
     app.up()
@@ -92,7 +92,7 @@ def test_what_the_tag_search_still_lists_is_created_again(app: CloudApp) -> None
     assert (result.code, "no earlier generation" in result.err) == (1, True), result.err
 
 
-def test_tags_are_compared_with_the_endpoints_own(app: CloudApp) -> None:
+def test_tags_are_compared_with_list_tags_not_the_tag_search(app: CloudApp) -> None:
     """The tag search shows those of an earlier `up`: neither put again, nor taken for the ones of now."""
     app.cloud.account_state.tag_lag = 600.0
     one, other = ("--set", "endpoint.tags.team=blue"), ("--set", "endpoint.tags.team=red")

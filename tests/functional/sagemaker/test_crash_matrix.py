@@ -97,17 +97,21 @@ def crash_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashApp:
 
 
 @pytest.mark.parametrize(("name", "crash"), list(_cases()))
-def test_up_converges_and_down_leaves_nothing_after(crash_app: CrashApp, name: str, crash: Crash) -> None:
+def test_up_converges_and_down_deletes_everything_after_a_crash(
+    crash_app: CrashApp, name: str, crash: Crash
+) -> None:
     _converges(crash_app, name, crash, fault_free_run(name))
 
 
 @pytest.mark.parametrize(("name", "crash"), list(_lagging_cases()))
-def test_it_converges_where_aws_lags_after(crash_app: CrashApp, name: str, crash: Crash) -> None:
+def test_up_converges_after_a_crash_with_consistency_lag(
+    crash_app: CrashApp, name: str, crash: Crash
+) -> None:
     _converges(crash_app, name, crash, fault_free_run(name, lagging=True))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_lag_changes_nothing_in_the_end(name: str) -> None:
+def test_consistency_lag_does_not_change_the_outcome(name: str) -> None:
     assert fault_free_run(name, lagging=True).remaining == fault_free_run(name).remaining
 
 
@@ -130,7 +134,7 @@ def _converges(app: CrashApp, name: str, crash: Crash, plain: _FaultFree) -> Non
     ended(app, scenario.command if scenario.command[0] == "down" else DOWN)
 
 
-def test_every_action_that_sagemaker_can_be_requested_is_in_a_scenario() -> None:
+def test_every_sagemaker_action_occurs_in_a_scenario() -> None:
     known = {action.kind for action in get_args(Action)}
     tried = {action for name in SCENARIOS for action in fault_free_run(name).injector.actions}
     performable = set().union(*(fault_free_run(name).injector.performable for name in SCENARIOS))

@@ -18,7 +18,7 @@ def record(app: CloudApp) -> str:
     return app.cloud.stores[app.bucket].objects[RECORD].decode()
 
 
-def test_an_environment_variable_is_planned_and_recorded_by_its_digest(app: CloudApp) -> None:
+def test_environment_value_is_planned_and_recorded_as_a_digest(app: CloudApp) -> None:
     write_recipe(recipe(FIRST))
     shown = [app.lmi("plan", "--json").out, app.up("--json").out]
     [model] = app.cloud.account_state.models.values()
@@ -30,7 +30,7 @@ def test_an_environment_variable_is_planned_and_recorded_by_its_digest(app: Clou
     assert not [text for text in (*shown, record(app)) if "canary" in text]
 
 
-def test_an_interrupted_up_records_no_value(app: CloudApp) -> None:
+def test_interrupted_up_records_no_environment_value(app: CloudApp) -> None:
     write_recipe(recipe(FIRST))
     app.cloud.account_state.failures.lost.append("create_model")
     assert app.lmi("up", "--yes").code != 0
@@ -38,7 +38,7 @@ def test_an_interrupted_up_records_no_value(app: CloudApp) -> None:
     assert FIRST not in record(app)
 
 
-def test_a_record_of_an_older_lmi_shows_no_change_and_loses_its_values(app: CloudApp) -> None:
+def test_old_record_shows_no_change_and_loses_its_values(app: CloudApp) -> None:
     write_recipe(recipe(FIRST))
     app.up()
     objects = app.cloud.stores[app.bucket].objects

@@ -47,7 +47,7 @@ def in_between(app: CloudApp, deed: Callable[[], object]) -> None:
     app.cloud.depot = bucket_services  # type: ignore[method-assign, assignment]
 
 
-def test_gc_spares_what_was_extended_while_its_question_waited(app: CloudApp) -> None:
+def test_gc_keeps_a_deployment_extended_during_its_prompt(app: CloudApp) -> None:
     expired(app)
     account = app.cloud.account_state
     arn = account.arn("endpoint", "tiny")
@@ -61,7 +61,7 @@ def test_gc_spares_what_was_extended_while_its_question_waited(app: CloudApp) ->
     assert app.lmi("status", "tiny").code == 0
 
 
-def test_gc_spares_what_was_transferred_up_while_its_question_waited(app: CloudApp) -> None:
+def test_gc_keeps_a_deployment_resumed_during_its_prompt(app: CloudApp) -> None:
     """Parts of an interrupted run, which an `up` has gone on with."""
     app.up()
     account, record = app.cloud.account_state, app.depot().records.read("tiny")
@@ -82,7 +82,7 @@ def test_gc_spares_what_was_transferred_up_while_its_question_waited(app: CloudA
     assert account.configs
 
 
-def test_gc_continues_past_what_is_locked_or_fails_and_sums_up(app: CloudApp) -> None:
+def test_gc_continues_after_a_locked_or_failed_deployment_and_sums_up(app: CloudApp) -> None:
     expired(app, "tiny", "other", "third")
     with app.depot().lock.hold("other"):
         result = app.lmi("gc", "--yes")
@@ -100,7 +100,7 @@ def test_gc_continues_past_what_is_locked_or_fails_and_sums_up(app: CloudApp) ->
     assert app.cloud.account_state.endpoints == {}
 
 
-def test_a_tag_that_names_no_time_zone_or_no_time(app: CloudApp) -> None:
+def test_expiry_tag_without_time_zone_is_utc_and_an_invalid_one_is_ignored(app: CloudApp) -> None:
     app.up()
     account = app.cloud.account_state
     arn = account.arn("endpoint", "tiny")
@@ -112,7 +112,7 @@ def test_a_tag_that_names_no_time_zone_or_no_time(app: CloudApp) -> None:
     assert account.endpoints == {}
 
 
-def test_a_ttl_added_changed_or_removed_is_a_change_of_the_plan(app: CloudApp) -> None:
+def test_ttl_change_is_planned_and_applied(app: CloudApp) -> None:
     app.up()
     write_recipe(HOUR)
     plan = app.lmi("plan", "--exit-code")
@@ -132,7 +132,7 @@ def test_a_ttl_added_changed_or_removed_is_a_change_of_the_plan(app: CloudApp) -
 
 
 @pytest.mark.parametrize("changed", [(), CHANGED])
-def test_an_up_does_not_undo_what_was_extended(app: CloudApp, changed: tuple[str, ...]) -> None:
+def test_up_keeps_an_extended_expiry(app: CloudApp, changed: tuple[str, ...]) -> None:
     write_recipe(HOUR)
     app.up()
     assert app.lmi("extend", "tiny", "7d").code == 0
@@ -142,7 +142,7 @@ def test_an_up_does_not_undo_what_was_extended(app: CloudApp, changed: tuple[str
     assert app.lmi("status", "tiny", "--json").result["expires"] == extended
 
 
-def test_an_up_of_an_expired_deployment_reports_it_and_moves_the_stamp(app: CloudApp) -> None:
+def test_up_of_an_expired_deployment_warns_and_renews_the_expiry(app: CloudApp) -> None:
     expired(app)
     before = tags(app)[TAG_EXPIRES]
     plan = app.lmi("plan")
@@ -155,7 +155,7 @@ def test_an_up_of_an_expired_deployment_reports_it_and_moves_the_stamp(app: Clou
     assert "expired" not in app.lmi("plan").err
 
 
-def test_an_up_of_what_was_extended_without_a_ttl_and_expired_removes_the_stamp(app: CloudApp) -> None:
+def test_up_without_ttl_removes_an_expired_extension(app: CloudApp) -> None:
     app.up()
     assert app.lmi("extend", "tiny", "60").code == 0
     app.clock.sleep(100)
@@ -163,7 +163,7 @@ def test_an_up_of_what_was_extended_without_a_ttl_and_expired_removes_the_stamp(
     assert TAG_EXPIRES not in tags(app)
 
 
-def test_an_expired_deployment_is_reported_by_status_plan_and_ls(app: CloudApp) -> None:
+def test_status_plan_and_ls_show_an_expired_deployment(app: CloudApp) -> None:
     write_recipe(HOUR)
     app.up()
     assert app.lmi("status", "tiny", "--json").result["expired"] is False
@@ -178,14 +178,14 @@ def test_an_expired_deployment_is_reported_by_status_plan_and_ls(app: CloudApp) 
 
 
 @pytest.mark.parametrize("duration", ["59s", "91d", "999999999d", "7", "0h", "soon", "8 h", "-1h"])
-def test_extend_has_the_bound_of_ttl(app: CloudApp, duration: str) -> None:
+def test_extend_accepts_the_same_durations_as_ttl(app: CloudApp, duration: str) -> None:
     app.up()
     result = app.lmi("extend", "tiny", "--", duration)
     assert (result.code, "seconds" in result.err or "duration" in result.err) == (2, True), result.err
     assert TAG_EXPIRES not in tags(app)
 
 
-def test_extend_waits_for_no_lock_that_someone_holds(app: CloudApp) -> None:
+def test_extend_is_refused_while_the_deployment_is_locked(app: CloudApp) -> None:
     app.up()
     with app.depot().lock.hold("tiny"):
         result = app.lmi("extend", "tiny", "8h")

@@ -57,7 +57,7 @@ def fail_at(app: CloudApp, failures: ActionFailures, *argv: str) -> None:
 @pytest.mark.parametrize("error", [fail, Killed, KeyboardInterrupt], ids=["fails", "dies", "interrupted"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(len(FIRST)), ids=FIRST)
-def test_a_first_up_that_ends_early(
+def test_up_and_down_converge_after_a_failed_first_up(
     app: CloudApp,
     at: int,
     when: When,
@@ -72,7 +72,7 @@ def test_a_first_up_that_ends_early(
 @pytest.mark.parametrize("error", [fail, Killed], ids=["fails", "dies"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(7))
-def test_an_update_that_ends_early(
+def test_up_converges_after_a_failed_update(
     app: CloudApp, at: int, when: When, error: Callable[[], BaseException]
 ) -> None:
     for argv in (CHANGED, ()):
@@ -84,7 +84,7 @@ def test_an_update_that_ends_early(
 @pytest.mark.parametrize("error", [fail, Killed], ids=["fails", "dies"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(len(DOWN)), ids=DOWN)
-def test_a_down_that_ends_early(
+def test_up_and_down_converge_after_a_failed_down(
     app: CloudApp, at: int, when: When, error: Callable[[], BaseException]
 ) -> None:
     for aftermath in (ends, converges):
@@ -94,7 +94,7 @@ def test_a_down_that_ends_early(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_death_while_the_generation_is_recorded(app: CloudApp, when: When) -> None:
+def test_up_converges_after_a_kill_during_commit(app: CloudApp, when: When) -> None:
     app.journal = lambda journal: KilledAtCommit(journal, when)
     with pytest.raises(Killed):
         app.lmi("up", "--yes")
@@ -104,7 +104,7 @@ def test_a_death_while_the_generation_is_recorded(app: CloudApp, when: When) -> 
 
 @pytest.mark.parametrize("method", REPLIES)
 @pytest.mark.parametrize("lag", [0.0, 1e9], ids=["found", "tags lag"])
-def test_a_lost_reply(app: CloudApp, method: str, lag: float) -> None:
+def test_up_converges_after_a_lost_reply(app: CloudApp, method: str, lag: float) -> None:
     app.cloud.account_state.tag_lag = lag
     app.cloud.account_state.failures.lost.append(method)
     argv = CHANGED if method in ("update_endpoint", "tag") else ()
@@ -127,7 +127,7 @@ def ends_by_record(app: CloudApp) -> None:
     )
 
 
-def test_the_next_instance_type_where_the_first_is_not_to_be_had(app: CloudApp) -> None:
+def test_next_instance_type_is_tried_without_capacity(app: CloudApp) -> None:
     app.cloud.account_state.failures.reasons["ml.g5.xlarge"] = NO_CAPACITY
     result = app.up()
     assert "trying the recipe's next instance type" in result.err
@@ -136,7 +136,7 @@ def test_the_next_instance_type_where_the_first_is_not_to_be_had(app: CloudApp) 
     ends(app)
 
 
-def test_the_next_instance_type_where_the_quota_of_the_first_is_used_up(app: CloudApp) -> None:
+def test_next_instance_type_is_tried_without_quota(app: CloudApp) -> None:
     app.cloud.account_state.quotas["ml.g5.xlarge"] = 0.0
     result = app.up()
     assert 'the quota "ml.g5.xlarge for endpoint usage" in us-east-1 is 0' in result.err
@@ -147,7 +147,7 @@ def test_the_next_instance_type_where_the_quota_of_the_first_is_used_up(app: Clo
     ends(app)
 
 
-def test_an_update_finds_no_instance_either(app: CloudApp) -> None:
+def test_failed_update_without_capacity_keeps_the_old_config_serving(app: CloudApp) -> None:
     app.up()
     before = app.observe().serving
     app.cloud.account_state.failures.reasons |= dict.fromkeys(("ml.g5.xlarge", "ml.g6.xlarge"), NO_CAPACITY)
@@ -160,7 +160,7 @@ def test_an_update_finds_no_instance_either(app: CloudApp) -> None:
     converges(app, *CHANGED)
 
 
-def test_a_failed_endpoint_is_reported_with_its_last_lines_and_made_again(app: CloudApp) -> None:
+def test_failed_endpoint_is_reported_with_its_log_and_created_again(app: CloudApp) -> None:
     account = app.cloud.account_state
     account.prints["tiny"] = ("loading", "ModuleNotFoundError: No module named 'flash_attn'")
     account.failures.reasons["ml.g5.xlarge"] = "The container did not pass the ping health check."
@@ -175,7 +175,7 @@ def test_a_failed_endpoint_is_reported_with_its_last_lines_and_made_again(app: C
     converges(app)
 
 
-def test_foreign_endpoint_is_left_alone(app: CloudApp) -> None:
+def test_foreign_endpoint_is_left_unchanged(app: CloudApp) -> None:
     account = app.cloud.account_state
     expected = ObservedEndpoint(
         name="tiny", arn=account.arn("endpoint", "tiny"), status="InService", config="theirs"
@@ -189,7 +189,7 @@ def test_foreign_endpoint_is_left_alone(app: CloudApp) -> None:
     assert not account.models
 
 
-def test_down_continues_past_what_it_may_not_delete(app: CloudApp) -> None:
+def test_down_continues_after_a_denied_delete(app: CloudApp) -> None:
     app.up()
     failure = app.cloud.account_state.failures
     failure.before["delete_model"] = [AccessError("sagemaker:DeleteModel is denied", hint="allow it")]
@@ -201,7 +201,7 @@ def test_down_continues_past_what_it_may_not_delete(app: CloudApp) -> None:
     ends(app)
 
 
-def test_what_runs_while_the_endpoint_cannot_be_deleted_keeps_what_it_needs(app: CloudApp) -> None:
+def test_config_and_model_stay_while_the_endpoint_cannot_be_deleted(app: CloudApp) -> None:
     app.up()
     app.cloud.account_state.failures.before["delete_endpoint"] = [CloudError("not now", hint="later")] * 1
     assert app.lmi("down", "tiny", "--yes").code == 1
@@ -210,7 +210,7 @@ def test_what_runs_while_the_endpoint_cannot_be_deleted_keeps_what_it_needs(app:
     ends(app)
 
 
-def test_what_an_up_was_interrupted_at_is_reported_with_its_price(app: CloudApp) -> None:
+def test_interrupted_up_reports_the_endpoint_and_its_price(app: CloudApp) -> None:
     failures = ActionFailures(at=6, when="before", error=KeyboardInterrupt)
     app.target = lambda target: failing(target, failures)
     result = app.lmi("up", "--yes")
@@ -220,7 +220,7 @@ def test_what_an_up_was_interrupted_at_is_reported_with_its_price(app: CloudApp)
     converges(app)
 
 
-def test_waiting_for_one_that_has_failed_reports_its_log_from_the_beginning(app: CloudApp) -> None:
+def test_wait_on_a_failed_endpoint_reads_its_log_from_the_start(app: CloudApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("loading",)
     app.cloud.account_state.failures.reasons["ml.g5.xlarge"] = (
         "The container did not pass the ping health check."
@@ -232,7 +232,7 @@ def test_waiting_for_one_that_has_failed_reports_its_log_from_the_beginning(app:
     assert app.cloud.logs.since[-1] == observed.created
 
 
-def test_waiting_for_an_update_that_was_rolled_back_reports_the_log_of_the_attempt(app: CloudApp) -> None:
+def test_wait_on_a_rolled_back_update_reads_the_log_of_that_update(app: CloudApp) -> None:
     app.up()
     app.clock.sleep(3600.0)
     app.cloud.account_state.prints["tiny"] = ("loading",)
@@ -248,7 +248,7 @@ def test_waiting_for_an_update_that_was_rolled_back_reports_the_log_of_the_attem
     assert started - timedelta(minutes=1) <= since <= started + timedelta(minutes=1)
 
 
-def test_what_a_wait_was_interrupted_at_is_reported_with_its_price(app: CloudApp) -> None:
+def test_interrupted_wait_reports_the_endpoint_and_its_price(app: CloudApp) -> None:
     app.lmi("up", "--yes", "--detach")
     failures = ActionFailures(at=0, when="before", error=KeyboardInterrupt)
     app.target = lambda target: failing(target, failures)
@@ -260,14 +260,14 @@ def test_what_a_wait_was_interrupted_at_is_reported_with_its_price(app: CloudApp
     converges(app)
 
 
-def test_an_interrupted_run_without_record_or_endpoint_is_found_by_gc(app: CloudApp) -> None:
+def test_gc_deletes_orphans_without_record_or_endpoint(app: CloudApp) -> None:
     fail_at(app, ActionFailures(at=5, when="before", error=Killed), "up", "--yes")
     app.depot().records.remove("tiny")
     assert "orphan of an interrupted run" in app.lmi("gc", "--yes").out
     assert app.cloud_resources() == []
 
 
-def test_a_change_by_hand_is_observed_and_set_right(app: CloudApp) -> None:
+def test_endpoint_deleted_by_hand_is_drift_and_created_again(app: CloudApp) -> None:
     app.up()
     account = app.cloud.account_state
     del account.endpoints["tiny"]
@@ -277,14 +277,14 @@ def test_a_change_by_hand_is_observed_and_set_right(app: CloudApp) -> None:
     converges(app)
 
 
-def test_a_lost_record_loses_history_only(app: CloudApp) -> None:
+def test_lost_record_is_rebuilt_by_up(app: CloudApp) -> None:
     app.up()
     app.depot().records.remove("tiny")
     assert app.lmi("status", "tiny").code == 4
     converges(app)
 
 
-def test_two_at_once_are_refused_in_turn(app: CloudApp) -> None:
+def test_second_run_is_refused_while_the_lock_is_held(app: CloudApp) -> None:
     app.up()
     with app.depot().lock.hold("tiny"):
         result = app.lmi("up", "--yes", *CHANGED)
@@ -293,7 +293,7 @@ def test_two_at_once_are_refused_in_turn(app: CloudApp) -> None:
     converges(app)
 
 
-def test_what_costs_money_is_removed_though_its_bucket_is_gone(app: CloudApp) -> None:
+def test_down_deletes_billed_resources_although_the_bucket_is_gone(app: CloudApp) -> None:
     app.up()
     app.cloud.account.buckets.clear()
     result = app.lmi("down", "tiny", "--yes")

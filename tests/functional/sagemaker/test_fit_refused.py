@@ -24,9 +24,7 @@ def vllm(*more: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
-def test_an_endpoint_that_cannot_load_is_refused_with_what_would_help(
-    large: CloudApp, command: tuple[str, ...]
-) -> None:
+def test_model_that_does_not_fit_is_refused_with_remedies(large: CloudApp, command: tuple[str, ...]) -> None:
     result = large.lmi(*command, *vllm())
     assert result.code == 2
     assert (
@@ -38,24 +36,24 @@ def test_an_endpoint_that_cannot_load_is_refused_with_what_would_help(
     assert large.cloud_resources() == []
 
 
-def test_a_shorter_length_is_planned_and_reports_that_it_fits(large: CloudApp) -> None:
+def test_shorter_sequence_length_is_planned_as_fitting(large: CloudApp) -> None:
     result = large.lmi("plan", *vllm(*SHORT))
     assert result.code == 0, result.err
     assert "fit: fits" in result.out
 
 
-def test_who_insists_deploys_all_the_same(large: CloudApp) -> None:
+def test_force_fit_deploys_a_model_that_does_not_fit(large: CloudApp) -> None:
     assert large.lmi("up", "--yes", "--force-fit", *vllm()).code == 0
     assert large.cloud_resources() != []
 
 
-def test_what_runs_already_is_not_refused(large: CloudApp) -> None:
+def test_running_deployment_is_not_refused(large: CloudApp) -> None:
     assert large.lmi("up", "--yes", "--force-fit", *vllm()).code == 0
     assert large.lmi("plan", *vllm(), "--exit-code").code == 0
     assert large.lmi("up", "--yes", *vllm()).code == 0
 
 
-def test_auto_chooses_the_instance_type_and_stays_with_it(large: CloudApp) -> None:
+def test_instance_type_auto_chooses_the_cheapest_and_keeps_it(large: CloudApp) -> None:
     auto = ("--set", "instance_type=auto")
     result = large.lmi("plan", *vllm(*auto))
     assert result.code == 0, result.err
@@ -65,7 +63,7 @@ def test_auto_chooses_the_instance_type_and_stays_with_it(large: CloudApp) -> No
     assert large.lmi("plan", *vllm(*auto), "--exit-code").code == 0
 
 
-def test_what_the_engine_refuses_of_the_model_is_refused_before_anything_is_made(large: CloudApp) -> None:
+def test_model_the_engine_cannot_run_is_refused_before_anything_is_created(large: CloudApp) -> None:
     result = large.lmi("up", "--yes", *vllm(*SHORT, "--set", "options.quantize=awq"))
     assert result.code == 2
     assert "options.quantize: awq reads weights that are quantised already" in result.err

@@ -171,7 +171,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudApp]:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("LMI_STRANGERS", "40"))))
-def test_nothing_of_others_is_touched(crowded: CloudApp, seed: int) -> None:
+def test_resources_of_others_are_never_changed(crowded: CloudApp, seed: int) -> None:
     chance = Random(seed)
     deployments = ManyDeployments(crowded, chance)
     before = deployments.state()
@@ -191,7 +191,7 @@ def test_nothing_of_others_is_touched(crowded: CloudApp, seed: int) -> None:
 
 @pytest.mark.parametrize("tags", [(), ((TAG, "tiny2"),), (("team", "blue"),)])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_endpoint_of_our_name_that_is_not_ours(
+def test_foreign_endpoint_of_the_same_name_is_left_unchanged(
     crowded: CloudApp, tags: Pairs, command: tuple[str, ...]
 ) -> None:
     account, now = crowded.cloud.account_state, crowded.clock.now().isoformat()
@@ -211,7 +211,7 @@ def test_an_endpoint_of_our_name_that_is_not_ours(
         assert result.code == 5, result.err
 
 
-def test_what_uploads_our_tag_on_another_name_is_left_alone_and_named(app: CloudApp) -> None:
+def test_resources_with_our_tag_but_another_name_are_left_alone_and_listed(app: CloudApp) -> None:
     """Somebody copied our tags to a model of theirs: neither `down` nor `gc` deletes it."""
     app.up()
     account = app.cloud.account_state

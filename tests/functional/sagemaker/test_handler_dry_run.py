@@ -22,13 +22,13 @@ def own(app: CloudApp) -> CloudApp:
     return app
 
 
-def test_it_is_created_when_it_is_requested(app: CloudApp) -> None:
+def test_dry_run_runs_when_requested(app: CloudApp) -> None:
     assert NOTICE in app.up("--check-handler").err
     assert not app.servers.alive()
     assert app.state.names() == ()
 
 
-def test_own_code_is_tried_unasked_once_that_builds_nothing(own: CloudApp) -> None:
+def test_dry_run_runs_by_default_when_it_builds_nothing(own: CloudApp) -> None:
     first = own.up()
     assert NOTICE not in first.err
     assert (
@@ -42,7 +42,7 @@ def test_own_code_is_tried_unasked_once_that_builds_nothing(own: CloudApp) -> No
     assert NOTICE not in own.up().err  # nothing new
 
 
-def test_a_warm_up_call_that_is_not_made_explains_why(own: CloudApp) -> None:
+def test_skipped_dry_run_is_explained(own: CloudApp) -> None:
     messages = own.up("--json").lines
     [output] = [
         line["text"]
@@ -54,7 +54,7 @@ def test_a_warm_up_call_that_is_not_made_explains_why(own: CloudApp) -> None:
     assert "does not make the handler's warm-up call" not in own.up().err  # no new code
 
 
-def test_what_does_not_come_up_here_creates_nothing_there(own: CloudApp) -> None:
+def test_handler_that_fails_the_dry_run_creates_nothing(own: CloudApp) -> None:
     own.servers.next.append(BROKEN)
     result = own.lmi("up", "--yes", "--check-handler")
     assert result.code == 1
@@ -64,7 +64,7 @@ def test_what_does_not_come_up_here_creates_nothing_there(own: CloudApp) -> None
     assert own.cloud_resources() == []
 
 
-def test_an_engine_that_cannot_run_here_reports_it(app: CloudApp) -> None:
+def test_engine_that_cannot_run_here_is_an_error(app: CloudApp) -> None:
     write_recipe(RECIPE.replace("accelerate", "vllm"))
     result = app.lmi("up", "--yes", "--check-handler")
     assert result.code == 2

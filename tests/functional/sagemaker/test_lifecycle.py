@@ -23,7 +23,7 @@ def steps(lines: list[dict[str, str]]) -> list[str]:
     return [line["key"].partition(":")[0] for line in lines if line["event"] == "finished"]
 
 
-def test_from_nothing_to_a_response_and_back(app: CloudApp) -> None:
+def test_up_status_invoke_and_down_leave_nothing_but_weights(app: CloudApp) -> None:
     result = app.lmi("up", "--yes", "--json")
     assert result.code == 0, result.out
     assert steps(result.lines) == [
@@ -42,7 +42,7 @@ def test_from_nothing_to_a_response_and_back(app: CloudApp) -> None:
     assert (again.code, again.err) == (0, "tiny: not found in account 111122223333, us-east-1\n")
 
 
-def test_a_second_up_requests_a_response_and_nothing_else(app: CloudApp) -> None:
+def test_second_up_only_probes(app: CloudApp) -> None:
     app.up()
     app.cloud.account_state.calls.clear()
     result = app.up()
@@ -51,7 +51,7 @@ def test_a_second_up_requests_a_response_and_nothing_else(app: CloudApp) -> None
     assert app.lmi("plan", "--exit-code").code == 0
 
 
-def test_what_to_copy_is_for_this_very_endpoint(app: CloudApp) -> None:
+def test_printed_request_examples_name_this_endpoint(app: CloudApp) -> None:
     output = app.up().err
     assert 'boto3.client("sagemaker-runtime", region_name="us-east-1")' in output
     assert "|\n  aws sagemaker-runtime invoke-endpoint --region us-east-1 --endpoint-name tiny" in output
@@ -60,13 +60,13 @@ def test_what_to_copy_is_for_this_very_endpoint(app: CloudApp) -> None:
     assert "--aws-sigv4 aws:amz:us-east-1:sagemaker" in output
 
 
-def test_the_plan_reports_what_it_costs(app: CloudApp) -> None:
+def test_plan_shows_the_cost(app: CloudApp) -> None:
     result = app.lmi("plan", "--exit-code")
     assert result.code == 4
     assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in result.out
 
 
-def test_a_plan_that_changes_nothing_reports_the_known_cost(app: CloudApp) -> None:
+def test_plan_without_changes_shows_the_known_cost(app: CloudApp) -> None:
     app.up()
     plan = app.lmi("plan", "--json").result
     assert (plan["pending"], plan["figures"]["cost"]) == (
@@ -78,7 +78,7 @@ def test_a_plan_that_changes_nothing_reports_the_known_cost(app: CloudApp) -> No
     assert "cost" not in shown["figures"]  # it was not asked for
 
 
-def test_a_list_of_instance_types_shows_the_price_of_each(app: CloudApp) -> None:
+def test_plan_shows_the_price_of_each_instance_type(app: CloudApp) -> None:
     app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.13
     output = app.lmi("plan").out
     assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in output
@@ -87,7 +87,7 @@ def test_a_list_of_instance_types_shows_the_price_of_each(app: CloudApp) -> None
     assert figures["alternatives"] == "$1.13 an hour (1 x ml.g6.xlarge)"
 
 
-def test_a_changed_recipe_is_one_update(app: CloudApp) -> None:
+def test_changed_recipe_is_one_update(app: CloudApp) -> None:
     app.up()
     result = app.lmi("up", "--yes", "--json", *CHANGED)
     assert steps(result.lines) == [
@@ -101,7 +101,7 @@ def test_a_changed_recipe_is_one_update(app: CloudApp) -> None:
     assert record.generations[1].took >= 300
 
 
-def test_another_count_makes_no_model(app: CloudApp) -> None:
+def test_changed_count_creates_no_model(app: CloudApp) -> None:
     app.up()
     result = app.lmi("up", "--yes", "--json", "--set", "endpoint.count=2")
     assert "CreateModel" not in steps(result.lines)
@@ -110,7 +110,7 @@ def test_another_count_makes_no_model(app: CloudApp) -> None:
     assert observed.count == 2
 
 
-def test_back_to_the_generation_before_and_forth(app: CloudApp) -> None:
+def test_rollback_returns_to_the_previous_generation_and_back(app: CloudApp) -> None:
     app.up()
     first = app.observe().serving
     app.up(*CHANGED)
@@ -124,7 +124,7 @@ def test_back_to_the_generation_before_and_forth(app: CloudApp) -> None:
     assert "nothing to do" in app.up(*CHANGED).err
 
 
-def test_a_record_of_an_older_lmi_serves_on_and_is_gone_back_with(app: CloudApp) -> None:
+def test_old_record_serves_and_can_be_rolled_back_to(app: CloudApp) -> None:
     scaled = f"{RECIPE}endpoint: {{autoscaling: {{min: 1, max: 3, invocations_per_instance: 60}}, tags: {{a: b}}}}\n"
     write_recipe(scaled)
     app.up()
@@ -147,7 +147,7 @@ def test_a_record_of_an_older_lmi_serves_on_and_is_gone_back_with(app: CloudApp)
     assert "nothing to do" in app.up().err
 
 
-def test_rollback_reaches_each_of_the_five_generations(app: CloudApp) -> None:
+def test_rollback_reaches_each_of_the_kept_generations(app: CloudApp) -> None:
     for number in range(6):
         app.up("--set", f"options.max_new_tokens={number + 1}")
     for number in (4, 4, 3, 2, 1, 4):
@@ -161,7 +161,7 @@ def test_rollback_reaches_each_of_the_five_generations(app: CloudApp) -> None:
     assert app.lmi("status", "tiny").code == 0
 
 
-def test_a_generation_that_is_not_kept_or_lost_a_part_is_not_gone_back_to(app: CloudApp) -> None:
+def test_rollback_to_a_missing_or_damaged_generation_is_refused(app: CloudApp) -> None:
     for number in range(3):
         app.up("--set", f"options.max_new_tokens={number + 1}")
     for number in ("0", "5"):
@@ -181,13 +181,13 @@ def test_a_generation_that_is_not_kept_or_lost_a_part_is_not_gone_back_to(app: C
     assert app.observe().serving == first.server
 
 
-def test_nothing_to_go_back_to(app: CloudApp) -> None:
+def test_rollback_without_an_earlier_generation_is_an_error(app: CloudApp) -> None:
     app.up()
     result = app.lmi("rollback", "tiny", "--yes")
     assert (result.code, "no earlier generation" in result.err) == (1, True)
 
 
-def test_only_the_last_five_generations_are_kept(app: CloudApp) -> None:
+def test_last_five_generations_are_kept(app: CloudApp) -> None:
     for number in range(8):
         app.up("--set", f"options.max_new_tokens={number + 1}")
     observed = app.observe()
@@ -196,7 +196,7 @@ def test_only_the_last_five_generations_are_kept(app: CloudApp) -> None:
     assert len(observed.artifacts) == 5
 
 
-def test_detached_and_waited_for(app: CloudApp) -> None:
+def test_detached_up_is_completed_by_wait(app: CloudApp) -> None:
     result = app.lmi("up", "--yes", "--detach")
     assert result.code == 0, result.err
     assert "`lmi wait tiny`" in result.err
@@ -211,7 +211,7 @@ def test_detached_and_waited_for(app: CloudApp) -> None:
     assert "nothing to do" in app.up().err
 
 
-def test_waiting_gives_up_and_reports_what_it_costs(app: CloudApp) -> None:
+def test_wait_times_out_and_reports_the_cost(app: CloudApp) -> None:
     app.lmi("up", "--yes", "--detach")
     result = app.lmi("wait", "tiny", "--timeout", "30")
     assert result.code == 1
@@ -220,7 +220,7 @@ def test_waiting_gives_up_and_reports_what_it_costs(app: CloudApp) -> None:
     assert app.lmi("wait", "tiny").code == 0
 
 
-def test_an_update_that_was_rolled_back_is_not_in_step(app: CloudApp) -> None:
+def test_rolled_back_update_has_status_drifted(app: CloudApp) -> None:
     app.up()
     ping = "did not pass the ping health check"
     app.cloud.account_state.failures.reasons["ml.g6.xlarge"] = ping
@@ -237,7 +237,7 @@ def test_an_update_that_was_rolled_back_is_not_in_step(app: CloudApp) -> None:
     assert "was rolled back" not in app.lmi("plan", *other).err
 
 
-def test_an_update_that_was_never_sent_is_not_in_step(app: CloudApp) -> None:
+def test_update_that_was_never_sent_has_status_drifted(app: CloudApp) -> None:
     app.up()
     app.cloud.account_state.failures.before["create_endpoint_config"] = [AccessError("may not", hint="ask")]
     assert app.lmi("up", "--yes", *CHANGED).code == 1
@@ -246,7 +246,7 @@ def test_an_update_that_was_never_sent_is_not_in_step(app: CloudApp) -> None:
     assert "ended before it updated the endpoint" in status.result["why"]
 
 
-def test_scaling_follows_the_recipe(app: CloudApp) -> None:
+def test_autoscaling_follows_the_recipe(app: CloudApp) -> None:
     app.up()
     scaled = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
     write_recipe(scaled)
@@ -263,7 +263,7 @@ def test_scaling_follows_the_recipe(app: CloudApp) -> None:
     assert app.cloud.scalers.targets == {}
 
 
-def test_a_tag_out_of_the_recipe_goes_and_no_one_elses(app: CloudApp) -> None:
+def test_tag_removed_from_the_recipe_is_removed_and_foreign_tags_stay(app: CloudApp) -> None:
     write_recipe(RECIPE + "endpoint: {tags: {team: blue, cost-centre: '7'}}\n")
     app.up()
     account = app.cloud.account_state
@@ -281,7 +281,7 @@ def test_a_tag_out_of_the_recipe_goes_and_no_one_elses(app: CloudApp) -> None:
     assert app.lmi("status", "tiny").code == 0
 
 
-def test_a_tag_goes_though_the_ups_that_put_it_never_ended(app: CloudApp) -> None:
+def test_tag_of_failed_ups_is_removed(app: CloudApp) -> None:
     write_recipe(RECIPE + "endpoint: {tags: {team: blue}}\n")
     account = app.cloud.account_state
     account.answer = lambda name, request: [ResponseHead(status=500, reason="no", headers=()), b"no"]
@@ -293,7 +293,7 @@ def test_a_tag_goes_though_the_ups_that_put_it_never_ended(app: CloudApp) -> Non
     assert "team" not in dict(account.tags[account.arn("endpoint", "tiny")])
 
 
-def test_the_way_back_takes_its_tags_along(app: CloudApp) -> None:
+def test_rollback_restores_tags(app: CloudApp) -> None:
     write_recipe(RECIPE + "endpoint: {tags: {team: blue}}\n")
     app.up()
     write_recipe(RECIPE + "endpoint: {tags: {shift: night}}\n")
@@ -303,7 +303,7 @@ def test_the_way_back_takes_its_tags_along(app: CloudApp) -> None:
     assert (tags.get("team"), tags.get("shift")) == ("blue", None)
 
 
-def test_a_plan_in_a_file_is_executed_or_refused(app: CloudApp) -> None:
+def test_saved_plan_is_applied_or_refused_as_stale(app: CloudApp) -> None:
     assert app.lmi("plan", "--out", "plan.json").code == 0
     assert Path("plan.json").stat().st_mode & 0o077 == 0
     assert app.lmi("up", "plan.json", "--yes").code == 0
@@ -329,9 +329,7 @@ def test_a_plan_in_a_file_is_executed_or_refused(app: CloudApp) -> None:
         (lambda text: text.replace('"artifact"', '"art"', 1), "is missing"),
     ],
 )
-def test_a_broken_plan_file_is_reported_in_our_words(
-    app: CloudApp, spoil: Callable[[str], str], output: str
-) -> None:
+def test_broken_plan_file_is_explained(app: CloudApp, spoil: Callable[[str], str], output: str) -> None:
     assert app.lmi("plan", "--out", "plan.json").code == 0
     Path("plan.json").write_text(spoil(Path("plan.json").read_text()))
     result = app.lmi("up", "plan.json", "--yes")
@@ -342,13 +340,13 @@ def test_a_broken_plan_file_is_reported_in_our_words(
         assert word not in result.err
 
 
-def test_a_plan_file_of_bytes_is_reported_in_our_words(app: CloudApp) -> None:
+def test_plan_file_with_invalid_bytes_is_explained(app: CloudApp) -> None:
     Path("plan.json").write_bytes(b'{"schema": "\xff"}')
     result = app.lmi("up", "plan.json", "--yes")
     assert (result.code, "it is not JSON" in result.err) == (2, True), result.err
 
 
-def test_what_costs_too_much_is_refused(app: CloudApp) -> None:
+def test_plan_above_max_hourly_is_refused(app: CloudApp) -> None:
     app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.0
     assert app.lmi("plan", "--max-hourly", "2").code == 0
     for command in (("plan",), ("up", "--yes")):
@@ -360,7 +358,7 @@ def test_what_costs_too_much_is_refused(app: CloudApp) -> None:
 
 
 @pytest.mark.parametrize("priced", [True, False])
-def test_what_is_billed_is_not_agreed_to_by_enter_alone(app: CloudApp, priced: bool) -> None:
+def test_enter_alone_does_not_confirm_a_billed_change(app: CloudApp, priced: bool) -> None:
     if not priced:
         app.cloud.prices.hourly_of.clear()
     result = app.lmi("up", stdin=b"\n", terminal=True)
@@ -371,7 +369,7 @@ def test_what_is_billed_is_not_agreed_to_by_enter_alone(app: CloudApp, priced: b
     assert app.lmi("up", stdin=b"y\n", terminal=True).code == 0
 
 
-def test_going_back_is_not_agreed_to_by_enter_alone(app: CloudApp) -> None:
+def test_enter_alone_does_not_confirm_a_rollback(app: CloudApp) -> None:
     app.up()
     app.up(*CHANGED)
     serving = app.observe().serving
@@ -381,7 +379,7 @@ def test_going_back_is_not_agreed_to_by_enter_alone(app: CloudApp) -> None:
     assert app.lmi("rollback", "tiny", stdin=b"yes\n", terminal=True).code == 0
 
 
-def test_weights_and_logs_go_when_asked(app: CloudApp) -> None:
+def test_purge_deletes_unused_weights_and_logs(app: CloudApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("a line",)
     app.up()
     write_recipe(RECIPE.replace("name: tiny", "name: other"))
@@ -395,7 +393,7 @@ def test_weights_and_logs_go_when_asked(app: CloudApp) -> None:
     assert not app.depot().weights.all()
 
 
-def test_a_purge_that_was_interrupted_is_finished_by_the_next(app: CloudApp) -> None:
+def test_interrupted_purge_is_completed_by_the_next_one(app: CloudApp) -> None:
     """The manifest goes first: what is left without it is deleted all the same."""
     app.up()
     store = app.depot().store
@@ -408,7 +406,7 @@ def test_a_purge_that_was_interrupted_is_finished_by_the_next(app: CloudApp) -> 
     assert app.cloud_resources() == []
 
 
-def test_known_in_two_places_is_asked_back(app: CloudApp) -> None:
+def test_name_on_two_targets_needs_the_target_option(app: CloudApp) -> None:
     app.up()
     Path("here.yaml").write_text(
         "name: tiny\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n"
@@ -423,7 +421,7 @@ def test_known_in_two_places_is_asked_back(app: CloudApp) -> None:
     app.servers.close()
 
 
-def test_another_machine_finds_it_by_its_tags(app: CloudApp) -> None:
+def test_deployment_is_found_by_its_tags_from_another_machine(app: CloudApp) -> None:
     app.up()
     for path in (app.root / "state").rglob("*.json"):
         path.unlink()
@@ -435,7 +433,7 @@ def test_another_machine_finds_it_by_its_tags(app: CloudApp) -> None:
     assert app.cloud_resources() == []
 
 
-def test_what_expired_is_found_and_removed(app: CloudApp) -> None:
+def test_gc_deletes_expired_deployments_after_confirmation(app: CloudApp) -> None:
     write_recipe(RECIPE + "ttl: 1h\n")
     app.up()
     app.clock.sleep(3000)
@@ -452,7 +450,7 @@ def test_what_expired_is_found_and_removed(app: CloudApp) -> None:
     assert app.cloud_resources() == []
 
 
-def test_a_response_that_is_none_fails_the_up(app: CloudApp) -> None:
+def test_empty_answer_to_the_probe_fails_the_up(app: CloudApp) -> None:
     account = app.cloud.account_state
     account.answer = lambda name, request: [ok_response(name, request)[0], b""]
     result = app.lmi("up", "--yes")
@@ -464,7 +462,7 @@ def test_a_response_that_is_none_fails_the_up(app: CloudApp) -> None:
 
 
 @pytest.mark.parametrize("delivery", ["mount", "artifact"])
-def test_other_ways_to_the_weights(app: CloudApp, delivery: str) -> None:
+def test_weights_can_be_mounted_or_put_into_the_artifact(app: CloudApp, delivery: str) -> None:
     result = app.up("--set", f"weights.deliver={delivery}")
     assert result.code == 0
     assert "nothing to do" in app.up("--set", f"weights.deliver={delivery}").err
@@ -474,19 +472,19 @@ def test_other_ways_to_the_weights(app: CloudApp, delivery: str) -> None:
     assert app.cloud_resources() == []
 
 
-def test_the_usual_time_is_that_of_earlier_runs(app: CloudApp) -> None:
+def test_usual_duration_is_that_of_earlier_runs(app: CloudApp) -> None:
     assert "usually" not in app.up().err
     write_recipe(RECIPE.replace("name: tiny", "name: other"))
     assert "usually 5 min" in app.up().err
 
 
-def test_a_bucket_that_someone_named_is_not_made(app: CloudApp) -> None:
+def test_bucket_named_in_the_recipe_is_not_created(app: CloudApp) -> None:
     result = app.lmi("up", "--yes", "--set", "endpoint.bucket=my-own-bucket")
     assert (result.code, "s3://my-own-bucket: no such bucket" in result.err) == (1, True)
     assert app.cloud.account.buckets == {}
 
 
-def test_what_another_machine_took_away_is_forgotten_here(app: CloudApp) -> None:
+def test_deployment_deleted_from_another_machine_is_forgotten_here(app: CloudApp) -> None:
     app.up()
     for path in (app.root / "state").rglob("tiny.*.json"):
         kept = path.read_text()
@@ -497,7 +495,7 @@ def test_what_another_machine_took_away_is_forgotten_here(app: CloudApp) -> None
     assert app.lmi("ls").out == ""
 
 
-def test_a_deployment_does_not_leave_its_bucket(app: CloudApp) -> None:
+def test_deployment_cannot_move_to_another_bucket(app: CloudApp) -> None:
     app.up()
     app.cloud.account.buckets["my-own-bucket"] = "111122223333/us-east-1"
     result = app.lmi("up", "--yes", "--set", "endpoint.bucket=my-own-bucket")
@@ -505,14 +503,14 @@ def test_a_deployment_does_not_leave_its_bucket(app: CloudApp) -> None:
     assert "nothing to do" in app.up().err
 
 
-def test_a_request_checks_the_record_alone(app: CloudApp) -> None:
+def test_invoke_reads_only_the_record(app: CloudApp) -> None:
     app.up()
     app.cloud.account_state.calls.clear()
     assert app.lmi("invoke", "tiny", "hello").out == "OK\n"
     assert app.cloud.account_state.calls == ["invoke"]
 
 
-def test_what_came_into_service_unseen_is_requested_a_response(app: CloudApp) -> None:
+def test_endpoint_that_became_ready_after_a_failed_up_is_probed(app: CloudApp) -> None:
     write_recipe(RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n")
     account = app.cloud.account_state
     account.failures.before["endpoint_config"] = [AccessError("you may not look", hint="ask")]
@@ -526,7 +524,7 @@ def test_what_came_into_service_unseen_is_requested_a_response(app: CloudApp) ->
     assert "nothing to do" in app.up().err
 
 
-def test_what_would_ship_is_shown_whatever_the_account_allows(app: CloudApp) -> None:
+def test_render_works_without_aws_permissions(app: CloudApp) -> None:
     app.cloud.roles.absent.add("arn:aws:iam::111122223333:role/lmi-endpoint")
     app.cloud.roles.denied.add("sagemaker:CreateModel")
     assert app.lmi("render", "-o", "out").code == 0

@@ -25,7 +25,7 @@ def _cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "number"), list(_cases()))
-def test_who_lost_the_lock_changes_nothing_more_and_reports_what_stands(
+def test_lost_lock_stops_all_changes_and_reports_the_endpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -46,7 +46,7 @@ def test_who_lost_the_lock_changes_nothing_more_and_reports_what_stands(
     assert json.loads(app.cloud.stores[app.bucket].objects[LOCK])["host"] == "elsewhere"
 
 
-def test_the_loss_is_a_result_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_lock_is_a_json_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     app, scenario = CrashApp(tmp_path), SCENARIOS["down"]
     app.restore(fault_free_run("down").before)

@@ -39,7 +39,7 @@ def listed(store: object) -> list[tuple[str, object]]:
 
 @pytest.mark.parametrize("tags", OTHERS)
 @pytest.mark.parametrize("recorded", [True, False])
-def test_down_refuses_while_the_endpoint_lives_on_without_its_tag(
+def test_down_refuses_when_the_endpoint_lost_its_tag(
     app: CloudApp, tags: Pairs | None, *, recorded: bool
 ) -> None:
     app.up()
@@ -66,7 +66,7 @@ def test_down_refuses_while_the_endpoint_lives_on_without_its_tag(
     assert app.cloud_resources() == []
 
 
-def test_an_index_that_still_shows_the_tag_is_not_believed(app: CloudApp) -> None:
+def test_tag_search_that_still_shows_a_removed_tag_is_not_trusted(app: CloudApp) -> None:
     """The tag search lags: what is deleted is asked of SageMaker itself."""
     app.up()
     account = app.cloud.account_state
@@ -83,7 +83,7 @@ def test_an_index_that_still_shows_the_tag_is_not_believed(app: CloudApp) -> Non
     assert everything(app) == before
 
 
-def test_a_model_that_a_foreign_endpoint_runs_is_not_deleted(app: CloudApp) -> None:
+def test_model_used_by_a_foreign_endpoint_is_not_deleted(app: CloudApp) -> None:
     """Somebody deleted the endpoint and created one of that name, with a config of their own around our model."""
     app.up()
     account = app.cloud.account_state
@@ -108,7 +108,7 @@ def test_a_model_that_a_foreign_endpoint_runs_is_not_deleted(app: CloudApp) -> N
 
 
 @pytest.mark.parametrize("lost", [("model",), ("endpoint-config",), ("model", "endpoint-config")])
-def test_a_config_or_model_deleted_by_hand_is_drift_and_created_again(
+def test_config_or_model_deleted_by_hand_is_drift_and_created_again(
     app: CloudApp, lost: tuple[str, ...]
 ) -> None:
     app.up()
@@ -132,7 +132,7 @@ def test_a_config_or_model_deleted_by_hand_is_drift_and_created_again(
     assert "DeleteEndpoint" not in steps(app.lmi("up", "--yes", "--json", *CHANGED).lines)
 
 
-def test_a_foreign_endpoint_stands_beside_what_an_up_left(app: CloudApp) -> None:
+def test_down_deletes_our_resources_beside_a_foreign_endpoint(app: CloudApp) -> None:
     """It uses nothing of ours: what is ours goes, and it is left alone."""
     app.up()
     account = app.cloud.account_state

@@ -24,9 +24,7 @@ def _started_commands(app: CloudApp, *argv: str) -> list[str]:
 
 
 @pytest.mark.parametrize("damage", ["deleted", "cut off", "replaced"])
-def test_deleted_weights_are_drift_and_are_transferred_back_before_an_instance_starts(
-    app: CloudApp, damage: str
-) -> None:
+def test_deleted_weights_are_drift_and_uploaded_before_an_instance_starts(app: CloudApp, damage: str) -> None:
     app.up()
     store, key = app.depot().store, _key(app)
     content = b"".join(store.read(key))
@@ -55,7 +53,7 @@ def test_deleted_weights_are_drift_and_are_transferred_back_before_an_instance_s
     assert app.lmi("plan", "--exit-code").code == 0
 
 
-def test_only_what_was_lost_is_sent_again(app: CloudApp) -> None:
+def test_only_lost_files_are_uploaded_again(app: CloudApp) -> None:
     app.up()
     store, key = app.depot().store, _key(app)
     store.delete([key])
@@ -65,7 +63,7 @@ def test_only_what_was_lost_is_sent_again(app: CloudApp) -> None:
     assert figures["to move"] == str(len(model_files()[FILE]))
 
 
-def test_a_lost_manifest_is_drift(app: CloudApp) -> None:
+def test_lost_manifest_is_drift(app: CloudApp) -> None:
     app.up()
     (manifest,) = app.depot().weights.all()
     app.depot().store.delete([manifest_key(manifest.name)])
@@ -75,7 +73,7 @@ def test_a_lost_manifest_is_drift(app: CloudApp) -> None:
     assert app.lmi("status", "tiny").code == 0
 
 
-def test_a_file_too_many_is_refused_before_an_instance_starts(app: CloudApp) -> None:
+def test_extra_file_is_refused_before_an_instance_starts(app: CloudApp) -> None:
     app.up()
     store, key = app.depot().store, _key(app)
     store.put(f"{key}.bak", b"x")
@@ -86,7 +84,7 @@ def test_a_file_too_many_is_refused_before_an_instance_starts(app: CloudApp) -> 
     assert not {"create_model", "update_endpoint"} & {*app.cloud.account_state.calls}
 
 
-def test_weights_that_were_uploaded_into_the_artifact_are_checked_for_there(app: CloudApp) -> None:
+def test_weights_in_the_artifact_are_checked_there(app: CloudApp) -> None:
     packed = ("--set", "weights.deliver=artifact")
     app.up(*packed)
     store = app.depot().store

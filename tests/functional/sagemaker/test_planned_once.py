@@ -30,12 +30,12 @@ def planned(app: CloudApp) -> list[Any]:
     return found
 
 
-def test_a_first_up_plans_before_the_lock_and_under_it(app: CloudApp, planned: list[Any]) -> None:
+def test_first_up_plans_before_and_under_the_lock(app: CloudApp, planned: list[Any]) -> None:
     app.up()
     assert len(planned) == 2
 
 
-def test_an_up_that_changes_nothing_plans_once(app: CloudApp, planned: list[Any]) -> None:
+def test_up_without_changes_plans_once(app: CloudApp, planned: list[Any]) -> None:
     app.up()
     planned.clear()
     app.up()
@@ -45,7 +45,7 @@ def test_an_up_that_changes_nothing_plans_once(app: CloudApp, planned: list[Any]
     assert len(planned) == 1
 
 
-def test_a_saved_plan_without_probe_is_planned_once_before_the_lock(
+def test_saved_plan_without_probe_is_planned_before_and_under_the_lock(
     app: CloudApp, planned: list[Any]
 ) -> None:
     assert app.lmi("plan", "--out", "tiny.plan.json").code == 0

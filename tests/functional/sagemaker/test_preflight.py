@@ -8,7 +8,7 @@ PLAIN = "name: tiny\nmodel_id: org/tiny\nengine: accelerate\ninstance_type: ml.g
 ROLE = "arn:aws:iam::111122223333:role/lmi-endpoint"
 
 
-def test_everything_in_the_way_is_reported_at_once(app: CloudApp) -> None:
+def test_all_problems_are_reported_together(app: CloudApp) -> None:
     write_recipe(PLAIN)
     app.cloud.roles.distrusting[ROLE] = "its trust policy does not let SageMaker assume it"
     app.cloud.roles.denied.add("sagemaker:CreateModel")
@@ -24,7 +24,7 @@ def test_everything_in_the_way_is_reported_at_once(app: CloudApp) -> None:
     assert app.cloud.account.buckets == {}
 
 
-def test_a_role_that_is_not_there(app: CloudApp) -> None:
+def test_missing_role_is_reported(app: CloudApp) -> None:
     app.cloud.roles.absent.add(ROLE)
     result = app.lmi("plan")
     assert result.code == 1
@@ -32,21 +32,21 @@ def test_a_role_that_is_not_there(app: CloudApp) -> None:
     assert "`lmi iam tiny.yaml`" in result.err
 
 
-def test_the_hint_repeats_overlay_and_overrides(app: CloudApp) -> None:
+def test_hint_repeats_overlay_and_overrides(app: CloudApp) -> None:
     app.cloud.roles.absent.add(ROLE)
     write_recipe(PLAIN + "overlays: {prod: {ttl: 2h}}\n")
     options = ("--overlay", "prod", "--set", "options.dtype=fp32")
     assert "`lmi iam tiny.yaml --overlay prod --set options.dtype=fp32`" in app.lmi("plan", *options).err
 
 
-def test_a_saved_plan_names_its_recipe_in_hints(app: CloudApp) -> None:
+def test_hint_for_a_saved_plan_names_its_recipe(app: CloudApp) -> None:
     assert app.lmi("plan", "--set", "options.dtype=fp32", "--out", "plan.json").code == 0
     app.cloud.roles.absent.add(ROLE)
     result = app.lmi("up", "plan.json", "--yes")
     assert "`lmi iam tiny.yaml --set options.dtype=fp32`" in result.err
 
 
-def test_the_role_of_a_transfer_job_is_checked_where_a_job_is_about_to_run(app: CloudApp) -> None:
+def test_transfer_job_role_is_checked_only_when_a_job_will_run(app: CloudApp) -> None:
     write_recipe(f"{PLAIN}weights: {{via: job}}\n")
     app.cloud.roles.absent.add(ROLE.replace("endpoint", "transfer-job"))
     result = app.lmi("plan")
@@ -57,7 +57,7 @@ def test_the_role_of_a_transfer_job_is_checked_where_a_job_is_about_to_run(app: 
     assert app.lmi("plan").code == 0
 
 
-def test_one_instance_type_that_can_be_had_is_enough(app: CloudApp) -> None:
+def test_one_available_instance_type_is_enough(app: CloudApp) -> None:
     app.cloud.limits.missing.add("ml.g6.xlarge")
     assert "us-east-1 does not offer ml.g6.xlarge for endpoints" in app.up().err
     app.lmi("down", "tiny", "--yes")
@@ -65,21 +65,21 @@ def test_one_instance_type_that_can_be_had_is_enough(app: CloudApp) -> None:
     assert app.lmi("up", "--yes").code == 1
 
 
-def test_what_may_not_be_asked_is_reported_and_stops_nothing(app: CloudApp) -> None:
+def test_denied_check_is_a_warning(app: CloudApp) -> None:
     app.cloud.roles.silent = True
     result = app.up()
     assert "not checked: the role: IAM may not be asked" in result.err
     assert "not checked: your own permissions: IAM may not be asked" in result.err
 
 
-def test_what_comforts_or_comes_later_stops_nothing(app: CloudApp) -> None:
+def test_missing_optional_or_later_permission_is_a_warning(app: CloudApp) -> None:
     app.cloud.roles.denied |= {"logs:CreateLogStream", "sagemaker:DeleteEndpoint"}
     output = app.up().err
     assert "lacks permissions for later steps: sagemaker:DeleteEndpoint" in output
     assert "may not logs:CreateLogStream" in output
 
 
-def test_the_plan_reports_what_a_key_does_not_encrypt(app: CloudApp) -> None:
+def test_plan_reports_what_the_kms_key_does_not_encrypt(app: CloudApp) -> None:
     output = "endpoint.kms_key does not encrypt the local disks of ml.g5.xlarge"
     write_recipe(f"{PLAIN}endpoint: {{kms_key: alias/x}}\n")
     assert output in (result := app.lmi("plan")).out + result.err

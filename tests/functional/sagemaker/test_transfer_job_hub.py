@@ -41,7 +41,7 @@ def remote_hub(app: CloudApp) -> RemoteHub:
         ("https://me:s3cr3t@mirror.example", "", "contains a password"),
     ],
 )
-def test_the_job_is_reported_the_hub_or_you_are_reported_why_not(
+def test_hub_address_is_passed_to_the_job_or_the_reason_is_reported(
     remote_hub: RemoteHub, address: str, more: str, output: str
 ) -> None:
     remote_hub.address = address
@@ -57,7 +57,7 @@ def test_the_job_is_reported_the_hub_or_you_are_reported_why_not(
     assert "s3cr3t" not in plan.out
 
 
-def test_a_gated_model_needs_a_token_of_the_jobs_own(remote_hub: RemoteHub) -> None:
+def test_gated_model_needs_a_token_secret_for_the_job(remote_hub: RemoteHub) -> None:
     remote_hub.hub.gated = True
     write_recipe(BY_JOB)
     assert "weights.token_secret" in remote_hub.lmi("plan").err
@@ -66,7 +66,7 @@ def test_a_gated_model_needs_a_token_of_the_jobs_own(remote_hub: RemoteHub) -> N
     assert "gated" not in remote_hub.lmi("plan").err
 
 
-def test_another_hub_is_no_other_deployment(remote_hub: RemoteHub) -> None:
+def test_another_hub_address_changes_nothing(remote_hub: RemoteHub) -> None:
     remote_hub.up()
     write_recipe(BY_JOB)
     remote_hub.address = "https://mirror.example"

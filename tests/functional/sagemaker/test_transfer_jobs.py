@@ -52,14 +52,14 @@ def running(app: CloudApp) -> list[str]:
     return [job.name for job in found if job and job.is_running]
 
 
-def test_an_interrupted_up_names_the_job_that_runs_on_and_its_price(by_job: CloudApp) -> None:
+def test_interrupted_up_names_the_running_job_and_its_price(by_job: CloudApp) -> None:
     output = end_early(by_job, KeyboardInterrupt)
     (job,) = running(by_job)
     assert f"the transfer job {job} is InProgress and still costs {COST}" in output
     assert "`lmi up` waits for it, `lmi down tiny` stops it" in output
 
 
-def test_a_failed_up_names_it_too(by_job: CloudApp) -> None:
+def test_failed_up_names_the_running_job_and_its_price(by_job: CloudApp) -> None:
     result = by_job.lmi("up", "--yes", "--json")
     (job,) = running(by_job)
     error = result.result["error"]
@@ -67,7 +67,7 @@ def test_a_failed_up_names_it_too(by_job: CloudApp) -> None:
     assert f"the transfer job {job} is InProgress and still costs {COST}" in error["hint"]
 
 
-def test_status_and_ls_show_it(by_job: CloudApp) -> None:
+def test_status_and_ls_show_the_running_job(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     (job,) = running(by_job)
     status = by_job.lmi("status", "tiny", "--target", "sagemaker", "--json")
@@ -82,7 +82,7 @@ def test_status_and_ls_show_it(by_job: CloudApp) -> None:
     assert (row["name"], row["standing"], row["costs"]) == ("tiny", "starting", COST)
 
 
-def test_down_stops_it_though_the_tag_search_does_not_show_it(by_job: CloudApp) -> None:
+def test_down_stops_a_job_that_the_tag_search_does_not_show(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     assert running(by_job)
     result = by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes")
@@ -91,7 +91,7 @@ def test_down_stops_it_though_the_tag_search_does_not_show_it(by_job: CloudApp) 
     assert by_job.cloud_resources() == []
 
 
-def test_down_does_not_end_before_it_has(by_job: CloudApp) -> None:
+def test_down_waits_until_the_job_has_stopped(by_job: CloudApp) -> None:
     """Stopping costs, too: it is waited for; one that does not end is an error, and the record stays."""
     end_early(by_job, Killed)
     by_job.cloud.jobs.grace = 1e9
@@ -105,7 +105,7 @@ def test_down_does_not_end_before_it_has(by_job: CloudApp) -> None:
     assert running(by_job) == []
 
 
-def test_an_up_that_needs_it_no_more_stops_it(by_job: CloudApp) -> None:
+def test_up_stops_a_job_it_no_longer_needs(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     assert running(by_job)
     write_recipe()
@@ -115,7 +115,7 @@ def test_an_up_that_needs_it_no_more_stops_it(by_job: CloudApp) -> None:
     assert by_job.lmi("status", "tiny").code == 0
 
 
-def test_one_that_is_done_already_is_watched_to_its_end(by_job: CloudApp) -> None:
+def test_up_waits_for_a_job_that_has_written_its_manifest(by_job: CloudApp) -> None:
     """Its manifest is written by one instance, and the others cost until they have ended."""
     end_early(by_job, Killed)
     (job,) = running(by_job)
@@ -125,7 +125,7 @@ def test_one_that_is_done_already_is_watched_to_its_end(by_job: CloudApp) -> Non
     assert running(by_job) == []
 
 
-def test_another_attempt_is_found_by_the_name_of_the_first(by_job: CloudApp) -> None:
+def test_second_attempt_of_a_job_is_found_by_the_first_name(by_job: CloudApp) -> None:
     by_job.cloud.jobs.seconds, by_job.cloud.jobs.reason = 60.0, "out of disk"
     assert by_job.lmi("up", "--yes").code == 1
     by_job.cloud.jobs.seconds, by_job.cloud.jobs.reason = 1e9, ""
@@ -136,7 +136,7 @@ def test_another_attempt_is_found_by_the_name_of_the_first(by_job: CloudApp) -> 
     assert running(by_job) == []
 
 
-def test_foreign_job_of_that_name_is_left_alone(by_job: CloudApp) -> None:
+def test_foreign_job_of_the_same_name_is_left_running(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     (job,) = running(by_job)
     account = by_job.cloud.account_state
@@ -145,7 +145,7 @@ def test_foreign_job_of_that_name_is_left_alone(by_job: CloudApp) -> None:
     assert running(by_job) == [job]
 
 
-def test_gc_shows_one_that_no_one_waits_for(by_job: CloudApp) -> None:
+def test_gc_stops_an_orphaned_job(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     (job,) = running(by_job)
     by_job.clock.sleep(4000)
@@ -158,7 +158,7 @@ def test_gc_shows_one_that_no_one_waits_for(by_job: CloudApp) -> None:
     assert [arn for arn in by_job.cloud_resources() if "processing-job" not in arn] == []
 
 
-def test_gc_leaves_one_alone_that_an_up_waits_for(by_job: CloudApp) -> None:
+def test_gc_keeps_a_job_that_an_up_waits_for(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     by_job.clock.sleep(4000)
     with by_job.depot().lock.hold("tiny"):
@@ -167,7 +167,7 @@ def test_gc_leaves_one_alone_that_an_up_waits_for(by_job: CloudApp) -> None:
     assert running(by_job)
 
 
-def test_the_plan_reports_its_price_and_the_bound_counts_it(by_job: CloudApp) -> None:
+def test_plan_shows_the_job_price_and_max_hourly_includes_it(by_job: CloudApp) -> None:
     output = by_job.lmi("plan").out
     assert f"transfer job: {PLANNED}, while it runs" in output
     refused = by_job.lmi("up", "--yes", "--max-hourly", "1.5")
@@ -182,7 +182,7 @@ def test_the_plan_reports_its_price_and_the_bound_counts_it(by_job: CloudApp) ->
     )
 
 
-def test_the_bound_counts_what_serves_concurrently(app: CloudApp) -> None:
+def test_max_hourly_includes_the_running_endpoint(app: CloudApp) -> None:
     app.up()
     app.hub.models["org/tiny"]["config.json"] += b"\n"
     write_recipe(BIG)
@@ -194,7 +194,7 @@ def test_the_bound_counts_what_serves_concurrently(app: CloudApp) -> None:
     assert app.lmi("plan", "--max-hourly", "3.3").code == 0
 
 
-def test_a_rollback_keeps_to_the_bound(app: CloudApp) -> None:
+def test_rollback_respects_max_hourly(app: CloudApp) -> None:
     app.up("--set", "endpoint.count=2")
     app.up()
     refused = app.lmi("rollback", "tiny", "--yes", "--max-hourly", "2")
@@ -203,7 +203,7 @@ def test_a_rollback_keeps_to_the_bound(app: CloudApp) -> None:
     assert (result.code, "cost: $2.82 an hour" in result.err) == (0, True), result.err
 
 
-def test_one_that_may_not_be_requested_stops_no_up_and_no_status(app: CloudApp) -> None:
+def test_denied_job_lookup_stops_neither_up_nor_status(app: CloudApp) -> None:
     write_recipe(BIG)
     app.up()
     write_recipe()

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.cloud_app import CloudApp
 
 
-def test_an_unwritable_home_is_reported_before_anything_is_created(app: CloudApp) -> None:
+def test_unwritable_state_home_is_reported_before_anything_is_created(app: CloudApp) -> None:
     Path("state").write_text("a file where the state folder would be")
     result = app.lmi("up", "--yes")
     assert result.code == 1

@@ -34,7 +34,7 @@ def _files(app: CloudApp, name: str) -> list[str]:
     return [stored.key for stored in app.depot().store.list(weights_prefix(name))]
 
 
-def test_gc_leaves_weights_that_a_live_record_names_though_their_manifest_is_gone(app: CloudApp) -> None:
+def test_gc_keeps_weights_of_a_record_without_a_manifest(app: CloudApp) -> None:
     name = _up(app)
     files = _files(app, name)
     assert files
@@ -46,7 +46,7 @@ def test_gc_leaves_weights_that_a_live_record_names_though_their_manifest_is_gon
 
 @pytest.mark.parametrize("deliver", DELIVERIES)
 @pytest.mark.parametrize("tagged", [True, False])
-def test_weights_under_a_live_endpoint_stay_though_its_record_is_gone(
+def test_weights_of_a_running_endpoint_without_a_record_are_kept(
     app: CloudApp, deliver: str, tagged: bool
 ) -> None:
     name = _up(app, "--set", f"weights.deliver={deliver}")
@@ -62,7 +62,7 @@ def test_weights_under_a_live_endpoint_stay_though_its_record_is_gone(
     assert _files(app, name) == files
 
 
-def test_weights_of_another_generation_stay_without_a_record(app: CloudApp) -> None:
+def test_weights_of_an_earlier_generation_are_kept_without_a_record(app: CloudApp) -> None:
     first = _up(app)
     app.up("--set", "files.ignore=[tokenizer_config.json]")
     assert len(app.depot().weights.all()) == 2
@@ -70,7 +70,7 @@ def test_weights_of_another_generation_stay_without_a_record(app: CloudApp) -> N
     assert app.lmi("weights", "rm", first, "--yes").code == 5
 
 
-def test_without_an_endpoint_and_a_record_weights_may_go(app: CloudApp) -> None:
+def test_weights_without_endpoint_and_record_can_be_deleted(app: CloudApp) -> None:
     name = _up(app)
     _forget(app)
     app.cloud.account_state.endpoints.clear()
@@ -80,7 +80,7 @@ def test_without_an_endpoint_and_a_record_weights_may_go(app: CloudApp) -> None:
     assert _files(app, name) == []
 
 
-def test_weights_ls_names_the_deployment_of_a_live_endpoint_without_a_record(app: CloudApp) -> None:
+def test_weights_ls_names_the_deployment_of_an_endpoint_without_a_record(app: CloudApp) -> None:
     _up(app)
     _forget(app)
     messages = app.lmi("weights", "ls", "--json").lines

@@ -30,7 +30,7 @@ def known(app: CloudApp) -> list[str]:
     return sorted(path.name for path in Path(app.root, "state", "elsewhere").iterdir())
 
 
-def test_down_in_the_wrong_account_forgets_nothing(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_down_in_the_wrong_account_keeps_the_local_index(app: CloudApp, next_placement: FakeCloud) -> None:
     before = known(app)
     assert before == [f"tiny.us-east-1.{OURS}.json"]
     move(app, account=THEIRS)
@@ -54,7 +54,7 @@ def test_down_in_the_wrong_account_forgets_nothing(app: CloudApp, next_placement
     assert known(app) == []
 
 
-def test_down_in_the_wrong_region_forgets_nothing(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_down_in_the_wrong_region_keeps_the_local_index(app: CloudApp, next_placement: FakeCloud) -> None:
     before = known(app)
     move(app, region="eu-west-1")
     result = app.lmi("down", "tiny.yaml", "--yes")
@@ -66,7 +66,7 @@ def test_down_in_the_wrong_region_forgets_nothing(app: CloudApp, next_placement:
     assert known(app) == before
 
 
-def test_one_name_in_two_accounts(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_same_name_in_two_accounts_is_two_deployments(app: CloudApp, next_placement: FakeCloud) -> None:
     move(app, account=THEIRS)
     app.up("tiny.yaml")
     assert known(app) == [f"tiny.us-east-1.{OURS}.json", f"tiny.us-east-1.{THEIRS}.json"]
@@ -78,7 +78,7 @@ def test_one_name_in_two_accounts(app: CloudApp, next_placement: FakeCloud) -> N
     assert app.lmi("status", "tiny").code == 0
 
 
-def test_each_answer_names_account_and_region(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_every_result_names_account_and_region(app: CloudApp, next_placement: FakeCloud) -> None:
     place = {"account": OURS, "region": "us-east-1"}
     write_recipe(RECIPE + "options: {dtype: fp32}\n")
     for command in (("up", "--yes"), ("extend", "tiny", "8h"), ("rollback", "tiny", "--yes")):

@@ -77,7 +77,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_each_refusal_has_its_message_and_its_address(case: str, guarded: LocalHub, tmp_path: Path) -> None:
+def test_each_denied_access_has_its_message_and_url(case: str, guarded: LocalHub, tmp_path: Path) -> None:
     (model_id, revision, token), kind, message, hint = REFUSALS[case]
     guarded.log.clear()
     client = HubClient(guarded, tmp_path, {"HF_TOKEN": token})
@@ -94,9 +94,7 @@ def test_each_refusal_has_its_message_and_its_address(case: str, guarded: LocalH
 
 
 @pytest.mark.parametrize("model_id", ["org/gated", "org/private"])
-def test_a_good_token_opens_it_from_the_variable_and_from_the_file(
-    model_id: str, guarded: LocalHub, tmp_path: Path
-) -> None:
+def test_valid_token_is_read_from_variable_and_file(model_id: str, guarded: LocalHub, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("good\n")
     for environ in (
         {"HF_TOKEN": "good"},
@@ -109,13 +107,13 @@ def test_a_good_token_opens_it_from_the_variable_and_from_the_file(
         assert listing.gated is (model_id == "org/gated")
 
 
-def test_a_token_in_a_file_is_named_by_its_file(guarded: LocalHub, tmp_path: Path) -> None:
+def test_refused_token_from_a_file_is_named_by_its_path(guarded: LocalHub, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hf_b4d")
     with pytest.raises(AccessError, match=f"refuses the token in {tmp_path}/token"):
         HubClient(guarded, tmp_path).listed()
 
 
-def test_other_refusals_carry_the_hubs_own_words(client: HubClient, hub: LocalHub) -> None:
+def test_other_errors_show_the_message_of_the_hub(client: HubClient, hub: LocalHub) -> None:
     hub.fail(Rule(do=Answer(403, {"X-Error-Message": "Access to this resource is disabled."}), path="^/api/"))
     with pytest.raises(AccessError, match="org/m: the Hub answered 403: Access to this resource is disabled"):
         client.listed()
@@ -124,7 +122,7 @@ def test_other_refusals_carry_the_hubs_own_words(client: HubClient, hub: LocalHu
         client.listed()
 
 
-def test_a_file_that_went_away_is_not_found(client: HubClient, hub: LocalHub) -> None:
+def test_file_deleted_on_the_hub_is_not_found(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     missing = FileEntry(path="gone.json", size=3, oid=oid_of(b"abc", "git-sha1"), kind="git-sha1")
     with pytest.raises(NotFound, match=r"org/m: no file 'gone.json' at revision [0-9a-f]{40}"):
@@ -135,7 +133,7 @@ def test_a_file_that_went_away_is_not_found(client: HubClient, hub: LocalHub) ->
 @pytest.mark.parametrize(
     "path", ["../../.ssh/authorized_keys", "/etc/cron.d/x", "a/../../b", "a\\b", "a//b", "x" * 300]
 )
-def test_unsafe_names_are_refused_before_anything_is_written(path: str, tmp_path: Path) -> None:
+def test_unsafe_file_names_are_refused_before_anything_is_written(path: str, tmp_path: Path) -> None:
     with serve_hub({"org/m": {"config.json": b"{}", path: b"evil"}}) as hub:
         client = HubClient(hub, tmp_path)
         with pytest.raises(IntegrityError, match="org/m: 1 of its file names are unsafe: "):
@@ -144,7 +142,7 @@ def test_unsafe_names_are_refused_before_anything_is_written(path: str, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_that_differ_in_case_only_are_refused_when_both_are_desired(tmp_path: Path) -> None:
+def test_file_names_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
     with serve_hub({"org/m": {"README.md": b"1", "readme.md": b"2"}}) as hub:
         client = HubClient(hub, tmp_path)
         listing = client.listed()

@@ -19,7 +19,7 @@ from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 WEIGHTS_OID = oid_of(WEIGHTS, "sha256")
 
 
-def test_one_look_up_reports_commit_files_sizes_and_oids(client: HubClient, hub: LocalHub) -> None:
+def test_one_request_returns_commit_files_sizes_and_hashes(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     assert [(entry.path, entry.size) for entry in listing.files] == [
         (k, len(v)) for k, v in sorted(FILES.items())
@@ -34,7 +34,7 @@ def test_one_look_up_reports_commit_files_sizes_and_oids(client: HubClient, hub:
     ]
 
 
-def test_the_hubs_own_library_finds_what_we_fetched(client: HubClient, hub: LocalHub) -> None:
+def test_huggingface_hub_finds_files_downloaded_by_lmi(client: HubClient, hub: LocalHub) -> None:
     folder, events = client.fetch(client.listed())
     assert events[-1].done == events[-1].total == sum(map(len, FILES.values()))
     assert {(event.key, event.unit) for event in events} == {("weights", "bytes")}
@@ -50,7 +50,7 @@ def test_the_hubs_own_library_finds_what_we_fetched(client: HubClient, hub: Loca
     assert (repo.repo_id, revision.refs, revision.nb_files) == ("org/m", frozenset({"main"}), len(FILES))
 
 
-def test_what_the_hubs_own_library_fetched_is_used(client: HubClient, hub: LocalHub) -> None:
+def test_files_downloaded_by_huggingface_hub_are_used(client: HubClient, hub: LocalHub) -> None:
     hf_hub_download("org/m", "model.safetensors", endpoint=hub.url, cache_dir=client.home / "hub")
     listing = client.listed()
     assert client.adapter.missing(listing, listing.files) == sum(map(len, FILES.values())) - SIZE
@@ -65,7 +65,7 @@ def test_what_the_hubs_own_library_fetched_is_used(client: HubClient, hub: Local
     assert hub.log.all() == []
 
 
-def test_a_file_of_another_commit_is_linked_and_not_fetched_again(tmp_path: Path) -> None:
+def test_file_of_another_commit_is_linked_and_not_downloaded(tmp_path: Path) -> None:
     with serve_hub({"org/m": FILES}) as hub:
         client = HubClient(hub, tmp_path)
         client.fetch(client.listed())
@@ -80,7 +80,7 @@ def test_a_file_of_another_commit_is_linked_and_not_fetched_again(tmp_path: Path
         assert len(list((tmp_path / "hub/models--org--m/snapshots").iterdir())) == 2
 
 
-def test_a_corrupt_file_in_the_cache_is_observed_and_fetched_again(client: HubClient, hub: LocalHub) -> None:
+def test_corrupt_cached_file_is_downloaded_again(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
     blob = client.home / "hub/models--org--m/blobs" / WEIGHTS_OID
@@ -90,7 +90,7 @@ def test_a_corrupt_file_in_the_cache_is_observed_and_fetched_again(client: HubCl
     assert events[0].note == "checking the files in the cache"
 
 
-def test_the_ledger_spares_the_second_check_but_not_a_changed_file(client: HubClient, tmp_path: Path) -> None:
+def test_ledger_skips_the_second_check_unless_the_file_changed(client: HubClient, tmp_path: Path) -> None:
     listing = client.listed()
     client.fetch(listing)
     ledger = tmp_path / "own" / "checked"
@@ -107,7 +107,7 @@ def test_the_ledger_spares_the_second_check_but_not_a_changed_file(client: HubCl
     assert contents(client.fetch(listing)[0]) == FILES
 
 
-def test_two_files_with_the_same_bytes_come_once(tmp_path: Path) -> None:
+def test_identical_files_are_downloaded_once(tmp_path: Path) -> None:
     files = {f"{name}.bin": WEIGHTS for name in "abcdefgh"}
     with serve_hub({"org/m": files}) as hub:
         client = HubClient(hub, tmp_path)
@@ -116,7 +116,7 @@ def test_two_files_with_the_same_bytes_come_once(tmp_path: Path) -> None:
         assert len([entry for entry in hub.log.all() if entry.path.startswith("/cdn/")]) == 1
 
 
-def test_two_commands_at_once_fetch_a_file_once(hub: LocalHub, tmp_path: Path) -> None:
+def test_concurrent_commands_download_a_file_once(hub: LocalHub, tmp_path: Path) -> None:
     clients = [HubClient(hub, tmp_path) for _ in range(3)]
     hub.fail(Rule(do=Stall(1000, 0.2), path="^/cdn/", times=None))
     with ThreadPoolExecutor(3) as pool:
@@ -126,9 +126,7 @@ def test_two_commands_at_once_fetch_a_file_once(hub: LocalHub, tmp_path: Path) -
     assert sum(entry.sent for entry in hub.log.bodies() if entry.path.startswith("/cdn/")) == SIZE
 
 
-def test_what_another_program_completed_concurrently_is_hashed_before_it_is_known(
-    hub: LocalHub, tmp_path: Path
-) -> None:
+def test_file_completed_by_another_program_is_hashed_before_use(hub: LocalHub, tmp_path: Path) -> None:
     """It took the lock first, as huggingface_hub does, and left other bytes of the same size."""
     client, ledger = HubClient(hub, tmp_path), tmp_path / "checked"
     client.adapter = client.another(ledger)
@@ -153,7 +151,7 @@ def test_what_another_program_completed_concurrently_is_hashed_before_it_is_know
     assert any("renamed to" in output for output in client.notices)
 
 
-def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClient) -> None:
+def test_small_file_behind_a_second_redirect_is_downloaded(hub: LocalHub, client: HubClient) -> None:
     hub.settings("org/m").resolve_cache = True
     try:
         listing = client.listed()
@@ -168,7 +166,7 @@ def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClie
     } == {307}
 
 
-def test_without_links_the_files_themselves_lie_in_the_snapshot(hub: LocalHub, tmp_path: Path) -> None:
+def test_without_symlinks_the_snapshot_contains_the_files(hub: LocalHub, tmp_path: Path) -> None:
     client = HubClient(hub, tmp_path, {"HF_HUB_DISABLE_SYMLINKS": "1"})
     listing = client.listed()
     for _ in range(2):
@@ -178,7 +176,7 @@ def test_without_links_the_files_themselves_lie_in_the_snapshot(hub: LocalHub, t
     assert len([entry for entry in hub.log.all() if entry.path.startswith("/cdn/")]) == 1
 
 
-def test_offline_the_cache_is_enough(client: HubClient, hub: LocalHub) -> None:
+def test_offline_uses_the_cache_without_requests(client: HubClient, hub: LocalHub) -> None:
     online = client.listed()
     folder, _ = client.fetch(online)
     hub.log.clear()
@@ -191,7 +189,7 @@ def test_offline_the_cache_is_enough(client: HubClient, hub: LocalHub) -> None:
     assert hub.log.all() == []
 
 
-def test_offline_what_is_not_there_is_named(client: HubClient, hub: LocalHub) -> None:
+def test_offline_error_names_what_is_missing(client: HubClient, hub: LocalHub) -> None:
     online = client.listed()
     offline = HubClient(hub, client.home, {"HF_HUB_OFFLINE": "1"})
     with pytest.raises(
@@ -204,7 +202,7 @@ def test_offline_what_is_not_there_is_named(client: HubClient, hub: LocalHub) ->
         offline.adapter.read(online, "config.json")
 
 
-def test_a_cache_that_cannot_be_written_is_named(hub: LocalHub, tmp_path: Path) -> None:
+def test_unwritable_cache_is_reported_with_its_variable(hub: LocalHub, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     client = HubClient(hub, tmp_path, {"HF_HUB_CACHE": str(tmp_path / "file")})
     with pytest.raises(TransferFailed) as caught:
@@ -213,7 +211,7 @@ def test_a_cache_that_cannot_be_written_is_named(hub: LocalHub, tmp_path: Path) 
     assert "HF_HUB_CACHE" in caught.value.hint
 
 
-def test_a_fetch_that_is_not_followed_to_its_end_leaves_no_worker(client: HubClient, hub: LocalHub) -> None:
+def test_abandoned_download_leaves_no_thread(client: HubClient, hub: LocalHub) -> None:
     before = threading.active_count()
     fetching = client.adapter.fetch(client.listed(), client.listed().files, key="k")
     next(fetching)

@@ -40,7 +40,7 @@ def offline(hub: LocalHub, client: HubClient) -> HubClient:
     return HubClient(hub, client.home, {"HF_HUB_OFFLINE": "1"})
 
 
-def test_what_is_quarantined_is_reported_and_kept(client: HubClient) -> None:
+def test_corrupt_file_is_quarantined_and_reported(client: HubClient) -> None:
     listing = client.listed()
     client.fetch(listing)
     blob(client).write_bytes(CORRUPT)
@@ -54,7 +54,7 @@ def test_what_is_quarantined_is_reported_and_kept(client: HubClient) -> None:
     ]
 
 
-def test_the_hubs_own_library_lives_with_what_is_quarantined(client: HubClient, hub: LocalHub) -> None:
+def test_huggingface_hub_ignores_quarantined_files(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
     blob(client).write_bytes(CORRUPT)
@@ -65,7 +65,7 @@ def test_the_hubs_own_library_lives_with_what_is_quarantined(client: HubClient, 
     assert contents(folder) == FILES
 
 
-def test_a_file_that_someone_edited_is_not_lost(client: HubClient) -> None:
+def test_edited_file_is_quarantined_and_not_lost(client: HubClient) -> None:
     listing = client.listed()
     folder, _ = client.fetch(listing)
     (folder / "config.json").write_bytes(b'{"mine": 1}')
@@ -76,7 +76,7 @@ def test_a_file_that_someone_edited_is_not_lost(client: HubClient) -> None:
     assert str(quarantined) in client.notices[0]
 
 
-def test_without_links_the_file_in_the_snapshot_is_quarantined(hub: LocalHub, tmp_path: Path) -> None:
+def test_without_symlinks_the_file_in_the_snapshot_is_quarantined(hub: LocalHub, tmp_path: Path) -> None:
     client = HubClient(hub, tmp_path, {"HF_HUB_DISABLE_SYMLINKS": "1"})
     listing = client.listed()
     folder, _ = client.fetch(listing)
@@ -86,7 +86,7 @@ def test_without_links_the_file_in_the_snapshot_is_quarantined(hub: LocalHub, tm
     assert blob(client).with_suffix(".damaged").read_bytes() == CORRUPT
 
 
-def test_a_link_to_somewhere_else_is_removed_and_not_what_it_names(client: HubClient, tmp_path: Path) -> None:
+def test_foreign_symlink_is_removed_and_its_target_kept(client: HubClient, tmp_path: Path) -> None:
     listing = client.listed()
     folder, _ = client.fetch(listing)
     expected = tmp_path / "of-somebody-else"
@@ -99,7 +99,7 @@ def test_a_link_to_somewhere_else_is_removed_and_not_what_it_names(client: HubCl
     assert expected.read_bytes() == CORRUPT
 
 
-def test_the_blob_behind_a_corrupt_file_of_the_snapshot_is_checked_too(client: HubClient) -> None:
+def test_blob_behind_a_corrupt_snapshot_file_is_checked(client: HubClient) -> None:
     listing = client.listed()
     folder, _ = client.fetch(listing)
     (folder / "model.safetensors").unlink()
@@ -109,7 +109,7 @@ def test_the_blob_behind_a_corrupt_file_of_the_snapshot_is_checked_too(client: H
     assert contents(folder) == FILES
 
 
-def test_a_recheck_trusts_no_ledger(client: HubClient, tmp_path: Path) -> None:
+def test_recheck_ignores_the_ledger(client: HubClient, tmp_path: Path) -> None:
     listing = client.listed()
     client.adapter = client.another(tmp_path / "checked")
     client.fetch(listing)
@@ -123,7 +123,7 @@ def test_a_recheck_trusts_no_ledger(client: HubClient, tmp_path: Path) -> None:
     assert rechecked(client, listing) is False
 
 
-def test_offline_it_stays_where_it_is_and_the_remedy_is_reported(client: HubClient, hub: LocalHub) -> None:
+def test_offline_corrupt_file_stays_and_the_remedy_is_reported(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
     blob(client).write_bytes(CORRUPT)
@@ -139,7 +139,7 @@ def test_offline_it_stays_where_it_is_and_the_remedy_is_reported(client: HubClie
         rechecked(local, listing)
 
 
-def test_a_cache_that_must_not_be_written_is_an_integrity_error(client: HubClient) -> None:
+def test_corrupt_file_in_an_unwritable_cache_is_an_integrity_error(client: HubClient) -> None:
     listing = client.listed()
     client.fetch(listing)
     blob(client).write_bytes(CORRUPT)
@@ -154,9 +154,7 @@ def test_a_cache_that_must_not_be_written_is_an_integrity_error(client: HubClien
     assert blob(client).read_bytes() == CORRUPT
 
 
-def test_a_small_file_is_read_from_the_hub_where_the_cache_has_another(
-    client: HubClient, hub: LocalHub
-) -> None:
+def test_small_file_with_a_corrupt_cache_copy_is_read_from_the_hub(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
     rot(blob(client, CONFIG, "git-sha1"), b"?" * len(CONFIG))
@@ -166,7 +164,7 @@ def test_a_small_file_is_read_from_the_hub_where_the_cache_has_another(
         local.adapter.read(local.listed(), "config.json")
 
 
-def test_a_chunk_that_made_no_sense_is_read_past_the_cache(client: HubClient, hub: LocalHub) -> None:
+def test_refresh_reads_a_range_from_the_hub(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
     rot(blob(client))

@@ -36,7 +36,9 @@ def faults(path: str, fault: str) -> tuple[Rule, ...]:
 
 @pytest.mark.parametrize("path", [LARGE, SMALL], ids=["large", "small"])
 @pytest.mark.parametrize("fault", [*ONE_FAULT, *WHEN_RESUMED])
-def test_the_right_bytes_arrive_all_the_same(fault: str, path: str, hub: LocalHub, client: HubClient) -> None:
+def test_files_arrive_intact_despite_one_fault(
+    fault: str, path: str, hub: LocalHub, client: HubClient
+) -> None:
     listing = client.listed()
     hub.fail(*faults(path, fault))
     folder, _ = client.fetch(listing)
@@ -55,7 +57,7 @@ CUTS = st.builds(Cut, st.integers(0, SIZE), st.booleans())
 
 @examples(40, shared_fixture=True)
 @given(st.lists(BREAKS | CUTS, max_size=4))
-def test_any_row_of_faults_ends_in_the_right_bytes(
+def test_files_arrive_intact_despite_any_sequence_of_faults(
     hub: LocalHub, tmp_path_factory: pytest.TempPathFactory, row: list[Action]
 ) -> None:
     hub.state.faults.clear()
@@ -82,7 +84,7 @@ ONCE_MORE = {
 
 
 @pytest.mark.parametrize("fault", ONCE_MORE)
-def test_every_attempt_asks_the_hub_for_a_new_address(fault: str, hub: LocalHub, client: HubClient) -> None:
+def test_every_attempt_requests_a_new_signed_url(fault: str, hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     hub.fail(ONCE_MORE[fault])
     folder, _ = client.fetch(listing)
@@ -91,7 +93,7 @@ def test_every_attempt_asks_the_hub_for_a_new_address(fault: str, hub: LocalHub,
     assert [entry.status for entry in resolved] == [302, 302]
 
 
-def test_a_cut_file_continues_where_it_stopped(hub: LocalHub, client: HubClient) -> None:
+def test_interrupted_download_resumes_where_it_stopped(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     hub.fail(Rule(do=Cut(SIZE - 5), path=LARGE))
     client.fetch(listing)
@@ -101,7 +103,7 @@ def test_a_cut_file_continues_where_it_stopped(hub: LocalHub, client: HubClient)
     assert sent == [(None, 200, SIZE - 5), (f"bytes={SIZE - 5}-{SIZE - 1}", 206, 5)]
 
 
-def test_a_file_larger_than_a_segment_comes_in_ranges(hub: LocalHub, client: HubClient) -> None:
+def test_large_file_is_downloaded_in_ranges(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     client.adapter.segment = 300_000
     folder, _ = client.fetch(listing)
@@ -131,7 +133,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("fault", LOST)
-def test_a_file_that_does_not_come_is_named_and_the_others_are_kept(
+def test_failed_file_is_named_and_complete_files_are_kept(
     fault: str, hub: LocalHub, client: HubClient
 ) -> None:
     path, do, why = LOST[fault]
@@ -161,7 +163,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("which", DAMAGED)
-def test_bytes_that_stay_wrong_are_fetched_twice_and_never_kept(
+def test_corrupt_bytes_are_requested_twice_and_never_kept(
     which: str, hub: LocalHub, client: HubClient
 ) -> None:
     path, name, kind, content = DAMAGED[which]
@@ -179,7 +181,7 @@ def test_bytes_that_stay_wrong_are_fetched_twice_and_never_kept(
     assert len([entry for entry in hub.log.bodies() if entry.sent == len(content)]) == 2
 
 
-def test_the_branch_moves_concurrently_and_no_one_minds(tmp_path: Path) -> None:
+def test_branch_that_moves_during_a_download_changes_nothing(tmp_path: Path) -> None:
     with serve_hub({"org/m": FILES}) as hub:
         client = HubClient(hub, tmp_path)
         listing = client.listed()
@@ -189,9 +191,7 @@ def test_the_branch_moves_concurrently_and_no_one_minds(tmp_path: Path) -> None:
         assert folder.name == listing.commit != client.listed().commit
 
 
-def test_of_several_failures_the_wrong_bytes_count_and_the_others_are_reported(
-    hub: LocalHub, client: HubClient
-) -> None:
+def test_hash_mismatch_is_the_error_and_other_failures_are_details(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     hub.fail(Rule(do=Flip(5), path=SMALL, times=None), Rule(do=Answer(503), path=LARGE, times=None))
     with pytest.raises(IntegrityError) as caught:

@@ -55,7 +55,7 @@ def written(app: PublishedModels, name: str, *argv: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted({*MODELS} - UNKNOWN))
-def test_every_published_model_gets_a_recipe_that_validates_plans_and_fits(
+def test_recipe_of_every_published_model_validates_plans_and_fits(
     app: PublishedModels, running_hub: LocalHub, name: str
 ) -> None:
     publish_model(running_hub, name)
@@ -70,7 +70,7 @@ def test_every_published_model_gets_a_recipe_that_validates_plans_and_fits(
 
 
 @pytest.mark.parametrize("name", sorted(UNKNOWN))
-def test_without_a_config_the_recipe_reports_what_is_missing(
+def test_recipe_without_config_json_says_what_is_missing(
     app: PublishedModels, running_hub: LocalHub, name: str
 ) -> None:
     publish_model(running_hub, name)

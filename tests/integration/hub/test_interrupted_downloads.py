@@ -15,7 +15,7 @@ from tests.support.hub import LocalHub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 
-def test_too_little_space_is_reported_before_a_byte_moves(hub: LocalHub, client: HubClient) -> None:
+def test_too_little_disk_space_is_reported_before_the_download(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     client.adapter.free = lambda _: 1_000_000
     hub.log.clear()
@@ -32,7 +32,7 @@ def test_too_little_space_is_reported_before_a_byte_moves(hub: LocalHub, client:
     client.adapter.require_space(listing, listing.files)
 
 
-def test_a_full_disk_ends_it_and_leaves_no_final_name(hub: LocalHub, tmp_path: Path) -> None:
+def test_full_disk_fails_the_download_and_leaves_no_final_file(hub: LocalHub, tmp_path: Path) -> None:
     done = run_fetch(hub, tmp_path, before="resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))")
     assert "TransferFailed" in done.stdout
     assert f"model.safetensors: the cache at {tmp_path / 'hub'} fails: File too large" in done.stdout
@@ -71,7 +71,7 @@ def program(hub: LocalHub, home: Path, before: str = "") -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_download_keeps_what_came_and_continues(
+def test_killed_download_resumes_where_it_stopped(
     number: signal.Signals, hub: LocalHub, tmp_path: Path
 ) -> None:
     hub.fail(*parse_rules('{"path": "^/cdn/", "do": {"stall": {"after": 600000, "seconds": 60}}}'))
@@ -94,9 +94,7 @@ def test_a_killed_download_keeps_what_came_and_continues(
 
 
 @pytest.mark.parametrize("left", [b"", WEIGHTS[:777], b"x" * 777, WEIGHTS + b"more", WEIGHTS, b"x" * SIZE])
-def test_whatever_an_earlier_run_left_the_bytes_are_right(
-    left: bytes, hub: LocalHub, client: HubClient
-) -> None:
+def test_files_are_intact_whatever_an_earlier_run_left(left: bytes, hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     part = client.home / "hub/models--org--m/blobs" / f"{oid_of(WEIGHTS, 'sha256')}.incomplete"
     part.parent.mkdir(parents=True)

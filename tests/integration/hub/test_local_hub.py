@@ -53,7 +53,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_snapshot_download_with_eight_workers_twice(hub: LocalHub, tmp_path: Path) -> None:
+def test_snapshot_download_with_eight_workers_is_cached(hub: LocalHub, tmp_path: Path) -> None:
     folder = snapshot_download("org/m", endpoint=hub.url, cache_dir=tmp_path, max_workers=8)
     assert contents(Path(folder)) == FILES
     hub.log.clear()
@@ -78,7 +78,7 @@ def test_api_reports_sizes_hashes_and_refs(hub: LocalHub) -> None:
     assert api.model_info("org/m", revision=model.sha).sha == model.sha
 
 
-def test_the_tree_comes_page_by_page(hub: LocalHub) -> None:
+def test_tree_is_paginated(hub: LocalHub) -> None:
     hub.state.page_size = 5
     api = HfApi(endpoint=hub.url)
     paths = [entry.path for entry in api.list_repo_tree("org/m", recursive=True)]
@@ -101,7 +101,7 @@ def test_safetensors_headers_are_read_by_range(hub: LocalHub) -> None:
     assert any(entry.range and entry.status == 206 for entry in hub.log.bodies())
 
 
-def test_a_download_continues_where_it_stopped(hub: LocalHub) -> None:
+def test_download_resumes_with_a_range(hub: LocalHub) -> None:
     url = hf_hub_url("org/m", "pytorch_model.bin", endpoint=hub.url)
     file = io.BytesIO(WEIGHTS[:1000])
     file.seek(1000)
@@ -121,7 +121,7 @@ def test_a_download_continues_where_it_stopped(hub: LocalHub) -> None:
         ("nonsense", 416, b""),
     ],
 )
-def test_ranges_are_honoured(hub: LocalHub, requests: str, status: int, body: bytes) -> None:
+def test_range_requests_are_answered_exactly(hub: LocalHub, requests: str, status: int, body: bytes) -> None:
     url = hf_hub_url("org/m", "config.json", endpoint=hub.url)
     response = get_session().get(url, headers={"Range": requests})
     assert (response.status_code, response.content) == (status, body)
@@ -129,7 +129,7 @@ def test_ranges_are_honoured(hub: LocalHub, requests: str, status: int, body: by
     assert (full.status_code, full.content) == (200, FILES["config.json"])
 
 
-def test_a_signed_address_needs_no_token_and_expires(tmp_path: Path) -> None:
+def test_signed_url_needs_no_token_and_expires(tmp_path: Path) -> None:
     now = [1_000_000.0]
     state = HubState(HubModels(), clock=lambda: now[0], link_seconds=60)
     with serve_hub({"org/m": FILES}, state=state) as hub:
@@ -143,7 +143,7 @@ def test_a_signed_address_needs_no_token_and_expires(tmp_path: Path) -> None:
         assert get_session().get(get_hf_file_metadata(url).location).content == WEIGHTS
 
 
-def test_refusals_are_distinguished_as_at_the_hub() -> None:
+def test_access_errors_match_those_of_the_hub() -> None:
     state = HubState(HubModels(), tokens=frozenset({"good", "other"}))
     with serve_hub({"org/m": FILES, "org/gated": FILES, "org/private": FILES}, state=state) as hub:
         hub.settings("org/gated").gated = True
@@ -193,14 +193,14 @@ def test_rate_limits_are_counted_and_reset() -> None:
         assert get_session().get(url).status_code == 200
 
 
-def test_a_cut_body_is_observed_and_the_client_recovers(hub: LocalHub, tmp_path: Path) -> None:
+def test_huggingface_hub_recovers_from_a_cut_body(hub: LocalHub, tmp_path: Path) -> None:
     hub.fail(Rule(do=Cut(1000), method="GET", path="^/cdn/"))
     path = hf_hub_download("org/m", "pytorch_model.bin", endpoint=hub.url, cache_dir=tmp_path)
     assert Path(path).read_bytes() == WEIGHTS
     assert next(entry.sent for entry in hub.log.bodies() if entry.path.startswith("/cdn/")) == 1000
 
 
-def test_a_new_commit_moves_the_branch_and_the_old_one_stays(hub: LocalHub, tmp_path: Path) -> None:
+def test_new_commit_moves_the_branch_and_old_commits_stay(hub: LocalHub, tmp_path: Path) -> None:
     api = HfApi(endpoint=hub.url)
     old = api.model_info("org/m").sha
     new = hub.publish("org/m", {"config.json": b"[]"}).commit
@@ -217,7 +217,7 @@ def hub_environ(hub_url: str, home: Path) -> dict[str, str]:
     return kept | {"HF_ENDPOINT": hub_url, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "NO_COLOR": "1"}
 
 
-def test_the_hf_command_downloads_lists_and_verifies(hub: LocalHub, tmp_path: Path) -> None:
+def test_hf_command_downloads_lists_and_verifies(hub: LocalHub, tmp_path: Path) -> None:
     hub.settings("org/m").xet = True
     url = hf_hub_url("org/m", "pytorch_model.bin", endpoint=hub.url)
     xet = get_hf_file_metadata(url).xet_file_data

@@ -18,7 +18,7 @@ def start_hub(tmp_path: Path, *args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_as_a_program_it_reports_where_it_is_takes_faults_and_ends_with_its_parent(tmp_path: Path) -> None:
+def test_program_reports_its_url_accepts_faults_and_ends_with_its_parent(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text('{"path": "config.json", "do": {"answer": {"status": 503}}}')
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     watched = [
@@ -58,7 +58,7 @@ def add_faults(url: str, body: bytes) -> None:
     urllib.request.urlopen(urllib.request.Request(f"{url}/_faults", data=body, method="POST")).close()
 
 
-def test_as_a_program_it_ends_after_its_time_and_refuses_bad_faults(tmp_path: Path) -> None:
+def test_program_ends_after_its_time_and_refuses_invalid_faults(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text('{"do": "nothing"}')
     timed, bad = (
         start_hub(tmp_path, "--stop-after", "0.1"),

@@ -42,17 +42,17 @@ def read_settings(tmp_path: Path, environ: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-def test_a_proxy_is_used(name: str, hub: LocalHub, tmp_path: Path) -> None:
+def test_proxy_of_the_environment_is_used(name: str, hub: LocalHub, tmp_path: Path) -> None:
     assert read_settings(tmp_path, {name: hub.url}) == FILES["config.json"].decode()
     assert len(hub.log.all()) == 2
 
 
-def test_a_proxy_is_not_used_where_it_is_reported_so(hub: LocalHub, tmp_path: Path) -> None:
+def test_no_proxy_disables_the_proxy(hub: LocalHub, tmp_path: Path) -> None:
     environ = {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1", "HF_ENDPOINT": hub.url}
     assert read_settings(tmp_path, environ) == FILES["config.json"].decode()
 
 
-def test_a_proxy_that_refuses_is_named_by_its_variable(hub: LocalHub, tmp_path: Path) -> None:
+def test_failing_proxy_is_named_by_its_variable(hub: LocalHub, tmp_path: Path) -> None:
     output = read_settings(
         tmp_path, {"HTTPS_PROXY": hub.url.replace("//", "//me:pa55@"), "HF_ENDPOINT": "https://hub.example"}
     )
@@ -61,13 +61,13 @@ def test_a_proxy_that_refuses_is_named_by_its_variable(hub: LocalHub, tmp_path: 
     assert "pa55" not in output
 
 
-def test_a_bundle_of_certificates_that_is_not_there_is_named(hub: LocalHub, tmp_path: Path) -> None:
+def test_missing_ca_bundle_is_reported(hub: LocalHub, tmp_path: Path) -> None:
     client = HubClient(hub, tmp_path, {"REQUESTS_CA_BUNDLE": str(tmp_path / "none.pem")})
     with pytest.raises(UsageRefused, match=r"certificates: .*none.pem: No such file or directory"):
         client.listed()
 
 
-def test_a_hub_that_cannot_be_reached_is_named_with_the_cause(hub: LocalHub, tmp_path: Path) -> None:
+def test_unreachable_hub_is_reported_with_the_cause(hub: LocalHub, tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -89,7 +89,7 @@ def test_a_hub_that_cannot_be_reached_is_named_with_the_cause(hub: LocalHub, tmp
             assert "\n" not in caught.value.message
 
 
-def test_no_signed_address_and_no_token_is_ever_reported(
+def test_signed_urls_and_tokens_are_never_reported(
     hub: LocalHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = "hf_canarycanarycanary"

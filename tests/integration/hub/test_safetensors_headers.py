@@ -23,7 +23,7 @@ def shard(name: str) -> bytes:
     return len(header).to_bytes(8, "little") + header + bytes(8 * ROWS)
 
 
-def test_headers_are_read_in_ranges_and_no_weights_are_downloaded(tmp_path: Path) -> None:
+def test_headers_are_read_in_ranges_without_downloading_weights(tmp_path: Path) -> None:
     shards = {f"model-{n}.safetensors": shard(f"model.layers.{n}.mlp.up_proj.weight") for n in range(6)}
     index = {"weight_map": {f"model.layers.{n}.mlp.up_proj.weight": name for n, name in enumerate(shards)}}
     files = {

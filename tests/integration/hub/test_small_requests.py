@@ -14,7 +14,7 @@ from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 SMALL = "/resolve/.*config.json"
 
 
-def test_a_rate_limit_is_waited_out_as_the_headers_say(tmp_path: Path) -> None:
+def test_rate_limit_wait_follows_the_headers(tmp_path: Path) -> None:
     state = HubState(HubModels())
     with serve_hub({"org/m": FILES}, state=state) as hub:
         client = HubClient(hub, tmp_path)
@@ -38,11 +38,11 @@ def test_a_rate_limit_is_waited_out_as_the_headers_say(tmp_path: Path) -> None:
         ({}, None),
     ],
 )
-def test_how_long_the_hub_wants_to_be_left_alone(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_delay_is_read_from_the_headers(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 
 
-def test_look_ups_are_tried_again_and_then_given_up(hub: LocalHub, client: HubClient) -> None:
+def test_listing_is_retried_and_then_fails(hub: LocalHub, client: HubClient) -> None:
     hub.fail(Rule(do=Answer(503), path="^/api/", times=3))
     assert client.listed().model_id == "org/m"
     hub.fail(Rule(do=Answer(503), path="^/api/", times=None))
@@ -50,14 +50,14 @@ def test_look_ups_are_tried_again_and_then_given_up(hub: LocalHub, client: HubCl
         client.listed()
 
 
-def test_what_is_no_hub_is_reported_to_be_none(hub: LocalHub, client: HubClient) -> None:
+def test_response_that_is_not_from_a_hub_is_reported(hub: LocalHub, client: HubClient) -> None:
     for body in ("<html>Please sign in</html>", "[]", '{"sha": "x", "siblings": []}', '{"siblings": [{}]}'):
         hub.fail(Rule(do=Answer(200, {}, body), path="^/api/"))
         with pytest.raises(AccessError, match="its response about org/m is not that of a Hub"):
             client.listed()
 
 
-def test_a_pinned_commit_that_is_answered_with_another_one_is_refused(tmp_path: Path) -> None:
+def test_pinned_commit_answered_with_another_one_is_refused(tmp_path: Path) -> None:
     pinned = "0123456789abcdef0123456789abcdef01234567"
     with serve_hub({"org/m": FILES}) as hub:
         client = HubClient(hub, tmp_path)
@@ -69,7 +69,7 @@ def test_a_pinned_commit_that_is_answered_with_another_one_is_refused(tmp_path: 
                 client.listed(revision=revision)
 
 
-def test_small_reads_survive_faults_and_check_what_they_read(hub: LocalHub, client: HubClient) -> None:
+def test_small_reads_are_retried_and_verified(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     hub.fail(Rule(do=Cut(3), path=SMALL), Rule(do=Flip(3), path=SMALL, nth=2))
     assert client.adapter.read(listing, "config.json") == FILES["config.json"]

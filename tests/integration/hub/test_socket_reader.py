@@ -108,7 +108,7 @@ def send_request(line: http.client.HTTPConnection) -> http.client.HTTPResponse:
 
 
 @pytest.mark.parametrize("response", [whole, in_crumbs])
-def test_a_body_arrives_and_its_connection_serves_the_next(response: Answering, line_to: LineTo) -> None:
+def test_body_is_read_and_the_connection_is_reused(response: Answering, line_to: LineTo) -> None:
     with line_to(response) as line:
         receiver, sock = SocketReader(TIMEOUT), line.sock
         for _ in range(3):
@@ -122,7 +122,7 @@ def test_a_body_arrives_and_its_connection_serves_the_next(response: Answering, 
             assert sock.gettimeout() == TIMEOUT
 
 
-def test_a_body_in_chunks_arrives(line_to: LineTo) -> None:
+def test_chunked_body_is_read(line_to: LineTo) -> None:
     with line_to(chunked) as line:
         buffer = memoryview(bytearray(len(BODY)))
         assert list(SocketReader(TIMEOUT).received(line, send_request(line), buffer))[-1] == len(BODY)
@@ -130,7 +130,7 @@ def test_a_body_in_chunks_arrives(line_to: LineTo) -> None:
 
 
 @pytest.mark.parametrize("response", [whole, in_crumbs, chunked])
-def test_a_body_of_any_length_comes_in_chunks(response: Answering, line_to: LineTo) -> None:
+def test_body_is_yielded_in_chunks_of_limited_size(response: Answering, line_to: LineTo) -> None:
     with line_to(response) as line:
         reply = send_request(line)
         chunks = [bytes(chunk) for chunk in SocketReader(TIMEOUT).chunks(line, reply)]
@@ -138,7 +138,7 @@ def test_a_body_of_any_length_comes_in_chunks(response: Answering, line_to: Line
         assert max(map(len, chunks)) <= STEP
 
 
-def test_what_was_not_requested_stays_unread(line_to: LineTo) -> None:
+def test_bytes_beyond_the_buffer_stay_unread(line_to: LineTo) -> None:
     with line_to(longer_than_asked) as line:
         reply, buffer = send_request(line), memoryview(bytearray(len(BODY)))
         assert list(SocketReader(TIMEOUT).received(line, reply, buffer))[-1] == len(BODY)
@@ -147,7 +147,7 @@ def test_what_was_not_requested_stays_unread(line_to: LineTo) -> None:
         assert reply.read() == b"0123456789"
 
 
-def test_a_body_that_is_cut_reports_how_much_is_missing(line_to: LineTo) -> None:
+def test_truncated_body_reports_how_much_is_missing(line_to: LineTo) -> None:
     with line_to(cut) as line:
         buffer = memoryview(bytearray(len(BODY)))
         with pytest.raises(RetryableError, match=f"ended {len(BODY) - STEP - 77} bytes early"):
@@ -155,7 +155,7 @@ def test_a_body_that_is_cut_reports_how_much_is_missing(line_to: LineTo) -> None
         assert bytes(buffer[: STEP + 77]) == BODY[: STEP + 77]
 
 
-def test_a_body_that_stalls_is_given_up_and_what_came_is_reported(line_to: LineTo) -> None:
+def test_stalled_body_times_out_and_keeps_what_arrived(line_to: LineTo) -> None:
     stalled = threading.Event()
 
     def stall(peer: socket.socket) -> None:
@@ -172,7 +172,7 @@ def test_a_body_that_stalls_is_given_up_and_what_came_is_reported(line_to: LineT
         assert results[-1] == STEP
 
 
-def test_more_connections_than_turns(line_to: LineTo) -> None:
+def test_more_connections_than_turns_are_all_served(line_to: LineTo) -> None:
     receiver = SocketReader(TIMEOUT)
 
     def one(_: int) -> bytes:

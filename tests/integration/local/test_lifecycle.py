@@ -185,7 +185,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("at", range(len(FIRST_UP)), ids=FIRST_UP)
-def test_a_first_up_that_is_killed_continues_or_is_cleared_away(home: Home, at: int) -> None:
+def test_first_up_that_is_killed_is_completed_by_up_or_removed_by_down(home: Home, at: int) -> None:
     home.killed("up", at=at, when="before", action=FIRST_UP[at])
     home.up_serves("first")
     home.killed("down", "tiny", at=at % len(DOWN), when=MOMENTS[at // len(DOWN)], action=DOWN[at % len(DOWN)])
@@ -198,7 +198,7 @@ def test_a_first_up_that_is_killed_continues_or_is_cleared_away(home: Home, at: 
 
 
 @pytest.mark.parametrize("at", range(len(CHANGE)), ids=CHANGE)
-def test_a_change_that_is_killed_continues_or_is_cleared_away(home: Home, at: int) -> None:
+def test_change_that_is_killed_is_completed_by_up_or_removed_by_down(home: Home, at: int) -> None:
     home.up_serves("first")
     home.handler("second")
     home.killed("up", at=at, when="before", action=CHANGE[at])
@@ -211,7 +211,7 @@ def test_a_change_that_is_killed_continues_or_is_cleared_away(home: Home, at: in
 
 
 @pytest.mark.parametrize("word", ["lmi_deploy.server", "djl_python_engine.py"], ids=["server", "worker"])
-def test_what_serves_is_killed(home: Home, word: str) -> None:
+def test_killed_server_or_worker_is_reported_and_restarted_by_up(home: Home, word: str) -> None:
     home.done("up", "--yes")
     home.kill(word)
     expected = {"lmi_deploy.server": (4, "drifted"), "djl_python_engine.py": (1, "failed")}[word]
@@ -223,13 +223,13 @@ def test_what_serves_is_killed(home: Home, word: str) -> None:
     home.down_leaves_nothing()
 
 
-def test_a_server_that_was_killed_and_is_not_desired_again_leaves_nothing(home: Home) -> None:
+def test_killed_server_is_cleaned_up_by_down(home: Home) -> None:
     home.done("up", "--yes")
     home.kill("lmi_deploy.server")
     home.down_leaves_nothing()
 
 
-def test_a_server_that_is_stopped_is_ended_with_its_worker_and_reported(home: Home) -> None:
+def test_suspended_server_is_reported_and_killed_by_down(home: Home) -> None:
     home.done("up", "--yes")
     (server,) = home.processes("lmi_deploy.server")
     server.suspend()
@@ -239,7 +239,7 @@ def test_a_server_that_is_stopped_is_ended_with_its_worker_and_reported(home: Ho
     assert chosen_port("127.0.0.1", home.port) == home.port
 
 
-def test_of_two_ups_at_once_one_works(home: Home) -> None:
+def test_second_of_two_concurrent_ups_is_refused(home: Home) -> None:
     home.handler("slow")
     home.hold.touch()
     with home.begin("up", "--yes") as first:
@@ -253,7 +253,7 @@ def test_of_two_ups_at_once_one_works(home: Home) -> None:
     home.up_serves("slow")
 
 
-def test_what_an_up_left_on_its_way_is_waited_for_and_asked(home: Home) -> None:
+def test_wait_completes_and_probes_an_interrupted_or_detached_up(home: Home) -> None:
     home.handler("slow", loads=2)
     home.killed("up", at=FIRST_UP.index("AwaitReady"), when="before", action="AwaitReady")
     assert home.status()[1]["standing"] == "starting"
@@ -269,7 +269,7 @@ def test_what_an_up_left_on_its_way_is_waited_for_and_asked(home: Home) -> None:
     home.down_leaves_nothing()
 
 
-def test_a_port_that_a_foreign_user_holds_is_named_and_nothing_is_left(home: Home) -> None:
+def test_port_used_by_another_process_is_reported_and_nothing_remains(home: Home) -> None:
     with socket.socket() as foreign:
         foreign.bind(("127.0.0.1", home.port))
         foreign.listen()
@@ -282,7 +282,7 @@ def test_a_port_that_a_foreign_user_holds_is_named_and_nothing_is_left(home: Hom
     home.down_leaves_nothing()
 
 
-def test_after_a_reboot_up_transfers_it_back_at_its_address(home: Home) -> None:
+def test_deployment_is_restarted_at_its_address_after_a_reboot(home: Home) -> None:
     home.done("up", "--yes")
     for process in home.processes():
         process.kill()
@@ -317,7 +317,7 @@ def small_disk(folder: Path) -> Iterator[Callable[[], Path]]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_disk_is_named_and_up_continues_once_there_is_room(home: Home) -> None:
+def test_full_disk_is_reported_and_up_continues_with_free_space(home: Home) -> None:
     with small_disk(home.root / "state") as fill:
         filler = fill()
         code, output = home.lmi("up", "--yes")
@@ -330,7 +330,7 @@ def test_a_full_disk_is_named_and_up_continues_once_there_is_room(home: Home) ->
         home.down_leaves_nothing()
 
 
-def test_a_disk_that_fills_up_under_a_deployment_hinders_no_down(home: Home) -> None:
+def test_down_works_on_a_full_disk(home: Home) -> None:
     with small_disk(home.root / "state") as fill:
         home.up_serves("first")
         fill()

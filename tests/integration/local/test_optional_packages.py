@@ -53,7 +53,7 @@ def run(
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
-def test_a_command_that_needs_an_extra_reports_how_to_install_it(
+def test_command_without_its_extra_says_how_to_install_it(
     extra: str, argv: tuple[str, ...], tmp_path: Path
 ) -> None:
     done = run(tmp_path, *argv)
@@ -63,7 +63,7 @@ def test_a_command_that_needs_an_extra_reports_how_to_install_it(
 
 
 @pytest.mark.parametrize("package", ["uv", "jgo"])
-def test_what_is_missing_of_an_extra_is_named(package: str, tmp_path: Path) -> None:
+def test_missing_package_of_an_extra_is_named(package: str, tmp_path: Path) -> None:
     done = run(tmp_path, "up", "tiny.yaml", "--yes", without=(package,))
     assert done.returncode == 2, done.stderr
     assert f"the package {package} is not installed" in done.stderr
@@ -81,12 +81,12 @@ def test_what_is_missing_of_an_extra_is_named(package: str, tmp_path: Path) -> N
         ("cache", "ls"),
     ],
 )
-def test_a_command_that_needs_none_runs_without_them(argv: tuple[str, ...], tmp_path: Path) -> None:
+def test_command_without_extras_runs_without_optional_packages(argv: tuple[str, ...], tmp_path: Path) -> None:
     done = run(tmp_path, *argv)
     assert done.returncode in (0, 4), done.stderr
 
 
-def test_every_import_of_an_optional_package_is_late_and_known() -> None:
+def test_optional_packages_are_listed_and_imported_late() -> None:
     """The list of extras is that of pyproject.toml; no module of a command imports one when it is imported itself."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     listed = {word.split("[")[0].split(">")[0] for words in extras.values() for word in words}

@@ -123,7 +123,7 @@ def put(machine: Machine, response: bytes) -> None:
     )
 
 
-def test_a_model_in_s3_answers_and_a_changed_one_replaces_it(machine: Machine) -> None:
+def test_s3_model_answers_and_a_changed_one_replaces_it(machine: Machine) -> None:
     place = {"LocationConstraint": "eu-west-1"}
     west_of(machine).s3.api().create_bucket(Bucket="models-here", CreateBucketConfiguration=place)
     put(west_of(machine), b"forty-two, it says")
@@ -143,7 +143,7 @@ def west_of(machine: Machine) -> Machine:
     return replace(machine, s3=replace(machine.s3, region="eu-west-1"))
 
 
-def test_a_bucket_that_is_not_there(machine: Machine) -> None:
+def test_missing_bucket_is_reported(machine: Machine) -> None:
     code, out, err = machine.lmi("plan", "recipe.yaml", "--set", "model_id=s3://none-of-that-name/llm")
     assert (code, out) == (1, ""), err
     assert "s3://none-of-that-name: no such bucket" in err
@@ -154,7 +154,7 @@ def test_a_bucket_that_is_not_there(machine: Machine) -> None:
     ("engine_setting", "count", "engine"),
     [("s5cmd", 1, "s5cmd"), ("obstore", 1, "obstore"), ("auto", 1, "own"), ("auto", 200, "obstore")],
 )
-def test_an_engine_uploads_a_folder_by_the_command_line(
+def test_upload_engine_is_chosen_by_the_recipe(
     machine: Machine, engine_setting: str, count: int, engine: str
 ) -> None:
     if engine == "obstore":

@@ -41,7 +41,7 @@ def _read(folder: StateDir) -> Record:
     return record
 
 
-def test_an_intent_is_on_disk_before_its_outcome(folder: StateDir, journal: FileJournal) -> None:
+def test_intent_is_on_disk_before_its_outcome(folder: StateDir, journal: FileJournal) -> None:
     journal.begin(FETCH)
     started = _read(folder).intents[0]
     assert (started.action, started.names["missing"], started.outcome) == ("FetchWeights", 3, None)
@@ -50,14 +50,14 @@ def test_an_intent_is_on_disk_before_its_outcome(folder: StateDir, journal: File
     assert [intent.outcome for intent in _read(folder).intents] == ["3 bytes", None]
 
 
-def test_the_same_intent_after_a_crash_is_kept_once(folder: StateDir, journal: FileJournal) -> None:
+def test_repeated_intent_is_stored_once(folder: StateDir, journal: FileJournal) -> None:
     journal.begin(STOP)
     journal.begin(STOP)
     journal.complete(STOP, "gone")
     assert [intent.outcome for intent in _read(folder).intents] == ["gone"]
 
 
-def test_settling_keeps_the_last_generations_each_once(folder: StateDir, journal: FileJournal) -> None:
+def test_commit_keeps_the_last_generations_without_duplicates(folder: StateDir, journal: FileJournal) -> None:
     journal.begin(STOP)
     for number in range(KEPT_GENERATIONS + 2):
         journal.commit(generation(f"tiny-{number}"))
@@ -68,14 +68,14 @@ def test_settling_keeps_the_last_generations_each_once(folder: StateDir, journal
     assert record.current == generation("tiny-4")
 
 
-def test_an_action_with_pairs_is_found_again_by_its_outcome(folder: StateDir, journal: FileJournal) -> None:
+def test_outcome_is_stored_for_an_action_with_list_fields(folder: StateDir, journal: FileJournal) -> None:
     build = BuildEnvironment(environment="e", packages=("six", "idna"), requirements="")
     journal.begin(build)
     journal.complete(build, "up")
     assert [(i.names["packages"], i.outcome) for i in _read(folder).intents] == [(["six", "idna"], "up")]
 
 
-def test_names_are_of_what_exists_with_a_record_or_without(folder: StateDir, journal: FileJournal) -> None:
+def test_names_lists_deployments_with_and_without_a_record(folder: StateDir, journal: FileJournal) -> None:
     assert folder.names() == ()
     journal.begin(STOP)
     folder.artifact("bare", "d1").mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_names_are_of_what_exists_with_a_record_or_without(folder: StateDir, jou
     assert folder.read("bare") is None
 
 
-def test_remove_leaves_nothing_and_may_be_repeated(folder: StateDir, journal: FileJournal) -> None:
+def test_remove_deletes_everything_and_is_idempotent(folder: StateDir, journal: FileJournal) -> None:
     journal.begin(STOP)
     folder.artifact("tiny", "d1").mkdir(parents=True)
     (folder.server("tiny", "tiny-1")).mkdir(parents=True)
@@ -95,14 +95,12 @@ def test_remove_leaves_nothing_and_may_be_repeated(folder: StateDir, journal: Fi
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".", "A"])
-def test_a_name_never_leaves_the_folder(folder: StateDir, name: str) -> None:
+def test_name_outside_the_folder_is_refused(folder: StateDir, name: str) -> None:
     with pytest.raises(UsageRefused):
         folder.remove(name)
 
 
-def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread(
-    folder: StateDir, journal: FileJournal
-) -> None:
+def test_truncated_record_is_quarantined_and_never_misread(folder: StateDir, journal: FileJournal) -> None:
     journal.commit(generation("tiny-1"))
     path = folder.home("tiny") / "record.json"
     content = path.read_bytes()
@@ -120,7 +118,7 @@ def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread(
     assert path.with_name("record.json.bak2").read_bytes() == b"\xff\xfe"
 
 
-def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(folder: StateDir, journal: FileJournal) -> None:
+def test_record_of_a_newer_lmi_is_refused_and_unchanged(folder: StateDir, journal: FileJournal) -> None:
     journal.commit(generation("tiny-1"))
     path = folder.home("tiny") / "record.json"
     newer = json.dumps({"schema": SCHEMA + 1, "ref": "otherwise"})
@@ -133,7 +131,7 @@ def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(folder: StateDir, jou
     assert path.read_text() == newer
 
 
-def test_a_folder_that_cannot_be_written_is_reported_with_its_remedy(tmp_path: Path) -> None:
+def test_unwritable_state_folder_is_reported_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file, where the folder should be")
     with pytest.raises(LmiError, match="the disk refused: Not a directory") as caught:
         FileJournal(StateDir(tmp_path / "state"), REF).begin(PUT)
@@ -143,7 +141,7 @@ def test_a_folder_that_cannot_be_written_is_reported_with_its_remedy(tmp_path: P
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_leaves_the_record_as_it_was(folder: StateDir, journal: FileJournal) -> None:
+def test_full_disk_leaves_the_record_unchanged(folder: StateDir, journal: FileJournal) -> None:
     journal.begin(PUT)
     (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
     with pytest.raises(LmiError, match="No space left on device"):
@@ -152,7 +150,7 @@ def test_a_full_disk_leaves_the_record_as_it_was(folder: StateDir, journal: File
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_hinders_nothing_that_makes_room(folder: StateDir, journal: FileJournal) -> None:
+def test_stop_actions_work_on_a_full_disk(folder: StateDir, journal: FileJournal) -> None:
     journal.begin(PUT)
     (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
     journal.begin(STOP)
@@ -199,7 +197,7 @@ print(number)
 """
 
 
-def test_a_kill_at_any_line_leaves_the_record_before_or_after(tmp_path: Path) -> None:
+def test_kill_at_any_line_leaves_the_old_or_the_new_record(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=True
     )
@@ -248,7 +246,7 @@ def _other_holder(root: Path) -> Iterator[subprocess.Popen[str]]:
             other.kill()
 
 
-def test_who_comes_second_is_reported_who_holds_it(tmp_path: Path) -> None:
+def test_locked_error_names_the_owner(tmp_path: Path) -> None:
     with _other_holder(tmp_path) as other:
         with pytest.raises(Refused, match=rf"tiny: locked by lmi up \(pid {other.pid} on ") as caught:
             with _lock(tmp_path).hold("tiny"):
@@ -259,7 +257,7 @@ def test_who_comes_second_is_reported_who_holds_it(tmp_path: Path) -> None:
             pass
 
 
-def test_the_lock_of_a_killed_holder_is_free(tmp_path: Path) -> None:
+def test_lock_of_a_killed_owner_is_free(tmp_path: Path) -> None:
     with _other_holder(tmp_path) as other:
         os.kill(other.pid, signal.SIGKILL)
         other.wait()
@@ -268,7 +266,7 @@ def test_the_lock_of_a_killed_holder_is_free(tmp_path: Path) -> None:
             assert f"pid {os.getpid()}" in _lock(tmp_path).holder("tiny")
 
 
-def test_a_lock_leaves_no_file_even_where_its_user_failed(tmp_path: Path) -> None:
+def test_released_lock_leaves_no_file_even_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         with _lock(tmp_path).hold("tiny"):
             raise KeyError
@@ -287,7 +285,7 @@ for _ in range(200):
 """
 
 
-def test_the_file_may_vanish_with_each_holder_and_still_one_at_a_time_holds_it(tmp_path: Path) -> None:
+def test_lock_is_exclusive_although_its_file_is_deleted_on_release(tmp_path: Path) -> None:
     (tmp_path / "tally").write_text("0")
     writers = [subprocess.Popen([sys.executable, "-c", COUNT, str(tmp_path)]) for _ in range(3)]
     assert [writer.wait(30) for writer in writers] == [0, 0, 0]

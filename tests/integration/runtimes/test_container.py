@@ -104,7 +104,7 @@ def _snapshot(root: Path) -> Path:
     return snapshot
 
 
-def test_inside_it_is_as_on_sagemaker(setup: ContainerSetup, tmp_path: Path) -> None:
+def test_container_layout_is_that_of_sagemaker(setup: ContainerSetup, tmp_path: Path) -> None:
     weights = _snapshot(tmp_path)
     launch = replace(setup.launch(OPTION_DTYPE="fp16", HOME="/tmp", SECRETIVE="two\nlines"), weights=weights)
     port = setup.ready(launch)
@@ -123,7 +123,7 @@ def test_inside_it_is_as_on_sagemaker(setup: ContainerSetup, tmp_path: Path) -> 
     assert observed.since
 
 
-def test_it_is_found_by_its_labels(setup: ContainerSetup) -> None:
+def test_container_is_found_by_its_labels(setup: ContainerSetup) -> None:
     launch = setup.launch()
     setup.ready(launch)
     deployment = launch.labels["deployment"]
@@ -133,7 +133,7 @@ def test_it_is_found_by_its_labels(setup: ContainerSetup) -> None:
     assert found == name
 
 
-def test_it_outlives_the_client_that_writes_its_log(setup: ContainerSetup) -> None:
+def test_container_outlives_the_client_that_writes_its_log(setup: ContainerSetup) -> None:
     launch = setup.launch()
     port = setup.ready(launch)
     os.kill(int(read_note(launch.home / "process.json")["pid"]), signal.SIGKILL)
@@ -144,7 +144,7 @@ def test_it_outlives_the_client_that_writes_its_log(setup: ContainerSetup) -> No
     assert setup.podman("ps", "-a", "-q", "--filter", f"name={container_name(launch)}") == ""
 
 
-def test_one_that_is_removed_behind_our_back_is_gone(setup: ContainerSetup) -> None:
+def test_container_removed_by_others_is_gone(setup: ContainerSetup) -> None:
     launch = setup.launch()
     setup.ready(launch)
     setup.podman("rm", "-f", container_name(launch))
@@ -152,7 +152,7 @@ def test_one_that_is_removed_behind_our_back_is_gone(setup: ContainerSetup) -> N
     assert setup.servers.failure(launch.home) == ""
 
 
-def test_one_that_is_killed_has_failed(setup: ContainerSetup) -> None:
+def test_killed_container_has_failed(setup: ContainerSetup) -> None:
     launch = setup.launch()
     setup.ready(launch)
     setup.podman("kill", container_name(launch))
@@ -173,7 +173,7 @@ def test_foreign_container_is_never_touched(setup: ContainerSetup) -> None:
         setup.podman("rm", "-f", name)
 
 
-def test_an_image_that_is_not_here_is_not_fetched(setup: ContainerSetup) -> None:
+def test_missing_image_is_not_pulled(setup: ContainerSetup) -> None:
     launch = replace(setup.launch(), image="localhost/lmi-nobody:1")
     setup.servers.start(launch)
     assert setup.until(lambda observed: observed.phase != "starting").phase == "failed"
@@ -182,7 +182,7 @@ def test_an_image_that_is_not_here_is_not_fetched(setup: ContainerSetup) -> None
     assert "lmi-nobody" in why
 
 
-def test_it_is_available_where_its_image_is(setup: ContainerSetup) -> None:
+def test_runtime_is_available_when_the_image_exists(setup: ContainerSetup) -> None:
     machinery = RuntimeDetector(
         processes=LocalProcesses(setup.clock),
         environ=setup.environ,

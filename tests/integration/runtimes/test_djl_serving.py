@@ -98,7 +98,7 @@ def test_each_server_has_a_temporary_folder_of_its_own(setup: DjlServingSetup) -
     assert invoke(two, "JAVA_OPTS").startswith("-Xmx1g -Djava.io.tmpdir=")
 
 
-def test_the_variables_of_the_recipe_reach_it_but_those_that_would_move_it(setup: DjlServingSetup) -> None:
+def test_recipe_variables_reach_the_server_except_its_address(setup: DjlServingSetup) -> None:
     launch = setup.launch(
         "a", OPTION_DTYPE="fp16", SERVING_JOB_QUEUE_SIZE="7", SERVING_INFERENCE_ADDRESS="http://0.0.0.0:1"
     )
@@ -110,7 +110,7 @@ def test_the_variables_of_the_recipe_reach_it_but_those_that_would_move_it(setup
     assert setup.servers.status(launch.home).memory > 0
 
 
-def test_a_server_that_is_killed_has_failed_and_one_that_is_asked_to_end_has_not(
+def test_killed_server_has_failed_and_stopped_server_has_not(
     setup: DjlServingSetup,
 ) -> None:
     launch = setup.launch("a")
@@ -126,7 +126,7 @@ def test_a_server_that_is_killed_has_failed_and_one_that_is_asked_to_end_has_not
     assert setup.servers.failure(launch.home) == ""
 
 
-def test_a_server_is_found_though_we_were_killed_before_its_note(setup: DjlServingSetup) -> None:
+def test_server_is_found_without_its_note(setup: DjlServingSetup) -> None:
     launch = setup.launch("a")
     port = setup.ready(launch)
     (launch.home / "process.json").unlink()
@@ -136,7 +136,7 @@ def test_a_server_is_found_though_we_were_killed_before_its_note(setup: DjlServi
     assert setup.servers.status(launch.home).phase == "gone"
 
 
-def test_another_server_at_its_port_is_not_taken_for_it(setup: DjlServingSetup) -> None:
+def test_another_server_on_the_same_port_is_not_mistaken_for_it(setup: DjlServingSetup) -> None:
     """Both saw a free port, and the other was faster."""
     slow = setup.launch("a")
     (slow.model_folder / "model.py").write_text(f"import time\ntime.sleep(2)\n{HANDLER}")
@@ -149,7 +149,7 @@ def test_another_server_at_its_port_is_not_taken_for_it(setup: DjlServingSetup) 
     assert setup.servers.failure(slow.home).startswith("DJLServing ended with exit code 1")
 
 
-def test_in_the_foreground_it_takes_the_users_own_settings(setup: DjlServingSetup, tmp_path: Path) -> None:
+def test_foreground_server_uses_the_given_settings(setup: DjlServingSetup, tmp_path: Path) -> None:
     settings = tmp_path / "config.properties"
     settings.write_text("job_queue_size=5\ninference_address=http://0.0.0.0:1\n")
     home = tmp_path / "home"
@@ -180,7 +180,7 @@ def test_in_the_foreground_it_takes_the_users_own_settings(setup: DjlServingSetu
         ({"JAVA_HOME": "/nowhere"}, "it needs Java"),
     ],
 )
-def test_where_none_is_installed_it_reports_what_is_missing(
+def test_missing_djl_serving_is_reported_with_the_reason(
     setup: DjlServingSetup, changed: dict[str, str], why: str
 ) -> None:
     servers = setup.opened({**setup.environ, **changed})

@@ -62,7 +62,7 @@ def environments(cache: Path, environ: dict[str, str], wheelhouse: Path) -> Loca
     return LocalEnvironments(cache, environ, wheelhouse)
 
 
-def test_packages_and_the_recipes_requirements_out_of_a_wheelhouse(
+def test_packages_and_requirements_are_installed_from_a_wheelhouse(
     environments: LocalEnvironments, cache: Path, wheelhouse: Path
 ) -> None:
     make_wheel(wheelhouse, "tinytwo", "2.0")
@@ -83,26 +83,26 @@ def test_packages_and_the_recipes_requirements_out_of_a_wheelhouse(
 
 
 @pytest.mark.skipif("LMI_WHEELHOUSE" in os.environ, reason="LMI_WHEELHOUSE: there may be no registry")
-def test_a_package_from_the_registry(cache: Path) -> None:
+def test_package_is_installed_from_the_registry(cache: Path) -> None:
     environments = LocalEnvironments(cache, os.environ, None)
     _, outcome = _finish(environments.build("e1", ("six==1.17.0",), "", key="k"))
     assert outcome.startswith("1 package, ")
     assert _version(environments, "e1", "six") == "1.17.0"
 
 
-def test_an_empty_environment_is_whole(environments: LocalEnvironments) -> None:
+def test_environment_without_packages_is_ready(environments: LocalEnvironments) -> None:
     _finish(environments.build("bare", (), "", key="k"))
     assert environments.ready("bare")
 
 
-def test_what_exists_is_not_built_again(environments: LocalEnvironments) -> None:
+def test_existing_environment_is_not_built_again(environments: LocalEnvironments) -> None:
     _finish(environments.build("e1", ("tinyone",), "", key="k"))
     before = environments.python("e1").lstat()
     assert _finish(environments.build("e1", ("tinyone",), "", key="k")) == ([], "already there")
     assert environments.python("e1").lstat() == before
 
 
-def test_a_failed_installation_explains_why_and_keeps_only_its_log(
+def test_failed_installation_is_explained_and_keeps_only_its_log(
     environments: LocalEnvironments, cache: Path
 ) -> None:
     with pytest.raises(DeployFailed, match=r"e1: the installation failed: error: .*no-such-thing") as caught:
@@ -117,7 +117,7 @@ def test_a_failed_installation_explains_why_and_keeps_only_its_log(
     assert not log.exists()
 
 
-def test_no_credentials_are_shown_or_kept(cache: Path, environ: dict[str, str]) -> None:
+def test_credentials_are_neither_shown_nor_stored(cache: Path, environ: dict[str, str]) -> None:
     environ |= {"PIP_INDEX_URL": "http://ann:s3cr3t@127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
     with pytest.raises(DeployFailed) as caught:
         _finish(LocalEnvironments(cache, environ, None).build("e1", ("tinyone",), "", key="k"))
@@ -127,7 +127,7 @@ def test_no_credentials_are_shown_or_kept(cache: Path, environ: dict[str, str]) 
     assert "s3cr3t" not in shown + (cache / "environments/e1.log").read_text()
 
 
-def test_an_unfinished_environment_is_built_again(environments: LocalEnvironments, cache: Path) -> None:
+def test_unfinished_environment_is_built_again(environments: LocalEnvironments, cache: Path) -> None:
     left = cache / "environments/e1/bin"
     left.mkdir(parents=True)
     (left / "python").write_text("half")
@@ -137,7 +137,7 @@ def test_an_unfinished_environment_is_built_again(environments: LocalEnvironment
     assert _version(environments, "e1", "tinyone") == "1.0"
 
 
-def test_a_python_that_went_away_means_not_ready(environments: LocalEnvironments) -> None:
+def test_environment_without_its_python_is_not_ready(environments: LocalEnvironments) -> None:
     _finish(environments.build("e1", (), "", key="k"))
     environments.python("e1").unlink()
     environments.python("e1").symlink_to("/nonexistent/python")
@@ -146,7 +146,7 @@ def test_a_python_that_went_away_means_not_ready(environments: LocalEnvironments
     assert environments.ready("e1")
 
 
-def test_the_second_builder_waits_and_finds_it_there(environments: LocalEnvironments) -> None:
+def test_concurrent_builder_waits_and_uses_the_finished_environment(environments: LocalEnvironments) -> None:
     first = environments.build("e1", ("tinyone",), "", key="k")
     next(first)
     second = environments.build("e1", ("tinyone",), "", key="k")
@@ -157,7 +157,7 @@ def test_the_second_builder_waits_and_finds_it_there(environments: LocalEnvironm
     assert _finish(second) == ([], "already there")
 
 
-def test_an_abandoned_build_leaves_nothing(environments: LocalEnvironments, cache: Path) -> None:
+def test_aborted_build_leaves_nothing(environments: LocalEnvironments, cache: Path) -> None:
     build = environments.build("e1", ("tinyone",), "", key="k")
     while not isinstance(next(build), Line):
         assert not environments.ready("e1")
@@ -220,7 +220,7 @@ def test_ctrl_c_ends_the_installer_and_leaves_nothing(cache: Path, environ: dict
     assert list((cache / "environments").iterdir()) == []
 
 
-def test_after_a_kill_the_next_builder_ends_the_orphan_and_builds(
+def test_next_builder_ends_the_orphaned_installer_and_builds(
     cache: Path, environ: dict[str, str], environments: LocalEnvironments
 ) -> None:
     with socket.socket() as index:
@@ -236,7 +236,7 @@ def test_after_a_kill_the_next_builder_ends_the_orphan_and_builds(
     assert _version(environments, "e1", "tinyone") == "1.0"
 
 
-def test_what_is_kept_is_listed_and_freed(environments: LocalEnvironments, cache: Path) -> None:
+def test_cache_entries_are_listed_and_removed(environments: LocalEnvironments, cache: Path) -> None:
     _finish(environments.build("e1", ("tinyone",), "", key="k"))
     (cache / "engines/djl-python-9.9").mkdir(parents=True)
     (cache / "samples/smol").mkdir(parents=True)
@@ -258,15 +258,13 @@ def test_what_is_kept_is_listed_and_freed(environments: LocalEnvironments, cache
 
 
 @pytest.mark.parametrize("name", ["../outside", "environments", "", ".."])
-def test_only_what_is_kept_here_can_be_removed(
-    environments: LocalEnvironments, cache: Path, name: str
-) -> None:
+def test_only_cache_entries_can_be_removed(environments: LocalEnvironments, cache: Path, name: str) -> None:
     (cache.parent / "outside").mkdir()
     with pytest.raises(NotFound):
         environments.remove(name)
 
 
-def test_an_environment_in_the_making_is_not_removed(environments: LocalEnvironments, cache: Path) -> None:
+def test_environment_being_built_is_not_removed(environments: LocalEnvironments, cache: Path) -> None:
     (cache / "environments/e1").mkdir(parents=True)
     with file_lock(cache / "environments/.e1.lock", wait=False), pytest.raises(Refused, match="being built"):
         environments.remove("e1")

@@ -43,7 +43,7 @@ def _repository(root: Path, jar: Path) -> dict[str, str]:
 
 
 @pytest.mark.skipif("LMI_WHEELHOUSE" in os.environ, reason="LMI_WHEELHOUSE: nothing is to be fetched")
-def test_from_maven_central_into_the_cache_and_nowhere_else(
+def test_engine_is_downloaded_from_maven_central_into_the_cache_only(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     environ = {**os.environ, "M2_REPO": str(tmp_path / "m2")}
@@ -59,9 +59,7 @@ def test_from_maven_central_into_the_cache_and_nowhere_else(
     assert _finish(environments.install_engine(VERSION, key="k")) == "already there"
 
 
-def test_the_users_local_repository_is_read(
-    tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_maven_repository_is_used(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     environments = LocalEnvironments(tmp_path / "cache", _repository(tmp_path / "m2", jar), None)
@@ -69,7 +67,7 @@ def test_the_users_local_repository_is_read(
     assert (environments.engine(VERSION) / "djl_python_engine.py").is_file()
 
 
-def test_without_maven_central_the_remedy_is_reported(
+def test_unreachable_maven_central_is_reported_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
@@ -81,7 +79,7 @@ def test_without_maven_central_the_remedy_is_reported(
     assert list((tmp_path / "cache/engines").iterdir()) == []
 
 
-def test_out_of_a_wheelhouse(tmp_path: Path, jar: Path) -> None:
+def test_engine_is_installed_from_a_wheelhouse(tmp_path: Path, jar: Path) -> None:
     app = tmp_path / "wheels"
     app.mkdir()
     environments = LocalEnvironments(tmp_path / "cache", {}, app)
@@ -92,7 +90,7 @@ def test_out_of_a_wheelhouse(tmp_path: Path, jar: Path) -> None:
     assert environments.engine_ready(VERSION)
 
 
-def test_another_jar_is_an_integrity_error_that_names_the_local_copy(tmp_path: Path, jar: Path) -> None:
+def test_wrong_jar_is_an_integrity_error_that_names_the_file(tmp_path: Path, jar: Path) -> None:
     environ = _repository(tmp_path / "m2", jar)
     copy = tmp_path / "m2" / IN_A_REPOSITORY
     copy.write_bytes(copy.read_bytes()[:-1])
@@ -105,7 +103,7 @@ def test_another_jar_is_an_integrity_error_that_names_the_local_copy(tmp_path: P
     assert list((tmp_path / "cache/engines").iterdir()) == []
 
 
-def test_a_version_without_a_checksum_is_refused(tmp_path: Path, jar: Path) -> None:
+def test_version_without_a_checksum_is_refused(tmp_path: Path, jar: Path) -> None:
     with pytest.raises(UsageRefused, match=r"no checksum") as caught:
         djl_engine.checked(jar, "0.35.0")
     assert VERSION in caught.value.hint
@@ -114,7 +112,7 @@ def test_a_version_without_a_checksum_is_refused(tmp_path: Path, jar: Path) -> N
 @pytest.mark.parametrize(
     "member", ["../evil.py", "/evil.py", "djl_python/../../evil.py", "djl_python\\..\\evil.py"]
 )
-def test_a_jar_never_writes_outside_of_its_folder(tmp_path: Path, member: str) -> None:
+def test_jar_member_outside_the_folder_is_refused(tmp_path: Path, member: str) -> None:
     jar = tmp_path / "evil.jar"
     with zipfile.ZipFile(jar, "w") as archive:
         archive.writestr(member, "x")
@@ -124,7 +122,7 @@ def test_a_jar_never_writes_outside_of_its_folder(tmp_path: Path, member: str) -
     assert not list(tmp_path.rglob("evil.py"))
 
 
-def test_who_unpacks_second_finds_it_there(tmp_path: Path, jar: Path) -> None:
+def test_engine_that_is_already_unpacked_is_reused(tmp_path: Path, jar: Path) -> None:
     folder = tmp_path / "engines" / "e"
     djl_engine.unpack(jar, folder)
     before = folder.stat().st_ino

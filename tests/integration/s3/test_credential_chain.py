@@ -47,7 +47,7 @@ def over_tls(
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_the_endpoint_of_the_environment_is_used_and_reported(
+def test_endpoint_url_of_the_environment_is_used(
     versity: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     versity.make_bucket(bucket)
@@ -58,13 +58,13 @@ def test_the_endpoint_of_the_environment_is_used_and_reported(
     assert store.put("k", b"x").size == 1
 
 
-def test_without_one_it_is_that_of_the_region(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_endpoint_is_that_of_the_region(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     _keys(moto, monkeypatch)
     assert _store(aws_session(region="eu-west-1"), moto, "b").where == "https://s3.eu-west-1.amazonaws.com"
     assert "amazonaws.com.cn" in _store(aws_session(region="cn-north-1"), moto, "b").where
 
 
-def test_a_profile_gives_region_endpoint_and_keys_from_a_program(
+def test_profile_gives_region_endpoint_and_credential_process(
     versity: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     versity.make_bucket(bucket)
@@ -80,7 +80,7 @@ def test_a_profile_gives_region_endpoint_and_keys_from_a_program(
     assert store.where == versity.url
 
 
-def test_an_sso_log_in_that_is_over_is_reported_with_the_remedy(
+def test_expired_sso_login_is_reported_with_a_hint(
     versity: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "config").write_text(
@@ -94,7 +94,7 @@ def test_an_sso_log_in_that_is_over_is_reported_with_the_remedy(
     assert "aws sso login" in caught.value.hint
 
 
-def test_no_credentials_and_no_region_are_reported(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_and_region_are_reported(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoCredentials, match="none found, and no region is set"):
         _store(aws_session(), moto, "b").head("k")
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
@@ -120,7 +120,7 @@ def _watched(server: S3Server, sent: dict[str, str]) -> SessionFactory:
     return make
 
 
-def test_over_tls_no_payload_is_hashed_twice(
+def test_payload_is_unsigned_over_tls(
     over_tls: S3Server, bundle: tuple[Path, Path], bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_CA_BUNDLE", str(bundle[0]))
@@ -137,7 +137,7 @@ def test_over_tls_no_payload_is_hashed_twice(
     assert b"".join(store.read("m")) == content
 
 
-def test_who_wants_payloads_signed_has_them_signed(
+def test_payload_signing_can_be_enabled_over_tls(
     over_tls: S3Server,
     bundle: tuple[Path, Path],
     bucket: str,
@@ -154,21 +154,21 @@ def test_who_wants_payloads_signed_has_them_signed(
     assert len(sent["PUT"]) == 64
 
 
-def test_without_tls_payloads_are_signed(versity: S3Server, bucket: str) -> None:
+def test_payload_is_signed_without_tls(versity: S3Server, bucket: str) -> None:
     versity.make_bucket(bucket)
     sent: dict[str, str] = {}
     _store(_watched(versity, sent), versity, bucket, replace(ONCE, endpoint_url=versity.url)).put("k", b"x")
     assert len(sent["PUT"]) == 64
 
 
-def test_a_certificate_that_is_not_trusted_is_never_passed_over(over_tls: S3Server, bucket: str) -> None:
+def test_untrusted_certificate_is_refused(over_tls: S3Server, bucket: str) -> None:
     with pytest.raises(AccessError, match="CERTIFICATE_VERIFY_FAILED") as caught:
         over_tls.store(bucket, settings=ONCE).head("k")
     assert over_tls.url in caught.value.message
     assert "AWS_CA_BUNDLE" in caught.value.hint
 
 
-def test_a_proxy_that_is_not_there_is_reported(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_proxy_is_reported(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with pytest.raises(AccessError, match=r"127\.0\.0\.1:1") as caught:
         moto.behind_proxy("http://s3.example").store("b", settings=ONCE).head("k")

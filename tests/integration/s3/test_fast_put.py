@@ -51,7 +51,7 @@ def lean(proxy: Proxy) -> list[bool]:
     return [BOTOCORES not in {name.lower() for name in passed.headers} for passed in proxy.log]
 
 
-def test_it_reports_what_botocore_reports(store: S3Store, proxy: Proxy) -> None:
+def test_fast_put_sends_the_same_headers_as_botocore(store: S3Store, proxy: Proxy) -> None:
     store.put("folder/with space+ä~(1).json", b"a second!")
     assert lean(proxy) == [False, True]
     assert headers(proxy.log[0]) == headers(proxy.log[1])
@@ -60,7 +60,7 @@ def test_it_reports_what_botocore_reports(store: S3Store, proxy: Proxy) -> None:
     assert found[0] == b"a second!"
 
 
-def test_parts_are_lean_too(store: S3Store, proxy: Proxy) -> None:
+def test_parts_use_fast_put(store: S3Store, proxy: Proxy) -> None:
     content = bytes(range(256)) * 4096
     upload = store.create_multipart("whole")
     part = store.put_part(upload, 1, memoryview(content), crc32=crc32_of(content))
@@ -69,7 +69,7 @@ def test_parts_are_lean_too(store: S3Store, proxy: Proxy) -> None:
     assert b"".join(store.read("whole")) == content
 
 
-def test_a_condition_is_none_of_its_business(store: S3Store, proxy: Proxy) -> None:
+def test_conditional_put_does_not_use_fast_put(store: S3Store, proxy: Proxy) -> None:
     store.put("once", b"x", if_absent=True)
     with pytest.raises(Conflict):
         store.put("once", b"y", if_absent=True)
@@ -77,7 +77,7 @@ def test_a_condition_is_none_of_its_business(store: S3Store, proxy: Proxy) -> No
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_goes_wrong_is_retried_by_botocore(fault: str, store: S3Store, proxy: Proxy) -> None:
+def test_failed_fast_put_is_retried_by_botocore(fault: str, store: S3Store, proxy: Proxy) -> None:
     proxy.fail(Rule(do=FAULTS[fault], method="PUT"))
     content = bytes(range(256)) * 512
     store.put("k", content)
@@ -87,7 +87,7 @@ def test_what_goes_wrong_is_retried_by_botocore(fault: str, store: S3Store, prox
     assert found[0] == content
 
 
-def test_a_byte_that_flips_is_refused_and_sent_again(store: S3Store, proxy: Proxy) -> None:
+def test_flipped_byte_is_refused_and_sent_again(store: S3Store, proxy: Proxy) -> None:
     flips = iter([1])
     proxy.tamper = lambda call, body: bytes([body[0] ^ next(flips, 0)]) + body[1:]
     store.put("k", b"some bytes")

@@ -73,7 +73,7 @@ PASSING: dict[str, Action] = {
 
 
 @pytest.mark.parametrize("fault", PASSING)
-def test_what_passes_is_waited_out_at_every_step_of_an_upload(
+def test_transient_fault_is_retried_at_every_step_of_an_upload(
     store: S3Store, proxy: Proxy, notices: list[str], fault: str
 ) -> None:
     for method, part in (
@@ -91,7 +91,7 @@ def test_what_passes_is_waited_out_at_every_step_of_an_upload(
 
 
 @pytest.mark.parametrize("fault", PASSING)
-def test_what_passes_is_waited_out_for_small_objects(store: S3Store, proxy: Proxy, fault: str) -> None:
+def test_transient_fault_is_retried_for_small_objects(store: S3Store, proxy: Proxy, fault: str) -> None:
     proxy.fail(Rule(do=PASSING[fault], method="PUT"), Rule(do=PASSING[fault], method="GET"))
     if PASSING[fault] not in (PASSING["request-timeout"], PASSING["incomplete-body"]):  # HEAD has no body
         proxy.fail(Rule(do=PASSING[fault], method="HEAD"))
@@ -106,9 +106,7 @@ def test_what_passes_is_waited_out_for_small_objects(store: S3Store, proxy: Prox
     assert store.head("k") is None
 
 
-def test_what_does_not_pass_ends_after_bounded_tries(
-    store: S3Store, proxy: Proxy, clock: FrozenClock
-) -> None:
+def test_permanent_fault_ends_after_bounded_retries(store: S3Store, proxy: Proxy, clock: FrozenClock) -> None:
     proxy.fail(Rule(do=s3_error("SlowDown", 503, "Please reduce your request rate."), times=None))
     with pytest.raises(TransferFailed, match="SlowDown: Please reduce") as caught:
         store.put("k", b"x")
@@ -118,9 +116,7 @@ def test_what_does_not_pass_ends_after_bounded_tries(
     assert 3 < clock.slept < 60
 
 
-def test_a_completion_that_reports_200_and_means_an_error_is_checked_into(
-    store: S3Store, proxy: Proxy
-) -> None:
+def test_complete_that_answers_200_with_an_error_is_retried(store: S3Store, proxy: Proxy) -> None:
     upload, parts = sent(store)
     error = s3_error("InternalError", 200, "We encountered an internal error.")
     proxy.fail(Rule(do=error, method="POST", path="uploadId=", times=None))
@@ -132,15 +128,13 @@ def test_a_completion_that_reports_200_and_means_an_error_is_checked_into(
     completed(store, upload, parts)
 
 
-def test_a_completion_whose_replies_are_lost_for_good_is_settled_by_looking(
-    store: S3Store, proxy: Proxy
-) -> None:
+def test_complete_with_lost_replies_is_resolved_by_a_head_request(store: S3Store, proxy: Proxy) -> None:
     upload, parts = sent(store)
     proxy.fail(Rule(do=do.Lose(), method="POST", path="uploadId=", times=None))
     completed(store, upload, parts)
 
 
-def test_another_object_of_that_name_is_not_taken_for_ours(store: S3Store, proxy: Proxy) -> None:
+def test_older_object_of_the_same_name_is_not_taken_for_the_upload(store: S3Store, proxy: Proxy) -> None:
     upload, parts = sent(store)
     store.put(upload.key, b"an older one")
     proxy.fail(Rule(do=do.Drop(), method="POST", path="uploadId=", times=None))
@@ -152,7 +146,7 @@ def test_another_object_of_that_name_is_not_taken_for_ours(store: S3Store, proxy
 
 
 @pytest.mark.parametrize("size", [1000, len(PARTS[0])])
-def test_a_byte_that_flips_on_its_way_up_is_sent_again(store: S3Store, proxy: Proxy, size: int) -> None:
+def test_byte_flipped_during_upload_is_sent_again(store: S3Store, proxy: Proxy, size: int) -> None:
     upload = store.create_multipart("k")
     content = PARTS[0][:size]
     flipped = _flip_once(proxy, "partNumber")
@@ -162,7 +156,7 @@ def test_a_byte_that_flips_on_its_way_up_is_sent_again(store: S3Store, proxy: Pr
     assert b"".join(store.read("k")) == content
 
 
-def test_bytes_that_always_flip_end_with_exit_6_and_no_object(store: S3Store, proxy: Proxy) -> None:
+def test_bytes_that_always_flip_end_with_6_and_no_object(store: S3Store, proxy: Proxy) -> None:
     proxy.tamper = lambda call, body: body[:-1] + bytes([body[-1] ^ 1]) if body else body
     with pytest.raises(IntegrityError) as caught:
         store.put("k", b"some bytes")
@@ -197,7 +191,7 @@ READ_FAULTS: dict[str, Action] = {
 
 @pytest.mark.parametrize("fault", READ_FAULTS)
 @pytest.mark.parametrize("start", [0, 1_000])
-def test_a_read_that_breaks_continues_where_it_broke(
+def test_interrupted_read_resumes_where_it_stopped(
     store: S3Store, proxy: Proxy, fault: str, start: int
 ) -> None:
     stored = store.put("k", WHOLE)
@@ -212,9 +206,7 @@ def test_a_read_that_breaks_continues_where_it_broke(
 
 
 @pytest.mark.parametrize("fault", [do.ShiftRange(by=7), do.IgnoreRange()])
-def test_another_range_than_the_one_requested_is_not_taken(
-    moto: S3Server, bucket: str, fault: Action
-) -> None:
+def test_wrong_range_is_not_accepted(moto: S3Server, bucket: str, fault: Action) -> None:
     # moto, since it does not mind that a signed header is not what it was.
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
@@ -227,7 +219,7 @@ def test_another_range_than_the_one_requested_is_not_taken(
             list(store.read("k", start=1000))
 
 
-def test_a_read_continues_in_the_same_object_or_not_at_all(store: S3Store, proxy: Proxy) -> None:
+def test_read_of_a_replaced_object_is_a_conflict(store: S3Store, proxy: Proxy) -> None:
     store.put("k", WHOLE)
     proxy.fail(Rule(do=do.Cut(after=3_000_000), method="GET"))
     chunks = store.read("k")
@@ -237,7 +229,7 @@ def test_a_read_continues_in_the_same_object_or_not_at_all(store: S3Store, proxy
         list(chunks)
 
 
-def test_a_read_that_never_ends_well_is_given_up(store: S3Store, proxy: Proxy) -> None:
+def test_read_that_always_breaks_fails(store: S3Store, proxy: Proxy) -> None:
     store.put("k", WHOLE)
     proxy.fail(Rule(do=do.Cut(after=10), method="GET", times=None))
     with pytest.raises(TransferFailed, match="broke 5 times") as caught:
@@ -245,7 +237,7 @@ def test_a_read_that_never_ends_well_is_given_up(store: S3Store, proxy: Proxy) -
     assert caught.value.hint
 
 
-def test_a_byte_that_flips_on_its_way_down_is_read_again_or_reported(store: S3Store, proxy: Proxy) -> None:
+def test_byte_flipped_during_download_is_retried_or_reported(store: S3Store, proxy: Proxy) -> None:
     store.put("small", b"x" * 1000)
     store.put("large", WHOLE)
     proxy.fail(Rule(do=do.Flip(at=10), method="GET", path="small"))
@@ -260,9 +252,7 @@ def test_a_byte_that_flips_on_its_way_down_is_read_again_or_reported(store: S3St
     assert caught.value.hint
 
 
-def test_a_condition_that_our_own_lost_request_made_untrue_is_no_conflict(
-    store: S3Store, proxy: Proxy
-) -> None:
+def test_lost_reply_to_a_conditional_write_is_no_conflict(store: S3Store, proxy: Proxy) -> None:
     proxy.fail(Rule(do=do.Lose(), method="PUT"))
     first = store.put("lock", b"one", if_absent=True)
     proxy.fail(Rule(do=do.Lose(), method="PUT"))
@@ -273,7 +263,7 @@ def test_a_condition_that_our_own_lost_request_made_untrue_is_no_conflict(
     assert store.head("lock") is None
 
 
-def test_a_condition_that_another_user_made_untrue_is_one_even_after_a_lost_request(
+def test_foreign_write_after_a_lost_request_is_a_conflict(
     store: S3Store, proxy: Proxy, versity: S3Server
 ) -> None:
     proxy.fail(Rule(do=do.Drop(), method="PUT"))
@@ -282,7 +272,7 @@ def test_a_condition_that_another_user_made_untrue_is_one_even_after_a_lost_requ
         store.put("lock", b"ours", if_absent=True)
 
 
-def test_two_conditional_writes_at_once_are_tried_again(store: S3Store, proxy: Proxy) -> None:
+def test_conditional_request_conflict_is_retried(store: S3Store, proxy: Proxy) -> None:
     proxy.fail(Rule(do=s3_error("ConditionalRequestConflict", 409), method="PUT", times=2))
     store.put("k", b"x", if_absent=True)
     proxy.fail(Rule(do=s3_error("ConditionalRequestConflict", 409), method="PUT", times=None))
@@ -339,7 +329,7 @@ EXPLAINED: list[tuple[do.Answer, type[LmiError], str, str]] = [
 
 
 @pytest.mark.parametrize(("response", "kind", "why", "hint"), EXPLAINED, ids=range(len(EXPLAINED)))
-def test_what_is_refused_explains_why_and_what_next(
+def test_each_refusal_is_explained_with_a_hint(
     store: S3Store, proxy: Proxy, response: do.Answer, kind: type[LmiError], why: str, hint: str
 ) -> None:
     proxy.fail(Rule(do=response, method="PUT", times=None))
@@ -350,7 +340,7 @@ def test_what_is_refused_explains_why_and_what_next(
     assert store.head("k") is None
 
 
-def test_a_head_that_is_redirected_or_forbidden_reports_it_too(store: S3Store, proxy: Proxy) -> None:
+def test_head_that_is_redirected_or_forbidden_is_explained(store: S3Store, proxy: Proxy) -> None:
     proxy.fail(Rule(do=do.Answer(301, {"x-amz-bucket-region": "eu-west-1"}), method="HEAD"))
     with pytest.raises(AccessError, match="the bucket is in eu-west-1"):
         store.head("k")
@@ -368,7 +358,7 @@ def test_a_head_that_is_redirected_or_forbidden_reports_it_too(store: S3Store, p
     assert len(proxy.requests("HEAD")) == 5
 
 
-def test_a_bucket_that_is_not_without_absent_object(versity: S3Server) -> None:
+def test_missing_bucket_is_not_a_missing_object(versity: S3Server) -> None:
     nowhere = versity.store("bucket-nowhere")
     with pytest.raises(NotFound, match="no such bucket"):
         nowhere.head("k")
@@ -378,7 +368,7 @@ def test_a_bucket_that_is_not_without_absent_object(versity: S3Server) -> None:
         list(nowhere.list(""))
 
 
-def test_foreign_bucket_gets_no_byte(versity: S3Server, proxy: Proxy, bucket: str) -> None:
+def test_foreign_bucket_receives_no_request_body(versity: S3Server, proxy: Proxy, bucket: str) -> None:
     versity.make_bucket(bucket)
     sniped = versity.behind_proxy(proxy.url).store(bucket, owner="999988887777")
     for attempt in (
@@ -394,7 +384,7 @@ def test_foreign_bucket_gets_no_byte(versity: S3Server, proxy: Proxy, bucket: st
 COPIES = S3Settings(attempts=1, copy_part_size=5 << 20)
 
 
-def test_a_large_copy_goes_in_parts_that_are_tried_again(moto: S3Server, bucket: str) -> None:
+def test_large_copy_retries_its_parts(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
         store, body = moto.behind_proxy(proxy.url).store(bucket, settings=COPIES), os.urandom(17 << 20)
@@ -409,9 +399,7 @@ def test_a_large_copy_goes_in_parts_that_are_tried_again(moto: S3Server, bucket:
         assert {headers["x-amz-source-expected-bucket-owner"] for headers in parts} == {moto.owner}
 
 
-def test_a_large_copy_that_fails_leaves_no_object_and_only_what_it_can_continue_with(
-    versity: S3Server, proxy: Proxy, bucket: str
-) -> None:
+def test_failed_large_copy_leaves_no_object(versity: S3Server, proxy: Proxy, bucket: str) -> None:
     versity.make_bucket(bucket)
     store = versity.behind_proxy(proxy.url).store(bucket, settings=COPIES)
     store.put("from", os.urandom(11 << 20))
@@ -449,9 +437,7 @@ def test_every_request_states_the_expected_owner(store: S3Store, proxy: Proxy) -
             assert passed.headers["x-amz-source-expected-bucket-owner"] == "111122223333"
 
 
-def test_a_clock_that_is_wrong_is_reported_and_worked_around(
-    store: S3Store, proxy: Proxy, notices: list[str]
-) -> None:
+def test_clock_skew_is_reported_and_corrected(store: S3Store, proxy: Proxy, notices: list[str]) -> None:
     skewed = s3_error("RequestTimeTooSkewed", 403, "too large", Date="Thu, 01 Jan 2026 03:00:00 GMT")
     proxy.fail(Rule(do=skewed))
     with pytest.raises(LmiError):
@@ -469,20 +455,20 @@ def test_a_clock_that_is_wrong_is_reported_and_worked_around(
     assert proxy.log[0].headers["X-Amz-Date"][:11] == shifted[:11]
 
 
-def test_an_expired_token_is_read_again_once(store: S3Store, proxy: Proxy, notices: list[str]) -> None:
+def test_expired_token_is_refreshed_once(store: S3Store, proxy: Proxy, notices: list[str]) -> None:
     proxy.fail(Rule(do=s3_error("ExpiredToken")))
     store.put("k", b"x")
     assert notices == ["the AWS credentials have expired: refreshing them"]
 
 
-def test_no_one_there_is_reported_with_the_address(versity: S3Server) -> None:
+def test_unreachable_endpoint_is_reported_with_its_address(versity: S3Server) -> None:
     nowhere = versity.behind_proxy("http://127.0.0.1:1").store("bucket-x")
     with pytest.raises(AccessError, match=r"http://127\.0\.0\.1:1: cannot be reached") as caught:
         nowhere.put("k", b"x")
     assert "AWS_ENDPOINT_URL" in caught.value.hint
 
 
-def test_an_address_that_never_answered_is_not_requested_long_but_a_lost_one_is(
+def test_only_an_endpoint_that_answered_before_is_retried(
     versity: S3Server, bucket: str, clock: FrozenClock
 ) -> None:
     nowhere = versity.behind_proxy("http://127.0.0.1:1").store("bucket-x", clock=clock)
@@ -499,7 +485,7 @@ def test_an_address_that_never_answered_is_not_requested_long_but_a_lost_one_is(
     assert "completed work is kept" in caught.value.hint
 
 
-def test_no_secret_is_in_any_message(
+def test_messages_contain_no_secrets(
     store: S3Store, proxy: Proxy, versity: S3Server, notices: list[str]
 ) -> None:
     lines = []

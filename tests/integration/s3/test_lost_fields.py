@@ -90,7 +90,7 @@ def _failure(used: Callable[[], Any]) -> LmiError | None:
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("altered", ALTERED)
-def test_a_success_without_what_is_read_is_reported_to_be_none_of_s3(
+def test_successful_response_with_missing_fields_is_refused(
     moto: S3Server, bucket: str, proxy: Proxy, use: str, altered: str
 ) -> None:
     moto.make_bucket(bucket)
@@ -107,7 +107,7 @@ def test_a_success_without_what_is_read_is_reported_to_be_none_of_s3(
         assert error.hint
 
 
-def test_one_lost_field_is_requested_again(moto: S3Server, bucket: str, proxy: Proxy) -> None:
+def test_response_with_a_lost_field_is_requested_again(moto: S3Server, bucket: str, proxy: Proxy) -> None:
     moto.make_bucket(bucket)
     store = moto.behind_proxy(proxy.url).store(bucket)
     lost = iter([_without("etag")])
@@ -123,7 +123,7 @@ def test_one_lost_field_is_requested_again(moto: S3Server, bucket: str, proxy: P
     assert created.etag == found.etag
 
 
-def test_every_field_that_is_checked_is_known_to_botocore() -> None:
+def test_every_checked_field_exists_in_botocore() -> None:
     import botocore.session
 
     session = botocore.session.get_session()

@@ -19,13 +19,11 @@ from tests.support.frozen_clock import FrozenClock
 REF = DeploymentRef(name="chat", target="sagemaker", region=REGION)
 
 
-def test_who_we_are(cloud: Cloud) -> None:
+def test_caller_is_account_region_and_partition(cloud: Cloud) -> None:
     assert (cloud.caller.account, cloud.caller.region, cloud.caller.partition) == (ACCOUNT, REGION, "aws")
 
 
-def test_the_region_is_the_one_that_is_requested_then_aws_region(
-    chain: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_region_option_overrides_the_environment(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     assert open_cloud("", FrozenClock(), os.environ).caller.region == REGION
     assert open_cloud("eu-west-1", FrozenClock(), os.environ).caller.region == "eu-west-1"
@@ -36,7 +34,7 @@ def test_the_region_is_the_one_that_is_requested_then_aws_region(
         open_cloud("", FrozenClock(), os.environ)
 
 
-def test_without_credentials_the_remedy_is_reported(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported_with_a_hint(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -45,7 +43,7 @@ def test_without_credentials_the_remedy_is_reported(chain: None, monkeypatch: py
     assert "aws sso login" in caught.value.hint
 
 
-def test_a_depot_is_a_bucket_that_exists_and_ours(aws: Emulated, cloud: Cloud) -> None:
+def test_bucket_services_open_only_an_existing_own_bucket(aws: Emulated, cloud: Cloud) -> None:
     assert open_bucket_services(cloud, "no-such-bucket-at-all", FrozenClock(), os.environ) is None
     aws.client("s3").create_bucket(Bucket="depot")
     bucket_services = open_bucket_services(cloud, "depot", FrozenClock(), os.environ, memory_mb=100)
@@ -59,7 +57,7 @@ def test_a_depot_is_a_bucket_that_exists_and_ours(aws: Emulated, cloud: Cloud) -
 
 
 @pytest.mark.parametrize("opens", ["a cloud", "a bucket", "a model in S3"])
-def test_a_garbled_answer_to_who_we_are_is_requested_again_and_reported(
+def test_garbled_identity_is_requested_again_and_reported(
     aws: Emulated, chain: None, opens: str, tmp_path: Path
 ) -> None:
     aws.client("s3").create_bucket(Bucket="garbled")
@@ -80,14 +78,14 @@ def test_a_garbled_answer_to_who_we_are_is_requested_again_and_reported(
     assert lines == [f"STS returned no identity: trying again: {why}"] * 2
 
 
-def test_a_bucket_of_another_region_is_explained(aws: Emulated, chain: None) -> None:
+def test_bucket_in_another_region_is_explained(aws: Emulated, chain: None) -> None:
     aws.client("s3").create_bucket(Bucket="elsewhere")
     remote = open_cloud("eu-west-1", FrozenClock(), os.environ)
     with pytest.raises(AccessError, match="the bucket is in us-east-1"):
         open_bucket_services(remote, "elsewhere", FrozenClock(), os.environ)
 
 
-def test_every_request_can_be_counted(
+def test_every_request_is_counted(
     aws: Emulated, chain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     aws.client("s3").create_bucket(Bucket="counted")

@@ -42,9 +42,7 @@ def allow(action: str, resource: str = "*", **more: Any) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
 
 
-def test_a_denial_names_the_statement_that_is_missing_and_nothing_is_asked_twice(
-    aws: Emulated, recorder: Recorder
-) -> None:
+def test_denial_names_the_missing_statement_and_is_not_retried(aws: Emulated, recorder: Recorder) -> None:
     arn, recorder.key = user(aws, "ann", allow("sagemaker:DescribeModel"))
     hosting = SageMakerHosting(recorder.access(), account=ACCOUNT)
     assert hosting.model("mine") is None
@@ -57,7 +55,7 @@ def test_a_denial_names_the_statement_that_is_missing_and_nothing_is_asked_twice
     assert recorder.notes == []
 
 
-def test_what_is_lacking_is_found_before_it_is_needed(aws: Emulated, recorder: Recorder) -> None:
+def test_missing_permissions_are_found_by_simulation(aws: Emulated, recorder: Recorder) -> None:
     passed = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
     arn, _ = user(
         aws, "bob", allow("sagemaker:CreateModel", MODEL), allow("iam:PassRole", ROLE, Condition=passed)
@@ -67,7 +65,7 @@ def test_what_is_lacking_is_found_before_it_is_needed(aws: Emulated, recorder: R
     assert roles.lacking(arn, [CREATE, PASS]) == ()
 
 
-def test_what_holds_when_a_permission_is_used_counts(aws: Emulated, recorder: Recorder) -> None:
+def test_simulation_includes_permission_conditions(aws: Emulated, recorder: Recorder) -> None:
     when = {"StringEquals": {"iam:AWSServiceName": "scaling.amazonaws.com"}}
     arn, _ = user(aws, "cleo", allow("iam:CreateServiceLinkedRole", Condition=when))
     link = Permission(action="iam:CreateServiceLinkedRole", resource="*")
@@ -75,7 +73,7 @@ def test_what_holds_when_a_permission_is_used_counts(aws: Emulated, recorder: Re
     assert IamRoles(recorder.access()).lacking(arn, [link, suggestion]) == (link,)
 
 
-def test_a_session_has_the_permissions_of_its_role(aws: Emulated, recorder: Recorder) -> None:
+def test_session_has_the_permissions_of_its_role(aws: Emulated, recorder: Recorder) -> None:
     iam = aws.client("iam")
     trust = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "sts:*"}]}
     iam.create_role(RoleName="deployer", AssumeRolePolicyDocument=json.dumps(trust), Path="/team/")
@@ -85,12 +83,12 @@ def test_a_session_has_the_permissions_of_its_role(aws: Emulated, recorder: Reco
     assert IamRoles(recorder.access()).lacking(session, [CREATE, PASS]) == (PASS,)
 
 
-def test_permissions_that_may_not_be_simulated_are_reported(aws: Emulated, recorder: Recorder) -> None:
+def test_denied_simulation_is_reported(aws: Emulated, recorder: Recorder) -> None:
     arn, recorder.key = user(aws, "eve", allow("sagemaker:*"))
     with pytest.raises(AccessError, match="may not iam:SimulatePrincipalPolicy"):
         IamRoles(recorder.access()).lacking(arn, [CREATE])
 
 
-def test_the_keys_of_the_root_may_do_anything(aws: Emulated, recorder: Recorder) -> None:
+def test_root_user_has_every_permission(aws: Emulated, recorder: Recorder) -> None:
     anybody = aws.client("sts").get_caller_identity()["Arn"]
     assert IamRoles(recorder.access()).lacking(anybody, [CREATE, PASS]) == ()

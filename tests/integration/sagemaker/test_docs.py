@@ -61,7 +61,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_of_a_page_do_what_it_reports(
+def test_commands_of_a_page_have_the_documented_output(
     page: Path, hub: str, aws: Emulated, tmp_path: Path
 ) -> None:
     folder = tmp_path / "page"
@@ -109,7 +109,7 @@ def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def test_every_how_to_has_a_block_that_is_run_or_explains_why_not() -> None:
+def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
     other_location = {
         "run-in-ci.md",  # test_pipeline.py runs its scripts
         "use-secrets.md",  # the AWS CLI's commands
@@ -119,7 +119,7 @@ def test_every_how_to_has_a_block_that_is_run_or_explains_why_not() -> None:
     assert {page.name for page in (DOCS / "how-to").glob("*.md")} - run == other_location
 
 
-def test_no_block_runs_a_command_of_aws() -> None:
+def test_no_block_runs_the_aws_cli() -> None:
     """The AWS CLI is no dependency of the tests."""
     for page in WITH_COMMANDS:
         for block in blocks(page):

@@ -41,7 +41,7 @@ def on(operation: str, do: Any, **more: Any) -> dict[str, Any]:
         {"drop": {"reset": True}},
     ],
 )
-def test_what_passes_is_waited_out(
+def test_transient_error_is_retried(
     aws: Emulated, hosting: SageMakerHosting, recorder: Recorder, do: Any
 ) -> None:
     aws.fault(on("DescribeEndpoint", do, times=4))
@@ -51,7 +51,9 @@ def test_what_passes_is_waited_out(
     assert 4 < recorder.clock.slept < 40
 
 
-def test_throttling_without_end_ends(aws: Emulated, hosting: SageMakerHosting, recorder: Recorder) -> None:
+def test_permanent_throttling_ends_with_an_error(
+    aws: Emulated, hosting: SageMakerHosting, recorder: Recorder
+) -> None:
     aws.fault(on("DescribeEndpoint", error_for("ThrottlingException", "Rate exceeded"), times=None))
     with pytest.raises(
         CloudError, match=r"endpoint nobody: SageMaker at .* still failed after several attempts: Throttling"
@@ -61,14 +63,14 @@ def test_throttling_without_end_ends(aws: Emulated, hosting: SageMakerHosting, r
     assert recorder.clock.slept < 60
 
 
-def test_botocore_slows_down_by_itself(aws: Emulated, recorder: Recorder) -> None:
+def test_adaptive_retry_mode_retries_inside_botocore(aws: Emulated, recorder: Recorder) -> None:
     patient = SageMakerHosting(recorder.access(attempts=4, manner="adaptive"), account=ACCOUNT)
     aws.fault(on("DescribeEndpoint", error_for("ThrottlingException", "Rate exceeded"), times=1))
     assert patient.endpoint("nobody") is None
     assert recorder.notes == []
 
 
-def test_expired_credentials_are_read_again_once(
+def test_expired_credentials_are_refreshed_once(
     aws: Emulated, hosting: SageMakerHosting, recorder: Recorder
 ) -> None:
     aws.fault(on("DescribeEndpoint", error_for("ExpiredTokenException", "The security token is expired")))
@@ -91,7 +93,7 @@ def test_expired_credentials_are_read_again_once(
         ("OptInRequired", "has not enabled the region"),
     ],
 )
-def test_refused_credentials_are_not_tried_again(
+def test_rejected_credentials_are_not_retried(
     aws: Emulated, hosting: SageMakerHosting, recorder: Recorder, code: str, why: str
 ) -> None:
     aws.fault(on("DescribeEndpoint", error_for(code)))
@@ -110,7 +112,7 @@ def later(aws: Emulated, recorder: Recorder) -> Iterator[Recorder]:
     aws.post("/_clock", {"off": 0})
 
 
-def test_a_clock_that_is_wrong_is_reported_and_worked_around(later: Recorder) -> None:
+def test_clock_skew_is_reported_and_corrected(later: Recorder) -> None:
     """In JSON it is an InvalidSignatureException, of IAM a SignatureDoesNotMatch."""
     assert SageMakerHosting(later.access(), account=ACCOUNT).endpoint("nobody") is None
     assert IamRoles(later.access()).assumable(f"arn:aws:iam::{ACCOUNT}:role/late") == ""
@@ -123,7 +125,7 @@ def test_a_clock_that_is_wrong_is_reported_and_worked_around(later: Recorder) ->
 @pytest.mark.parametrize(
     "code", ["InvalidSignatureException", "SignatureDoesNotMatch", "RequestTimeTooSkewed"]
 )
-def test_a_clock_that_stays_wrong_is_reported(
+def test_clock_skew_that_persists_is_an_error(
     aws: Emulated, hosting: SageMakerHosting, recorder: Recorder, code: str
 ) -> None:
     output = "Signature expired: 20260101T000000Z is now earlier than 20260101T025500Z"
@@ -135,7 +137,7 @@ def test_a_clock_that_stays_wrong_is_reported(
     assert "timedatectl" in caught.value.hint
 
 
-def test_access_denied_names_action_resource_principal_and_the_statement_that_is_missing(
+def test_access_denied_names_action_resource_principal_and_statement(
     aws: Emulated, hosting: SageMakerHosting
 ) -> None:
     arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:endpoint/chat"
@@ -155,9 +157,7 @@ def test_access_denied_names_action_resource_principal_and_the_statement_that_is
     )
 
 
-def test_a_denial_that_no_permission_overrides_is_distinguished(
-    aws: Emulated, hosting: SageMakerHosting
-) -> None:
+def test_explicit_deny_is_distinguished(aws: Emulated, hosting: SageMakerHosting) -> None:
     output = (
         "User: arn:aws:iam::1:user/ann is not authorized to perform: sagemaker:CreateModel on resource: arn:aws:x "
         "with an explicit deny in a service control policy"
@@ -170,9 +170,7 @@ def test_a_denial_that_no_permission_overrides_is_distinguished(
     )
 
 
-def test_a_denial_that_is_silent_is_reported_by_what_was_asked(
-    aws: Emulated, hosting: SageMakerHosting
-) -> None:
+def test_access_denied_without_a_message_names_the_call(aws: Emulated, hosting: SageMakerHosting) -> None:
     aws.fault(on("DescribeEndpoint", error_for("AccessDeniedException", "")))
     with pytest.raises(
         AccessError, match=r"these credentials may not sagemaker:DescribeEndpoint on arn:aws:sage"
@@ -180,7 +178,7 @@ def test_a_denial_that_is_silent_is_reported_by_what_was_asked(
         hosting.endpoint("chat")
 
 
-def test_no_capacity_reported_at_once_is_reported_as_such(aws: Emulated, hosting: SageMakerHosting) -> None:
+def test_insufficient_capacity_on_create_is_no_capacity(aws: Emulated, hosting: SageMakerHosting) -> None:
     aws.fault(on("CreateEndpoint", error_for("InsufficientInstanceCapacity", "none left")))
     with pytest.raises(NoCapacity, match="no capacity for this instance type in us-east-1") as caught:
         hosting.create_endpoint("chat", "chat", TAGS)
@@ -199,7 +197,7 @@ def test_no_capacity_reported_at_once_is_reported_as_such(aws: Emulated, hosting
         ({"answer": {"status": 200, "body": "{}"}}, "answered without EndpointStatus"),
     ],
 )
-def test_what_does_not_answer_like_aws_is_reported_with_the_address(
+def test_response_not_from_aws_is_reported_with_the_address(
     aws: Emulated, recorder: Recorder, do: Any, why: str
 ) -> None:
     recorder.clock = (
@@ -234,7 +232,7 @@ def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         (_proxy, r"https://api\.sagemaker\.us-east-1\.amazonaws\.com: no connection: .*proxy", "HTTPS_PROXY"),
     ],
 )
-def test_no_one_there_is_one_line_with_the_address(
+def test_unreachable_address_is_reported_in_one_line(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
     failure: Callable[[pytest.MonkeyPatch], None],
@@ -249,7 +247,7 @@ def test_no_one_there_is_one_line_with_the_address(
     assert recorder.clock.slept == 0
 
 
-def test_a_certificate_that_no_one_confirms_is_reported_with_the_remedy(
+def test_untrusted_certificate_is_reported_with_a_hint(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -273,7 +271,7 @@ class _SilentServer(socketserver.BaseRequestHandler):
             self.request.do_handshake()
 
 
-def test_no_secret_is_in_any_message(aws: Emulated, hosting: SageMakerHosting, recorder: Recorder) -> None:
+def test_messages_contain_no_secrets(aws: Emulated, hosting: SageMakerHosting, recorder: Recorder) -> None:
     lines: list[str] = []
     for do in (
         error_for("ExpiredTokenException"),
@@ -293,6 +291,6 @@ def test_no_secret_is_in_any_message(aws: Emulated, hosting: SageMakerHosting, r
     assert "Signature=" not in " ".join(lines)
 
 
-def test_the_credentials_are_no_part_of_what_access_shows(recorder: Recorder) -> None:
+def test_repr_of_the_access_contains_no_credentials(recorder: Recorder) -> None:
     access: AwsConnection = recorder.access()
     assert SECRET not in repr(access)

@@ -125,7 +125,7 @@ def _fake() -> tuple[Cloud, BucketServices, LeaseGuard]:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("side", ["emulator", "fake"])
-def test_nothing_is_sent_for_who_lost_the_lock(
+def test_change_under_a_lost_lock_is_not_sent(
     side: str, change: str, requests: Path, request: pytest.FixtureRequest
 ) -> None:
     cloud, bucket_services, guard = request.getfixturevalue("emulated") if side == "emulator" else _fake()
@@ -140,7 +140,7 @@ def test_nothing_is_sent_for_who_lost_the_lock(
 
 
 @pytest.mark.parametrize("side", ["emulator", "fake"])
-def test_who_holds_no_lock_is_not_requested_one(side: str, request: pytest.FixtureRequest) -> None:
+def test_changes_without_a_watched_lock_are_sent(side: str, request: pytest.FixtureRequest) -> None:
     cloud, bucket_services, guard = request.getfixturevalue("emulated") if side == "emulator" else _fake()
     with guard.watch(Lease()):
         pass
@@ -148,7 +148,7 @@ def test_who_holds_no_lock_is_not_requested_one(side: str, request: pytest.Fixtu
     assert cloud.hosting.endpoint("chat") is None
 
 
-def test_each_try_is_checked_botocores_own_among_them(
+def test_every_retry_checks_the_lock(
     emulated: tuple[Cloud, BucketServices, LeaseGuard], aws: Emulated, requests: Path
 ) -> None:
     cloud, _, guard = emulated
@@ -159,14 +159,14 @@ def test_each_try_is_checked_botocores_own_among_them(
 
 
 @pytest.mark.parametrize("text", ["soon", "1", "-5", "nan", "7200", "1e9"])
-def test_the_setting_of_the_lock_is_checked(emulated: Any, text: str) -> None:
+def test_invalid_lock_seconds_are_refused(emulated: Any, text: str) -> None:
     with pytest.raises(
         UsageRefused, match=f"LMI_LOCK_SECONDS={text}: not a number of seconds from 2 to 3600"
     ):
         open_bucket_services(emulated[0], BUCKET, FrozenClock(), {**os.environ, "LMI_LOCK_SECONDS": text})
 
 
-def test_a_lock_lasts_as_long_as_the_setting_reports(emulated: Any) -> None:
+def test_lock_seconds_set_the_duration_of_the_lock(emulated: Any) -> None:
     bucket_services = open_bucket_services(
         emulated[0], BUCKET, FrozenClock(), {**os.environ, "LMI_LOCK_SECONDS": "2"}
     )

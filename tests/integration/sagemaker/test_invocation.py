@@ -55,13 +55,13 @@ def invoke(
     return head, [part for part in parts if isinstance(part, bytes)]
 
 
-def test_a_response(talking: Cloud) -> None:
+def test_response_has_status_reason_and_body(talking: Cloud) -> None:
     head, parts = invoke(talking, {"do": "echo", "text": "hallo"})
     assert (head.status, head.reason, b"".join(parts)) == (200, "OK", b"hallo")
     assert head.header("Content-Type")
 
 
-def test_a_stream_arrives_as_it_is_created(talking: Cloud) -> None:
+def test_stream_arrives_in_parts_while_it_is_generated(talking: Cloud) -> None:
     head, parts = invoke(talking, {"do": "stream", "count": 5, "delay": 0.05}, stream=True)
     assert head.header("content-type") == "application/jsonlines"
     assert len(parts) > 1
@@ -71,9 +71,7 @@ def test_a_stream_arrives_as_it_is_created(talking: Cloud) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_error_of_the_model_is_its_own_status_and_body(
-    aws: Emulated, talking: Cloud, stream: bool
-) -> None:
+def test_model_error_is_returned_with_status_and_body(aws: Emulated, talking: Cloud, stream: bool) -> None:
     rule = {"method": "HOSTING", "path": f"^/invoke/{NAME}/"}
     aws.fault({**rule, "do": {"answer": {"status": 507, "body": "CUDA out of memory"}}})
     head, parts = invoke(talking, {"do": "echo", "text": "x"}, stream=stream)
@@ -81,7 +79,7 @@ def test_an_error_of_the_model_is_its_own_status_and_body(
     assert head.reason == "Insufficient Storage"
 
 
-def test_six_megabytes_are_the_most_and_more_is_not_sent(talking: Cloud) -> None:
+def test_request_over_six_megabytes_is_not_sent(talking: Cloud) -> None:
     text = "x" * (MOST_BYTES - 40)
     assert sum(map(len, invoke(talking, {"do": "echo", "text": text})[1])) == len(text)
     with pytest.raises(UsageRefused, match=r"6,291,457 bytes; SageMaker accepts at most 6,291,456") as caught:
@@ -89,7 +87,7 @@ def test_six_megabytes_are_the_most_and_more_is_not_sent(talking: Cloud) -> None
     assert "S3" in caught.value.hint
 
 
-def test_sixty_seconds_are_explained(aws: Emulated, talking: Cloud) -> None:
+def test_timeout_after_sixty_seconds_is_explained(aws: Emulated, talking: Cloud) -> None:
     turn = threading.Timer(0.4, aws.advance, (61,))
     turn.start()
     with pytest.raises(Overdue, match="60 s") as caught:
@@ -98,7 +96,7 @@ def test_sixty_seconds_are_explained(aws: Emulated, talking: Cloud) -> None:
     assert "--stream" in caught.value.hint
 
 
-def test_a_stream_that_breaks_reports_after_how_much(aws: Emulated, talking: Cloud) -> None:
+def test_broken_stream_reports_how_much_arrived(aws: Emulated, talking: Cloud) -> None:
     aws.fault({"method": "HOSTING", "path": f"^/stream/{NAME}/", "do": {"cut": {"after": 30}}})
     response = talking.hosting.invoke(
         NAME, request({"do": "stream", "count": 50, "delay": 0.02}, stream=True), timeout=70
@@ -110,20 +108,18 @@ def test_a_stream_that_breaks_reports_after_how_much(aws: Emulated, talking: Clo
     assert "lmi logs" in caught.value.hint
 
 
-def test_a_response_that_breaks_off_on_its_way(aws: Emulated, talking: Cloud) -> None:
+def test_truncated_response_is_an_error(aws: Emulated, talking: Cloud) -> None:
     aws.fault({"path": f"/endpoints/{NAME}/invocations$", "do": {"cut": {"after": 10}}})
     with pytest.raises(CloudError, match="the response ended early"):
         invoke(talking, {"do": "echo", "text": "x" * 1000})
 
 
-def test_an_endpoint_that_is_not_there(talking: Cloud) -> None:
+def test_invoking_a_missing_endpoint_is_not_found(talking: Cloud) -> None:
     with pytest.raises(NotFound, match="endpoint nobody: SageMaker cannot invoke it"):
         list(talking.hosting.invoke("nobody", request({}), timeout=10))
 
 
-def test_what_the_model_was_asked_is_not_retried_but_throttling_is_waited_out(
-    aws: Emulated, talking: Cloud
-) -> None:
+def test_invocation_is_retried_only_when_throttled(aws: Emulated, talking: Cloud) -> None:
     body = '{"message": "Rate exceeded"}'
     throttled = {
         "answer": {"status": 429, "body": body, "headers": {"x-amzn-ErrorType": "ThrottlingException"}}
@@ -135,7 +131,7 @@ def test_what_the_model_was_asked_is_not_retried_but_throttling_is_waited_out(
         invoke(talking, {"do": "echo", "text": "x"})
 
 
-def test_a_denial_is_reported(aws: Emulated, talking: Cloud) -> None:
+def test_denied_invocation_is_reported(aws: Emulated, talking: Cloud) -> None:
     response = {"x-amzn-ErrorType": "AccessDeniedException"}
     aws.fault(
         {
@@ -147,11 +143,11 @@ def test_a_denial_is_reported(aws: Emulated, talking: Cloud) -> None:
         invoke(talking, {})
 
 
-def test_the_address_is_for_people(aws: Emulated, talking: Cloud) -> None:
+def test_address_is_the_invocation_url(aws: Emulated, talking: Cloud) -> None:
     assert talking.hosting.address(NAME) == f"{aws.url}/endpoints/{NAME}/invocations"
 
 
-def test_what_the_container_printed_is_read_to_the_last_line(aws: Emulated, talking: Cloud) -> None:
+def test_container_log_is_read_completely(aws: Emulated, talking: Cloud) -> None:
     invoke(talking, {"do": "echo", "text": "x"})
     group = talking.logs.group(NAME)
     assert group == f"/aws/sagemaker/Endpoints/{NAME}"

@@ -154,7 +154,7 @@ def killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kill
 
 
 @pytest.mark.parametrize(("before", "after"), [("SIGKILL", "SIGINT"), ("SIGINT", "SIGKILL")])
-def test_a_deployments_lifecycle_in_processes_that_are_ended(
+def test_every_killed_action_is_recovered_by_the_next_run(
     killed_run: KilledRun, before: str, after: str
 ) -> None:
     rows = ((FIRST, UP, FIRST_UP), (CHANGED, UP, CHANGE), (CHANGED, DOWN, TEARDOWN))
@@ -175,7 +175,7 @@ def test_a_deployments_lifecycle_in_processes_that_are_ended(
     assert {kind: names for kind, names in killed_run.remaining().items() if names} == {}
 
 
-def test_every_action_in_the_cloud_is_in_a_row() -> None:
+def test_every_sagemaker_action_is_killed_once() -> None:
     tried = {*FIRST_UP, *CHANGE, *TEARDOWN}
     assert {action.kind for action in get_args(CloudAction)} - tried == BY_JOB
 
@@ -189,7 +189,7 @@ SUSPENDED = (
 
 
 @pytest.mark.parametrize(("recipe", "command", "action", "meanwhile"), SUSPENDED)
-def test_a_suspended_process_that_lost_its_lock_makes_and_deletes_nothing(
+def test_suspended_process_that_lost_its_lock_changes_nothing(
     killed_run: KilledRun,
     monkeypatch: pytest.MonkeyPatch,
     recipe: str,
@@ -241,7 +241,7 @@ def _as_soon_as_it_may(run: KilledRun, *argv: str) -> str:
     return lines[-1]
 
 
-def test_of_two_ups_at_once_one_works_and_the_other_reports_who_does(killed_run: KilledRun) -> None:
+def test_second_of_two_concurrent_ups_is_refused_with_the_lock_owner(killed_run: KilledRun) -> None:
     killed_run.recipe(RECIPE)
     first = subprocess.Popen(
         [sys.executable, "-m", "tests.support.cloud_lifecycle_program", *UP],
@@ -265,7 +265,7 @@ def test_of_two_ups_at_once_one_works_and_the_other_reports_who_does(killed_run:
     assert killed_run.remaining()["endpoints"] == [NAME]
 
 
-def test_a_lock_of_a_machine_that_is_gone_is_removed_by_its_name_or_ends(killed_run: KilledRun) -> None:
+def test_lock_of_a_vanished_machine_is_unlocked_by_id_or_expires(killed_run: KilledRun) -> None:
     killed_run.recipe(RECIPE)
     killed_run.crashed(UP, "SIGKILL before CreateModel")
     killed_run.relock(machine="elsewhere", host="elsewhere")

@@ -129,7 +129,7 @@ def _others(aws: Emulated) -> None:
 
 
 @pytest.mark.parametrize("name", ["scaled", "sealed", "packed"])
-def test_what_is_printed_is_enough_and_each_missing_permission_is_missed(begin: Begin, name: str) -> None:
+def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)
     expected = _lived(run, ada)
     missing = {less.action for less in set(ada.every("deployer")) - set(expected)}
@@ -194,7 +194,7 @@ def _is_tolerated(less: ReducedPermissions) -> bool:
 
 
 @pytest.mark.parametrize("part", ["deployer", "execution"])
-def test_each_missing_permission_is_reported_before_anything_is_created(begin: Begin, part: str) -> None:
+def test_every_missing_permission_is_reported_before_anything_is_created(begin: Begin, part: str) -> None:
     """All of them, those of services that are not emulated too: IAM is asked."""
     _, ada = begin("whole")
     who = ada.name if part == "deployer" else f"role/{ROLE}"

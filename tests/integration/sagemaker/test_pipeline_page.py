@@ -70,7 +70,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_scripts_deploy_and_end(aws: Emulated, runner: Runner) -> None:
+def test_pipeline_scripts_deploy_and_delete(aws: Emulated, runner: Runner) -> None:
     first = runner.run("deploy.sh", "recipe.yaml", "echo")
     assert first.returncode == 0, first.stdout + first.stderr
     result = json.loads((runner.folder / "events.jsonl").read_text().splitlines()[-1])
@@ -84,7 +84,7 @@ def test_the_scripts_deploy_and_end(aws: Emulated, runner: Runner) -> None:
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
-def test_the_script_ends_where_it_reports(aws: Emulated, runner: Runner) -> None:
+def test_pipeline_script_stops_at_an_error(aws: Emulated, runner: Runner) -> None:
     dear = runner.run("deploy.sh", "recipe.yaml", "echo", MAX_HOURLY="0.01")
     assert (dear.returncode, "may cost" in dear.stderr) == (5, True), dear.stderr
     (runner.folder / "recipe.yaml").write_text(RECIPE + "engien: vllm\n")
@@ -93,7 +93,7 @@ def test_the_script_ends_where_it_reports(aws: Emulated, runner: Runner) -> None
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
-def test_the_job_runs_the_script() -> None:
+def test_pipeline_job_runs_the_script() -> None:
     (job,) = [yaml.safe_load(text) for text in blocks("yaml")]
     commands = [step["run"] for step in job["jobs"]["deploy"]["steps"] if "run" in step]
     install, deploy = commands

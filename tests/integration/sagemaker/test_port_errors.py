@@ -71,7 +71,7 @@ FAILURES: dict[str, Any] = {
 
 @pytest.mark.parametrize("problem", FAILURES)
 @pytest.mark.parametrize("call", CALLS)
-def test_an_error_of_ours_with_a_hint_and_no_secret(
+def test_every_failure_of_every_call_has_a_hint_and_no_secret(
     aws: Emulated, recorder: Recorder, call: str, problem: str
 ) -> None:
     aws.fault({"path": "^/(?!_)", "do": FAILURES[problem], "times": None})

@@ -70,7 +70,7 @@ def _alarm(seconds: int, what: object) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_no_random_fault_is_a_bug_hangs_or_leaves_wrong_data(
+def test_random_fault_causes_no_bug_hang_or_wrong_data(
     aws: Emulated,
     network: Proxy,
     seed: int,

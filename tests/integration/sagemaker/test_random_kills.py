@@ -23,15 +23,13 @@ def aws(tmp_path: Path) -> Iterator[Emulated]:
 
 
 @pytest.mark.parametrize("seed", [1, 7])
-def test_a_lifecycle_of_commands_that_are_killed_at_random_converges(
-    aws: Emulated, tmp_path: Path, seed: int
-) -> None:
+def test_lifecycle_with_random_kills_converges(aws: Emulated, tmp_path: Path, seed: int) -> None:
     outcome = killed_lifecycle(aws, tmp_path, seed)
     assert not outcome.wrong, "\n".join(outcome.wrong)
     assert remaining(aws) == {}
 
 
-def test_a_lifecycle_under_random_faults_converges(aws: Emulated, tmp_path: Path) -> None:
+def test_lifecycle_with_random_faults_converges(aws: Emulated, tmp_path: Path) -> None:
     outcome = faulty_round(aws, tmp_path, 1_000_001)
     assert not outcome.wrong, "\n".join(outcome.wrong)
     assert remaining(aws) == {}

@@ -69,7 +69,7 @@ def failed_update_reason(ada: Principal, less: ReducedPermissions, *command: str
     done(ada, *command)
 
 
-def test_tags_are_asked_of_sagemaker_where_the_search_lags_behind(ada: Principal) -> None:
+def test_tags_are_read_with_list_tags_when_the_tag_search_lags(ada: Principal) -> None:
     done(ada, *UP)
     ada.aws.fault({**TAG_SEARCH, "do": {"answer": {"status": 200, "body": '{"ResourceTagMappingList": []}'}}})
     failed_update_reason(
@@ -77,7 +77,7 @@ def test_tags_are_asked_of_sagemaker_where_the_search_lags_behind(ada: Principal
     )
 
 
-def test_a_quota_that_was_never_changed_is_found_among_the_defaults(ada: Principal) -> None:
+def test_default_quota_is_read_when_none_was_applied(ada: Principal) -> None:
     ada.aws.fault({**QUOTAS, "do": {"answer": {"status": 200, "body": '{"Quotas": []}'}}})
     less = ReducedPermissions("deployer", "PlanAhead", "servicequotas:ListAWSDefaultServiceQuotas")
     ada.grant(less)
@@ -88,7 +88,7 @@ def test_a_quota_that_was_never_changed_is_found_among_the_defaults(ada: Princip
     assert "not checked" not in done(ada, "plan", "r.yaml")
 
 
-def test_the_end_of_what_is_scaled_checks_its_policies(ada: Principal) -> None:
+def test_down_of_a_scaled_endpoint_reads_its_scaling_policies(ada: Principal) -> None:
     deploying(ada, PLAIN + SCALED)
     done(ada, *UP)
     failed_update_reason(
@@ -98,7 +98,7 @@ def test_the_end_of_what_is_scaled_checks_its_policies(ada: Principal) -> None:
     )
 
 
-def test_a_bucket_that_cannot_be_made_whole_goes_again_or_is_named(ada: Principal) -> None:
+def test_bucket_whose_setup_fails_is_deleted_or_named(ada: Principal) -> None:
     actions = ("s3:PutBucketTagging", "s3:DeleteBucket")
     tagging, delete = (ReducedPermissions("deployer", "MakeBucket", action) for action in actions)
     for less, left in (((tagging,), []), ((tagging, delete), [BUCKET])):
@@ -110,7 +110,7 @@ def test_a_bucket_that_cannot_be_made_whole_goes_again_or_is_named(ada: Principa
         assert (delete.action in output) == bool(left), output
 
 
-def test_without_the_bucket_s_rules_without_advice(ada: Principal) -> None:
+def test_no_upload_rule_advice_without_permission_to_read_rules(ada: Principal) -> None:
     write_large(Path("model/model.safetensors"))
     push, advice = ("weights", "push", "r.yaml", "--create-bucket"), "put-bucket-lifecycle-configuration"
     ada.grant(ReducedPermissions("deployer", "LookIntoBucket", "s3:GetLifecycleConfiguration"))
@@ -120,7 +120,7 @@ def test_without_the_bucket_s_rules_without_advice(ada: Principal) -> None:
     assert advice in done(ada, *push)
 
 
-def test_a_model_of_many_parts_is_pushed_with_the_printed_permissions(ada: Principal) -> None:
+def test_multipart_upload_works_with_the_printed_policies(ada: Principal) -> None:
     """An object tag on the upload would need s3:PutObjectTagging: no model over 8 MiB could be deployed."""
     write_large(Path("model/model.safetensors"))
     output = done(ada, *UP)
@@ -128,7 +128,7 @@ def test_a_model_of_many_parts_is_pushed_with_the_printed_permissions(ada: Princ
     assert not [action for action, _ in ada.requests if "Tagging" in action and "Object" in action]
 
 
-def test_a_tagged_model_in_s3_is_copied_with_the_printed_permissions(ada: Principal) -> None:
+def test_tagged_s3_model_is_copied_with_the_printed_policies(ada: Principal) -> None:
     """Its tags stay where they are: no printed policy can read them, nor write them to the copies."""
     s3 = ada.aws.client("s3")
     s3.create_bucket(Bucket=BUCKET)
@@ -141,7 +141,7 @@ def test_a_tagged_model_in_s3_is_copied_with_the_printed_permissions(ada: Princi
     assert all(s3.get_object_tagging(Bucket=BUCKET, Key=one["Key"])["TagSet"] == [] for one in copies)
 
 
-def test_an_upload_that_was_cut_off_is_gone_on_with(ada: Principal) -> None:
+def test_resuming_an_upload_needs_permission_to_list_parts(ada: Principal) -> None:
     write_large(Path("model/model.safetensors"))
     ada.aws.fault(PARTS)
     assert ada.lmi(*UP)[0] != 0
@@ -149,7 +149,7 @@ def test_an_upload_that_was_cut_off_is_gone_on_with(ada: Principal) -> None:
     failed_update_reason(ada, ReducedPermissions("deployer", "WriteOwn", "s3:ListMultipartUploadParts"), *UP)
 
 
-def test_an_upload_that_no_one_continues_with_is_aborted(ada: Principal) -> None:
+def test_aborting_a_duplicate_upload_needs_its_permission(ada: Principal) -> None:
     """Of two uploads for one file the fuller one goes on; the other is given up once the file is whole."""
     write_large(Path("model/model.safetensors"))
     ada.aws.fault(PARTS)
@@ -168,7 +168,7 @@ def test_an_upload_that_no_one_continues_with_is_aborted(ada: Principal) -> None
     done(ada, *UP)
 
 
-def test_weights_that_another_deployment_may_use_are_checked_for_in_its_record(ada: Principal) -> None:
+def test_down_reads_the_records_of_other_deployments(ada: Principal) -> None:
     deploying(ada, SERVING.replace("echo", "another"))
     done(ada, *UP)
     deploying(ada, SERVING)
@@ -178,7 +178,7 @@ def test_weights_that_another_deployment_may_use_are_checked_for_in_its_record(a
     done(ada, "down", "another", "--yes", "--purge")
 
 
-def test_each_of_them_is_here() -> None:
+def test_every_rare_permission_has_a_test_here() -> None:
     written = Path(__file__).read_text()
     assert [action for action in NOT_MET if f'"{action}"' not in written] == []
 

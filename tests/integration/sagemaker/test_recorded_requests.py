@@ -41,7 +41,7 @@ ALSO = {
 """What such a life must have sent, else it proves little."""
 
 
-def test_each_request_of_a_recorded_lifecycle_is_in_the_table(
+def test_every_recorded_request_is_in_the_documented_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with emulator(tmp_path, "--speed", "1000000") as aws:

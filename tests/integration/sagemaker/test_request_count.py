@@ -22,7 +22,7 @@ def _lmi(root: Path, defaults: dict[str, str], *argv: str) -> None:
     )
 
 
-def test_an_up_that_changes_nothing_keeps_to_its_number_of_requests(tmp_path: Path) -> None:
+def test_up_without_changes_stays_below_its_request_limit(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     for name, content in model_files().items():
         (tmp_path / "model" / name).write_bytes(content)

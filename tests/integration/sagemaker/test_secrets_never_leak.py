@@ -154,14 +154,16 @@ def lived(
     return scene
 
 
-def test_no_secret_gets_out_and_each_request_names_the_owner(lived: Scene, tmp_path: Path) -> None:
+def test_output_requests_and_files_contain_no_secret_and_requests_name_the_owner(
+    lived: Scene, tmp_path: Path
+) -> None:
     _assert_not_printed(lived)
     _nothing_sent(lived)
     _assert_not_stored(lived, tmp_path)
     _owner_on_each(lived)
 
 
-def test_a_report_of_a_bug_reports_none() -> None:
+def test_bug_report_contains_no_secret() -> None:
     report = write_report(RuntimeError(HUB), ("up", HUB, "--set", f"x={KEY}", f"--y={SESSION}"))
     assert not secrets_in(report.read_bytes())
     report.unlink()

@@ -33,7 +33,7 @@ def recipe(name: str, *, model: str = "model") -> str:
     return str(file)
 
 
-def test_one_policy_for_each_deployment_fills_the_role(ada: Principal) -> None:
+def test_role_policy_quota_limits_separate_policies(ada: Principal) -> None:
     """About eight: IAM counts the inline policies of a role together."""
     iam, reserved = ada.aws.client("iam"), 0
     policies_of(ada, recipe("chat-0"))
@@ -56,7 +56,7 @@ def put_policy(ada: Principal, name: str) -> None:
     ada.aws.client("iam").put_role_policy(RoleName=ROLE, PolicyName=f"lmi-{name}", PolicyDocument=document)
 
 
-def test_one_shared_policy_is_enough_for_several_deployments_and_for_no_other(ada: Principal) -> None:
+def test_shared_policy_covers_its_prefix_and_nothing_else(ada: Principal) -> None:
     policies_of(ada, recipe(TEAM[0]), "--shared", "team-a-")
     files = [recipe(TEAM[0]), recipe(TEAM[1]), recipe(TEAM[2], model="other")]
     foreign = recipe("team-b-one")

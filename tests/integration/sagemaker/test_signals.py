@@ -91,7 +91,7 @@ def waits_for(process: subprocess.Popen[str], event: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_up_and_down_and_wait_with_what_stands_and_costs(
+def test_signal_during_up_down_or_wait_reports_the_endpoint_and_its_cost(
     killed_run: KilledRun, number: signal.Signals
 ) -> None:
     killed_run.recipe(RECIPE)
@@ -115,7 +115,7 @@ def test_a_signal_ends_up_and_down_and_wait_with_what_stands_and_costs(
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_what_changes_nothing(
+def test_signal_before_a_change_reports_that_nothing_changed(
     killed_run: KilledRun, unresponsive_hub: None, number: signal.Signals
 ) -> None:
     killed_run.recipe(RECIPE)
@@ -136,7 +136,9 @@ def test_a_signal_ends_what_changes_nothing(
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_a_push_which_continues_later(killed_run: KilledRun, number: signal.Signals) -> None:
+def test_signal_during_a_push_ends_it_and_the_next_push_continues(
+    killed_run: KilledRun, number: signal.Signals
+) -> None:
     killed_run.recipe(RECIPE)
     slow = {"method": "PUT", "path": "/weights/", "times": None, "do": HANGS}
     killed_run.aws.client("s3").create_bucket(Bucket=f"lmi-{os.getpid()}")
@@ -150,7 +152,7 @@ def test_a_signal_ends_a_push_which_continues_later(killed_run: KilledRun, numbe
     killed_run.done("weights", "push", "tiny.yaml", "--bucket", f"lmi-{os.getpid()}")
 
 
-def test_a_signal_that_was_ignored_from_the_start_stays_ignored(killed_run: KilledRun) -> None:
+def test_signal_ignored_at_start_stays_ignored(killed_run: KilledRun) -> None:
     """nohup lmi up &"""
     killed_run.recipe(RECIPE)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -168,7 +170,7 @@ def test_a_signal_that_was_ignored_from_the_start_stays_ignored(killed_run: Kill
 
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
 @pytest.mark.parametrize("streams", ["stdout", "both"])
-def test_a_change_continues_to_its_end_without_a_reader(
+def test_change_continues_when_stdout_or_stderr_is_closed(
     killed_run: KilledRun, as_json: tuple[str, ...], streams: str
 ) -> None:
     killed_run.recipe(FIRST)
@@ -179,13 +181,13 @@ def test_a_change_continues_to_its_end_without_a_reader(
     assert {kind: names for kind, names in killed_run.remaining().items() if names} == {}
 
 
-def test_a_failure_without_a_reader_has_its_exit_code(killed_run: KilledRun) -> None:
+def test_failure_with_closed_streams_keeps_its_exit_code(killed_run: KilledRun) -> None:
     killed_run.recipe(FIRST + "endpoint: {")
     assert _unread(killed_run, "both", "plan", "tiny.yaml") == (2, "")
     assert _unread(killed_run, "both", *UP) == (2, "")
 
 
-def test_what_only_reads_ends_quietly_without_a_reader(killed_run: KilledRun) -> None:
+def test_read_only_command_ends_quietly_when_stdout_is_closed(killed_run: KilledRun) -> None:
     killed_run.recipe(FIRST)
     assert _unread(killed_run, "stdout", "plan", "tiny.yaml", "--json") == (128 + signal.SIGPIPE, "")
 

@@ -74,7 +74,7 @@ def ada(
     return principal
 
 
-def test_what_is_printed_is_enough_for_a_job(ada: Principal) -> None:
+def test_printed_policies_suffice_for_a_transfer_job(ada: Principal) -> None:
     for command in (UP, DOWN):
         code, output = ada.lmi(*command)
         assert code == 0, output
@@ -99,7 +99,7 @@ def test_what_is_printed_is_enough_for_a_job(ada: Principal) -> None:
     ],
     ids=str,
 )
-def test_one_permission_less_fails_and_is_named(ada: Principal, less: ReducedPermissions) -> None:
+def test_missing_job_permission_fails_and_is_named(ada: Principal, less: ReducedPermissions) -> None:
     ada.grant(less, ReducedPermissions("deployer", "CheckRights", SIMULATES))
     code, output = ada.lmi(*UP)
     ada.grant()
@@ -109,7 +109,7 @@ def test_one_permission_less_fails_and_is_named(ada: Principal, less: ReducedPer
 
 
 @pytest.mark.parametrize("part", ["deployer", "job"])
-def test_each_missing_permission_is_reported_beforehand(ada: Principal, part: str) -> None:
+def test_every_missing_job_permission_is_reported_by_plan(ada: Principal, part: str) -> None:
     who = ada.name if part == "deployer" else f"role/{JOB_ROLE}"
     checked = [less for less in ada.every(part) if part == "job" or less.sid in OF_JOBS]
     assert len(checked) >= 8

@@ -293,7 +293,7 @@ FAULTS: dict[str, AwsError] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_trouble_has_its_own_words_and_nothing_is_lost(faulty_run: FaultyRun, name: str) -> None:
+def test_failure_is_explained_and_the_next_run_recovers(faulty_run: FaultyRun, name: str) -> None:
     error = FAULTS[name]
     error.crash(faulty_run)
     code, output = faulty_run.lmi(*error.command)

@@ -94,7 +94,7 @@ def continuous_requests(aws: Emulated, responses: Counter[Any], lost: list[str])
             client.join()
 
 
-def test_no_request_is_lost_while_a_changed_recipe_comes_into_service(containers: Emulated) -> None:
+def test_update_and_rollback_under_load_lose_no_request(containers: Emulated) -> None:
     write(1)
     assert run(lmi, ["up", "echo.yaml", "--yes"]) == 0
     write(2)

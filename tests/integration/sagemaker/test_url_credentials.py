@@ -25,7 +25,7 @@ COMMANDS = (
     "endpoint", [UNREACHABLE, "canary-user:canary-pw@127.0.0.1:9", "http://c:canary/pw@host:9"]
 )
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_password_in_an_endpoint_is_never_shown(
+def test_password_in_an_endpoint_url_is_never_printed(
     command: tuple[str, ...], endpoint: str, tmp_path: Path
 ) -> None:
     (tmp_path / "r.yaml").write_text(RECIPE)

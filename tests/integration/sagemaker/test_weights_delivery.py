@@ -61,7 +61,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     ],
     ids=["s3", "mount", "artifact"],
 )
-def test_the_container_has_the_weights(
+def test_container_reads_the_weights_by_every_delivery(
     aws: Emulated,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

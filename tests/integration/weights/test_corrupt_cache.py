@@ -90,7 +90,7 @@ def weights(versity: S3Server, bucket: str) -> BucketWeights:
 
 @pytest.mark.parametrize("path", CORRUPT)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_snapshot_is_mended_and_pushed(
+def test_corrupt_snapshot_is_repaired_and_pushed(
     path: str, engine: Engine, cached: Cached, weights: BucketWeights
 ) -> None:
     if ENGINES[engine] and find_spec(ENGINES[engine]) is None:
@@ -103,7 +103,7 @@ def test_a_snapshot_is_mended_and_pushed(
     assert weights.store.uploads("") == ()
 
 
-def test_a_snapshot_of_what_is_in_the_bucket_is_not_fetched(client: HubClient, hub: LocalHub) -> None:
+def test_snapshot_of_pushed_weights_downloads_nothing(client: HubClient, hub: LocalHub) -> None:
     memory = in_memory()
     name, _ = Cached(client, client.home, client.home / "none").pushed(memory, Travel())
     hub.log.clear()
@@ -115,7 +115,7 @@ def test_a_snapshot_of_what_is_in_the_bucket_is_not_fetched(client: HubClient, h
 
 
 @pytest.mark.parametrize("path", CORRUPT)
-def test_a_stream_out_of_the_cache_continues_from_the_hub(path: str, cached: Cached) -> None:
+def test_stream_from_a_corrupt_cache_continues_from_the_hub(path: str, cached: Cached) -> None:
     cached.rot(path)
     memory = in_memory()
     name, lines = cached.pushed(memory, Travel())
@@ -124,7 +124,9 @@ def test_a_stream_out_of_the_cache_continues_from_the_hub(path: str, cached: Cac
 
 
 @pytest.mark.parametrize("via", ["stream", "snapshot"])
-def test_offline_it_is_reported_where_it_lies_and_what_to_do(via: str, cached: Cached, hub: LocalHub) -> None:
+def test_offline_corrupt_file_is_reported_with_path_and_remedy(
+    via: str, cached: Cached, hub: LocalHub
+) -> None:
     cached.rot("model.safetensors")
     cached.client = HubClient(hub, cached.client.home, {"HF_HUB_OFFLINE": "1"})
     cached.client.adapter = cached.client.another(cached.ledger)
@@ -137,7 +139,7 @@ def test_offline_it_is_reported_where_it_lies_and_what_to_do(via: str, cached: C
     assert not list(memory.store.list("manifests/"))
 
 
-def test_bytes_that_the_hub_itself_has_wrong_are_not_tried_for_ever(client: HubClient, hub: LocalHub) -> None:
+def test_file_that_is_wrong_on_the_hub_is_not_retried_forever(client: HubClient, hub: LocalHub) -> None:
     hub.fail(Rule(do=Flip(40), path="^/cdn/", times=None))
     memory = in_memory()
     with pytest.raises(IntegrityError, match=r"model\.safetensors: sha256"):

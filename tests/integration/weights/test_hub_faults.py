@@ -47,7 +47,9 @@ def assert_right(client: HubClient) -> None:
 
 @pytest.mark.parametrize("path", [LARGE, SMALL], ids=["large", "small"])
 @pytest.mark.parametrize("fault", ONE_FAULT)
-def test_the_right_bytes_arrive_all_the_same(fault: str, path: str, hub: LocalHub, client: HubClient) -> None:
+def test_files_arrive_intact_despite_one_fault(
+    fault: str, path: str, hub: LocalHub, client: HubClient
+) -> None:
     hub.fail(*parse_rules(f'{{"path": "{path}", {ONE_FAULT[fault]}}}'))
     assert_right(client)
     assert all(tally.fired for tally in hub.state.faults.tallies())
@@ -55,7 +57,7 @@ def test_the_right_bytes_arrive_all_the_same(fault: str, path: str, hub: LocalHu
 
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("fault", RANGED)
-def test_no_part_is_believed_unless_it_is_the_part(
+def test_part_with_the_wrong_range_is_not_accepted(
     fault: str, nth: int, hub: LocalHub, client: HubClient
 ) -> None:
     hub.fail(*parse_rules(f'{{"path": "^/cdn/", "nth": {nth}, {RANGED[fault]}}}'))
@@ -63,12 +65,12 @@ def test_no_part_is_believed_unless_it_is_the_part(
     assert all(tally.fired for tally in hub.state.faults.tallies())
 
 
-def test_a_server_without_ranges_serves_too(hub: LocalHub, client: HubClient) -> None:
+def test_server_without_range_support_works(hub: LocalHub, client: HubClient) -> None:
     hub.fail(Rule(do=IgnoreRange(), path="^/cdn/", times=None))
     assert_right(client)
 
 
-def test_a_broken_read_continues_where_it_ended(hub: LocalHub, client: HubClient) -> None:
+def test_interrupted_read_resumes_where_it_stopped(hub: LocalHub, client: HubClient) -> None:
     hub.fail(Rule(do=Cut(3_000_000), path="^/cdn/"))
     assert_right(client)
     requests = [request.range or "" for request in hub.log.all() if request.path.startswith("/cdn/")]
@@ -79,7 +81,7 @@ def test_a_broken_read_continues_where_it_ended(hub: LocalHub, client: HubClient
     assert sent == sum(map(len, FILES.values()))
 
 
-def test_one_signed_address_serves_all_parts_until_it_expires(hub: LocalHub, client: HubClient) -> None:
+def test_one_signed_url_is_used_until_it_expires(hub: LocalHub, client: HubClient) -> None:
     assert_right(client)
     resolved = [request for request in hub.log.all() if request.path.endswith("/model.safetensors")]
     assert 1 <= len(resolved) <= 2
@@ -97,7 +99,7 @@ CUTS = st.builds(Cut, st.integers(0, 17 << 20), st.booleans())
 
 @examples(12, shared_fixture=True)
 @given(st.lists(BREAKS | CUTS | st.just(Flip(77)), max_size=4))
-def test_any_row_of_faults_ends_in_the_right_bytes_or_in_none(
+def test_any_sequence_of_faults_leaves_correct_files_or_no_manifest(
     hub: LocalHub, client: HubClient, row: list[Action]
 ) -> None:
     hub.state.faults.clear()
@@ -121,7 +123,7 @@ LASTING: dict[str, tuple[Action, type[LmiError]]] = {
 
 
 @pytest.mark.parametrize("fault", LASTING)
-def test_what_lasts_is_reported_and_nothing_can_be_observed_as_weights(
+def test_permanent_fault_is_reported_and_leaves_no_weights(
     fault: str, hub: LocalHub, client: HubClient
 ) -> None:
     action, error = LASTING[fault]
@@ -137,7 +139,7 @@ def test_what_lasts_is_reported_and_nothing_can_be_observed_as_weights(
     assert "model.safetensors" not in stored_objects(store)
 
 
-def test_through_the_cache_nothing_is_fetched_again(hub: LocalHub, client: HubClient) -> None:
+def test_cached_files_are_pushed_without_a_download(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     client.fetch(listing)
     hub.log.clear()
@@ -148,9 +150,7 @@ def test_through_the_cache_nothing_is_fetched_again(hub: LocalHub, client: HubCl
     assert stored_objects(store) == FILES
 
 
-def test_behind_a_proxy_the_vendor_s_client_goes(
-    hub: LocalHub, client: HubClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxy_setting_is_used(hub: LocalHub, client: HubClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """No proxy answers at this address: that it is asked shows that the setting is honoured."""
     listing = client.listed()
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")

@@ -88,7 +88,7 @@ def ended_by(process: subprocess.Popen[str], how: signal.Signals) -> None:
 
 @pytest.mark.parametrize("engine", NEXT)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_the_next_push_ends_what_was_started(
+def test_next_push_completes_a_killed_upload(
     how: signal.Signals,
     engine: Engine,
     store: S3Store,
@@ -106,7 +106,7 @@ def test_the_next_push_ends_what_was_started(
     assert store.uploads("") == ()
 
 
-def test_killed_it_does_not_run_on(store: S3Store, proxy: Proxy, start: Started) -> None:
+def test_killed_push_sends_nothing_more(store: S3Store, proxy: Proxy, start: Started) -> None:
     running = start(proxy.url)
     until(lambda: bool(proxy.requests("PUT", "partNumber=1")), running)
     ended_by(running, signal.SIGKILL)
@@ -116,7 +116,7 @@ def test_killed_it_does_not_run_on(store: S3Store, proxy: Proxy, start: Started)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_what_is_left_is_found_by_gc(
+def test_gc_finds_uploads_of_a_killed_push(
     how: signal.Signals, store: S3Store, proxy: Proxy, start: Started
 ) -> None:
     running = start(proxy.url)
@@ -132,7 +132,7 @@ def test_what_is_left_is_found_by_gc(
 
 
 @pytest.mark.parametrize("engine", NEXT)
-def test_a_network_that_is_lost_leaves_nothing_for_the_next_push(
+def test_lost_network_is_recovered_by_the_next_push(
     engine: Engine, store: S3Store, proxy: Proxy, versity: S3Server, folder: Path, start: Started
 ) -> None:
     proxy.fail(Rule(do=Drop(), path="partNumber=2", times=None), Rule(do=Drop(), method="DELETE", times=None))
@@ -146,7 +146,7 @@ def test_a_network_that_is_lost_leaves_nothing_for_the_next_push(
     assert store.uploads("") == ()
 
 
-def test_ended_in_the_middle_of_a_parts_bytes(
+def test_push_killed_inside_a_part_is_completed_by_the_next_push(
     store: S3Store, versity: S3Server, folder: Path, start: Started
 ) -> None:
     """Nothing between us and S3 that would hand on what was cut."""

@@ -65,7 +65,7 @@ def parts_sent(proxy: Proxy) -> set[str]:
 
 
 @pytest.mark.parametrize("after", [1, 3, 5, 7])
-def test_the_next_push_sends_only_the_rest(
+def test_next_push_uploads_only_the_missing_parts(
     after: int, client: HubClient, store: S3Store, proxy: Proxy, versity: S3Server, program: Program
 ) -> None:
     killed = program()
@@ -92,7 +92,7 @@ def sum_of_large(total: int) -> int:
     return total - total % PART + (5 if total % PART in (5, 7) else 0)
 
 
-def test_two_processes_at_once_end_right_with_one_manifest(store: S3Store, program: Program) -> None:
+def test_two_concurrent_pushes_end_with_one_manifest(store: S3Store, program: Program) -> None:
     both = [program(), program()]
     messages = [process.communicate(timeout=60) for process in both]
     assert [process.returncode for process in both] == [0, 0], messages

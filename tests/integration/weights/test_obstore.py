@@ -107,7 +107,7 @@ def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]
         return found
 
 
-def test_every_byte_arrives_and_the_manifest_reports_it(place: Place, proxy: Proxy) -> None:
+def test_all_bytes_are_uploaded_and_listed_in_the_manifest(place: Place, proxy: Proxy) -> None:
     manifest, events = upload(place)
     prefix, store = weights_prefix(manifest.name), place.server.store(place.bucket)
     assert {path: b"".join(store.read(prefix + path)) for path in FILES} == FILES
@@ -121,14 +121,14 @@ def test_every_byte_arrives_and_the_manifest_reports_it(place: Place, proxy: Pro
     assert all("x-amz-checksum-sha256" in passed.headers for passed in sent)
 
 
-def test_every_request_of_it_states_the_expected_owner(place: Place, proxy: Proxy) -> None:
+def test_every_request_states_the_expected_owner(place: Place, proxy: Proxy) -> None:
     upload(place)
     assert {passed.headers.get("x-amz-expected-bucket-owner") for passed in proxy.log} == {place.server.owner}
     signed = [passed.headers["Authorization"].partition("SignedHeaders=")[2] for passed in proxy.log]
     assert all("x-amz-expected-bucket-owner" in text for text in signed)
 
 
-def test_what_arrived_before_is_not_sent_again(place: Place, proxy: Proxy) -> None:
+def test_complete_files_are_not_uploaded_again(place: Place, proxy: Proxy) -> None:
     manifest, _ = upload(place)
     prefix = weights_prefix(manifest.name)
     place.server.store(place.bucket).delete([f"manifests/{manifest.name}.json", f"{prefix}config.json"])
@@ -139,7 +139,7 @@ def test_what_arrived_before_is_not_sent_again(place: Place, proxy: Proxy) -> No
 
 
 @pytest.mark.parametrize("path", ["config.json", "model.safetensors"])
-def test_a_file_changed_after_it_was_listed_is_no_object(place: Place, path: str) -> None:
+def test_file_changed_after_listing_creates_no_object(place: Place, path: str) -> None:
     listing = place.listing()
     (place.folder / path).write_bytes(FILES[path][:-1] + b"?")
     with pytest.raises(IntegrityError, match=f"{path}: .* but its source has"):
@@ -151,7 +151,7 @@ def test_a_file_changed_after_it_was_listed_is_no_object(place: Place, path: str
     assert store.uploads("") == ()
 
 
-def test_a_byte_corrupted_on_the_way_is_no_object(place: Place, proxy: Proxy) -> None:
+def test_byte_corrupted_in_transit_creates_no_object(place: Place, proxy: Proxy) -> None:
     proxy.tamper = lambda call, body: b"?" + body[1:] if "config.json" in call.path else body
     with pytest.raises(TransferFailed, match="1 of 5 files failed"):
         upload(place)
@@ -163,13 +163,13 @@ def test_a_byte_corrupted_on_the_way_is_no_object(place: Place, proxy: Proxy) ->
     assert flaws(place, manifest, deep=True) == ()
 
 
-def test_what_passes_is_tried_again(place: Place, proxy: Proxy) -> None:
+def test_transient_fault_is_retried(place: Place, proxy: Proxy) -> None:
     proxy.fail(Rule(do=Answer(503), method="PUT"), Rule(do=Drop(), method="PUT", nth=3))
     manifest, _ = upload(place)
     assert flaws(place, manifest, deep=True) == ()
 
 
-def test_wrong_credentials_are_reported_and_no_secret_is(place: Place) -> None:
+def test_wrong_credentials_are_reported_without_the_secret(place: Place) -> None:
     wrong = replace(place, by=replace(place.by, secret="another-secret-than-the-right-one"))
     with pytest.raises(AccessError, match="secret key does not belong") as error:
         upload(wrong)
@@ -177,14 +177,16 @@ def test_wrong_credentials_are_reported_and_no_secret_is(place: Place) -> None:
     assert place.stored_keys() == set()
 
 
-def test_a_key_of_kms_is_requested(place: Place, proxy: Proxy) -> None:
+def test_kms_key_is_sent(place: Place, proxy: Proxy) -> None:
     upload(replace(place, kms_key="key-1"))
     started = [passed.headers for passed in proxy.log if "partNumber" not in passed.path]
     requests = [headers.get("x-amz-server-side-encryption-aws-kms-key-id") for headers in started]
     assert requests.count("key-1") >= len(FILES)
 
 
-def test_without_the_package_it_reports_how_to_get_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_obstore_package_says_how_to_install_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     weights = place.weights()
     assert weights.engines == frozenset()

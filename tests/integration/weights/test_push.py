@@ -34,7 +34,9 @@ def ended(going: Iterator[object]) -> object:
         return end.value
 
 
-def test_from_the_hub_and_again(hub: LocalHub, client: HubClient, store: ObjectStore) -> None:
+def test_hub_model_is_pushed_and_a_second_push_uploads_nothing(
+    hub: LocalHub, client: HubClient, store: ObjectStore
+) -> None:
     listing = client.listed()
     manifest, _ = pushed(listing, push_context(client.adapter, store))
     assert stored_objects(store, manifest.name) == FILES
@@ -45,7 +47,7 @@ def test_from_the_hub_and_again(hub: LocalHub, client: HubClient, store: ObjectS
     assert ended(verify(store, manifest, key="v", deep=True)) == ()
 
 
-def test_from_a_folder_with_files_in_common_then_removed(tmp_path: Path, store: ObjectStore) -> None:
+def test_folders_share_files_and_removing_one_keeps_the_other(tmp_path: Path, store: ObjectStore) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(NOISE)
@@ -62,7 +64,7 @@ def test_from_a_folder_with_files_in_common_then_removed(tmp_path: Path, store: 
     assert ended(verify(store, second, key="v")) == ()
 
 
-def test_a_folder_that_changed_since_it_was_listed_is_reported(tmp_path: Path, store: ObjectStore) -> None:
+def test_folder_changed_after_listing_is_an_integrity_error(tmp_path: Path, store: ObjectStore) -> None:
     (tmp_path / "a.bin").write_bytes(b"one")
     source = LocalModel()
     listing = source.listing(str(tmp_path), "")
@@ -72,7 +74,7 @@ def test_a_folder_that_changed_since_it_was_listed_is_reported(tmp_path: Path, s
     assert not list(store.list(""))
 
 
-def test_an_object_of_a_killed_push_is_adopted(hub: LocalHub, client: HubClient, store: ObjectStore) -> None:
+def test_object_of_a_killed_push_is_reused(hub: LocalHub, client: HubClient, store: ObjectStore) -> None:
     listing = client.listed()
     manifest, _ = pushed(listing, push_context(client.adapter, store))
     store.delete([f"manifests/{manifest.name}.json"])
@@ -94,7 +96,7 @@ def _left_by_another_tool(store: ObjectStore, key: str, body: bytes, metadata: d
 
 
 @pytest.mark.parametrize("recorded", [{}, {"lmi-oid": f"sha256:{'0' * 64}"}, {"other": "metadata"}])
-def test_an_object_without_our_hash_in_its_metadata_is_read_before_it_is_adopted(
+def test_object_without_our_hash_is_verified_before_reuse(
     recorded: dict[str, str], hub: LocalHub, client: HubClient, store: ObjectStore
 ) -> None:
     listing = client.listed()
@@ -106,7 +108,7 @@ def test_an_object_without_our_hash_in_its_metadata_is_read_before_it_is_adopted
     assert [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
-def test_an_object_of_an_older_lmi_is_hashed_and_not_sent_again(
+def test_object_of_an_older_lmi_is_hashed_and_not_uploaded_again(
     hub: LocalHub, client: HubClient, store: ObjectStore
 ) -> None:
     listing = client.listed()
@@ -119,7 +121,7 @@ def test_an_object_of_an_older_lmi_is_hashed_and_not_sent_again(
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
-def test_what_another_engine_put_is_hashed_and_its_etag_confirms_it(
+def test_object_of_another_upload_engine_is_verified_by_hash_and_etag(
     hub: LocalHub, client: HubClient, bucket: str, request: pytest.FixtureRequest
 ) -> None:
     """s5cmd and obstore leave no CRC32 over all of an object."""
@@ -134,7 +136,9 @@ def test_what_another_engine_put_is_hashed_and_its_etag_confirms_it(
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
-def test_copied_to_another_bucket(client: HubClient, request: pytest.FixtureRequest, bucket: str) -> None:
+def test_weights_are_copied_to_another_bucket(
+    client: HubClient, request: pytest.FixtureRequest, bucket: str
+) -> None:
     versity = request.getfixturevalue("versity")
     versity.make_bucket(bucket)
     versity.make_bucket(f"{bucket}-far")

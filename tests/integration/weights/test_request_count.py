@@ -54,7 +54,7 @@ def advice(environ: Mapping[str, str], bucket: str, monkeypatch: pytest.MonkeyPa
     return weights.advice()
 
 
-def test_a_second_push_asks_s3_three_times_and_for_no_rules(
+def test_second_push_makes_three_s3_requests_and_reads_no_rules(
     moto: S3Server, bucket: str, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moto.make_bucket(bucket)
@@ -67,7 +67,7 @@ def test_a_second_push_asks_s3_three_times_and_for_no_rules(
         assert len(proxy.log) <= 3, [f"{passed.method} {passed.path}" for passed in proxy.log]
 
 
-def test_where_a_rule_sees_to_the_weights_nothing_is_proposed(
+def test_no_upload_rule_advice_where_a_rule_exists(
     moto: S3Server, bucket: str, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moto.make_bucket(bucket)
@@ -76,7 +76,7 @@ def test_where_a_rule_sees_to_the_weights_nothing_is_proposed(
 
 
 @pytest.mark.parametrize("name", ["My_Models", "s3://models", "models/weights", "a..b", "m"])
-def test_what_can_be_no_bucket_is_reported_before_s3_is_asked(name: str, environ: Mapping[str, str]) -> None:
+def test_invalid_bucket_name_is_refused_before_any_request(name: str, environ: Mapping[str, str]) -> None:
     with pytest.raises(UsageRefused, match=r"is an address|is not a bucket name") as caught:
         open_weights(BucketRequest(bucket=name), None, SystemClock(), environ)
     assert caught.value.message.startswith(f"{name}: ")

@@ -48,7 +48,7 @@ PASSING: dict[str, Action] = {
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("fault", PASSING)
-def test_what_passes_costs_nothing_but_time(
+def test_transient_fault_at_any_step_is_retried(
     fault: str, step: str, client: HubClient, store: S3Store, proxy: Proxy
 ) -> None:
     method, path = STEPS[step]
@@ -59,7 +59,9 @@ def test_what_passes_costs_nothing_but_time(
     assert all(tally.fired for tally in proxy.rules.tallies())
 
 
-def test_completing_with_200_and_an_error_inside(client: HubClient, store: S3Store, proxy: Proxy) -> None:
+def test_complete_that_answers_200_with_an_error_is_retried(
+    client: HubClient, store: S3Store, proxy: Proxy
+) -> None:
     inside = do.Answer(
         200, {}, "<?xml version='1.0'?><Error><Code>InternalError</Code><Message>x</Message></Error>"
     )
@@ -68,9 +70,7 @@ def test_completing_with_200_and_an_error_inside(client: HubClient, store: S3Sto
     assert stored_objects(store, manifest.name) == FILES
 
 
-def test_a_bit_that_flips_on_the_way_to_s3_is_sent_again(
-    client: HubClient, store: S3Store, proxy: Proxy
-) -> None:
+def test_bit_flipped_during_upload_is_sent_again(client: HubClient, store: S3Store, proxy: Proxy) -> None:
     left = [1]
 
     def flip(call: Call, body: bytes) -> bytes:
@@ -95,7 +95,7 @@ LASTING: dict[str, tuple[Action, type[LmiError]]] = {
 
 @pytest.mark.parametrize("step", ["a part", "a small file", "completing", "the manifest"])
 @pytest.mark.parametrize("fault", LASTING)
-def test_what_lasts_is_reported_and_the_next_push_continues(
+def test_permanent_fault_is_reported_and_the_next_push_continues(
     fault: str, step: str, client: HubClient, store: S3Store, proxy: Proxy
 ) -> None:
     action, error = LASTING[fault]
@@ -112,7 +112,7 @@ def test_what_lasts_is_reported_and_the_next_push_continues(
     assert store.uploads("") == ()
 
 
-def test_a_part_that_arrived_is_not_sent_again(client: HubClient, store: S3Store, proxy: Proxy) -> None:
+def test_uploaded_part_is_not_sent_again(client: HubClient, store: S3Store, proxy: Proxy) -> None:
     proxy.fail(Rule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2", times=None, delay=0.2))
     listing = client.listed()
     with pytest.raises(TransferFailed):

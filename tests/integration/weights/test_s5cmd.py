@@ -126,7 +126,7 @@ def wrapped(tmp_path: Path, script: str) -> Path:
     return program
 
 
-def test_every_byte_arrives_and_the_manifest_reports_it(place: Place) -> None:
+def test_all_bytes_are_uploaded_and_listed_in_the_manifest(place: Place) -> None:
     manifest, events = upload(place)
     prefix = weights_prefix(manifest.name)
     assert {path: b"".join(place.store.read(prefix + path)) for path in FILES} == FILES
@@ -139,14 +139,14 @@ def test_every_byte_arrives_and_the_manifest_reports_it(place: Place) -> None:
     assert flaws(place, manifest, deep=True) == ()
 
 
-def test_a_second_time_nothing_moves(place: Place, tmp_path: Path) -> None:
+def test_second_push_uploads_nothing(place: Place, tmp_path: Path) -> None:
     manifest, _ = upload(place)
     again, events = upload(place, place.weights(program=wrapped(tmp_path, "exit 9")))
     assert again == manifest
     assert getattr(events[-1], "note", "") == "all already in the bucket"
 
 
-def test_what_arrived_before_is_not_sent_again(place: Place, tmp_path: Path) -> None:
+def test_complete_files_are_not_uploaded_again(place: Place, tmp_path: Path) -> None:
     manifest, _ = upload(place)
     prefix = weights_prefix(manifest.name)
     place.store.delete([f"manifests/{manifest.name}.json", f"{prefix}config.json"])
@@ -156,7 +156,7 @@ def test_what_arrived_before_is_not_sent_again(place: Place, tmp_path: Path) -> 
     assert [line.split()[-1] for line in commands] == [f"s3://{place.bucket}/{prefix}config.json"]
 
 
-def test_a_file_changed_after_it_was_listed_never_leaves(place: Place) -> None:
+def test_file_changed_after_listing_is_not_uploaded(place: Place) -> None:
     listing = place.listing()
     (place.folder / "config.json").write_bytes(b'{"a": 2}')
     with pytest.raises(IntegrityError, match=r"config\.json"):
@@ -164,7 +164,7 @@ def test_a_file_changed_after_it_was_listed_never_leaves(place: Place) -> None:
     assert stored_keys(place) == set()
 
 
-def test_a_byte_corrupted_on_the_way_is_no_object(place: Place, tmp_path: Path) -> None:
+def test_byte_corrupted_in_transit_creates_no_object(place: Place, tmp_path: Path) -> None:
     """The engine sends another file of the same size under the key."""
     other = tmp_path / "other"
     other.write_bytes(b'{"a": 3}')
@@ -178,7 +178,7 @@ def test_a_byte_corrupted_on_the_way_is_no_object(place: Place, tmp_path: Path) 
     assert flaws(place, manifest, deep=True) == ()
 
 
-def test_wrong_credentials_are_reported_and_no_secret_is(strict: Place) -> None:
+def test_wrong_credentials_are_reported_without_the_secret(strict: Place) -> None:
     wrong = replace(strict.server, secret="another-secret-than-the-right-one")
     with pytest.raises(AccessError, match="secret key does not belong") as error:
         upload(strict, strict.weights(server=wrong))
@@ -186,7 +186,7 @@ def test_wrong_credentials_are_reported_and_no_secret_is(strict: Place) -> None:
     assert stored_keys(strict) == set()
 
 
-def test_the_owner_is_asked_before_the_engine_starts(strict: Place, tmp_path: Path) -> None:
+def test_bucket_owner_is_checked_before_s5cmd_starts(strict: Place, tmp_path: Path) -> None:
     weights = replace(
         strict.weights(program=wrapped(tmp_path, f"touch {tmp_path}/started; cat")),
         store=strict.server.store(strict.bucket, owner="999999999999"),
@@ -196,7 +196,7 @@ def test_the_owner_is_asked_before_the_engine_starts(strict: Place, tmp_path: Pa
     assert not (tmp_path / "started").exists()
 
 
-def test_credentials_go_by_the_environment_alone(place: Place, tmp_path: Path) -> None:
+def test_credentials_are_passed_only_by_environment(place: Place, tmp_path: Path) -> None:
     observed = wrapped(tmp_path, f'env > {tmp_path}/env; echo "$@" > {tmp_path}/argv; "$S5CMD" "$@"')
     upload(place, place.weights(program=observed))
     environment = (tmp_path / "env").read_text()
@@ -205,7 +205,9 @@ def test_credentials_go_by_the_environment_alone(place: Place, tmp_path: Path) -
     assert place.server.secret not in (tmp_path / "argv").read_text()
 
 
-def test_a_killed_engine_leaves_nothing_half_and_the_next_run_ends_it(strict: Place, tmp_path: Path) -> None:
+def test_killed_s5cmd_leaves_no_partial_object_and_the_next_push_completes(
+    strict: Place, tmp_path: Path
+) -> None:
     store = strict.store
     dying = wrapped(tmp_path, f'head -1 > {tmp_path}/first; "$S5CMD" "$@" < {tmp_path}/first; kill -9 $$')
     with pytest.raises(TransferFailed, match="was ended by signal 9"):
@@ -217,7 +219,7 @@ def test_a_killed_engine_leaves_nothing_half_and_the_next_run_ends_it(strict: Pl
     assert flaws(strict, manifest, deep=True) == ()
 
 
-def test_ended_by_us_it_does_not_run_on(strict: Place, tmp_path: Path) -> None:
+def test_closed_upload_ends_s5cmd(strict: Place, tmp_path: Path) -> None:
     hanging = wrapped(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600")
     by = S5cmd(strict.server.session(), UploadTarget(region="us-east-1"), os.environ, program=hanging)
     load = UploadItem(path=strict.folder / "config.json", key="k", size=8, part=8 << 20)
@@ -230,19 +232,19 @@ def test_ended_by_us_it_does_not_run_on(strict: Place, tmp_path: Path) -> None:
         os.kill(pid, signal.SIGTERM)
 
 
-def test_without_credentials_it_does_not_start(tmp_path: Path) -> None:
+def test_missing_credentials_are_reported_before_s5cmd_starts(tmp_path: Path) -> None:
     by = S5cmd(boto3.Session, UploadTarget(region="us-east-1"), {}, program=wrapped(tmp_path, "exit 0"))
     with pytest.raises(AccessError, match="none found"):
         list(by.upload_files([], bucket="b"))
 
 
-def test_a_program_that_is_not_there(place: Place, tmp_path: Path) -> None:
+def test_missing_s5cmd_is_an_error(place: Place, tmp_path: Path) -> None:
     with pytest.raises(LmiError, match="No such file"):
         upload(place, place.weights(program=tmp_path / "absent"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child when its parent is killed")
-def test_killed_with_us(tmp_path: Path) -> None:
+def test_s5cmd_ends_when_lmi_is_killed(tmp_path: Path) -> None:
     hanging = wrapped(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600")
     program = (
         "import boto3\nfrom pathlib import Path\n"

@@ -11,7 +11,7 @@ _CONTENT = bytes(range(256)) * 12_289
 
 
 @given(st.integers(0, len(_CONTENT)), st.integers(1, 1 << 21))
-def test_from_any_place_in_any_step_it_is_the_same(start: int, step: int) -> None:
+def test_body_reads_equal_from_any_position_with_any_step(start: int, step: int) -> None:
     payload = RequestBody(memoryview(_CONTENT))
     assert payload.seek(start) == start == payload.tell()
     out = io.BytesIO()
@@ -21,7 +21,7 @@ def test_from_any_place_in_any_step_it_is_the_same(start: int, step: int) -> Non
     assert out.getvalue() == _CONTENT[start:]
 
 
-def test_its_length_is_known_whatever_was_read() -> None:
+def test_body_length_does_not_depend_on_the_position() -> None:
     payload = RequestBody(memoryview(_CONTENT)[5:])
     payload.read(10)
     assert len(payload) == len(_CONTENT) - 5

@@ -9,7 +9,7 @@ from lmi_deploy.aws.session import credentials_explained
 from lmi_deploy.errors import UsageRefused
 
 
-def test_an_address_that_is_none_is_reported_as_the_users_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_endpoint_url_is_reported_as_a_setting_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")

@@ -14,18 +14,18 @@ def _of(name: str) -> Instance:
     return found
 
 
-def test_every_host_image_that_sagemaker_knows_is_described_and_no_other() -> None:
+def test_every_host_ami_of_sagemaker_is_described() -> None:
     assert set(amis.AMIS) == set(sagemaker_limits.names("host_amis"))
 
 
 @pytest.mark.parametrize("family", images.families())
-def test_what_an_image_wants_suits_it(family: str) -> None:
+def test_required_ami_of_every_image_matches_it(family: str) -> None:
     for version in images.versions(family):
         cuda = images.image(family, version, "us-east-1").cuda
         assert amis.mismatch(amis.required_ami(cuda, "gpu"), cuda, _of("ml.g5.xlarge")) == ""
 
 
-def test_what_is_desired_by_cuda() -> None:
+def test_required_ami_follows_the_cuda_version() -> None:
     assert amis.required_ami("13.0", "gpu") == "al2023-ami-sagemaker-inference-gpu-4-1"
     assert amis.required_ami("12.8", "gpu") == "al2-ami-sagemaker-inference-gpu-3-1"
     assert amis.required_ami("11.8", "gpu") == ""
@@ -44,7 +44,7 @@ def test_what_is_desired_by_cuda() -> None:
         ("al2-ami-sagemaker-inference-gpu-2", "12.2", "ml.inf2.xlarge", "is for GPUs"),
     ],
 )
-def test_what_does_not_go_together(ami: str, cuda: str, on: str, output: str) -> None:
+def test_incompatible_ami_and_image_are_reported(ami: str, cuda: str, on: str, output: str) -> None:
     assert output in amis.mismatch(ami, cuda, _of(on))
 
 
@@ -57,5 +57,5 @@ def test_what_does_not_go_together(ami: str, cuda: str, on: str, output: str) ->
         ("al2-ami-sagemaker-inference-neuron-2", "", "ml.inf2.xlarge"),
     ],
 )
-def test_what_nothing_is_known_against(ami: str, cuda: str, on: str) -> None:
+def test_unknown_combination_of_ami_and_image_is_accepted(ami: str, cuda: str, on: str) -> None:
     assert amis.mismatch(ami, cuda, _of(on)) == ""

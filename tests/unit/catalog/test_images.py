@@ -16,7 +16,7 @@ from tests.support.wheels import fetched
 from tools import generate_images
 
 
-def test_the_table_is_what_the_wheel_that_it_names_holds() -> None:
+def test_image_table_equals_the_contents_of_its_wheel() -> None:
     fresh = generate_images.table(fetched(generate_images.named_wheel()))
     path = Path(images.__file__).with_name("images.json")
     kept = json.loads(path.read_text())
@@ -24,7 +24,7 @@ def test_the_table_is_what_the_wheel_that_it_names_holds() -> None:
     assert generate_images.written(kept) == path.read_text()
 
 
-def test_every_region_has_the_host_that_botocore_gives_it() -> None:
+def test_every_region_has_the_registry_host_of_botocore() -> None:
     partitions = botocore.session.get_session().get_data("endpoints")["partitions"]
     regions = {found.region for family in images.families() for found in _everywhere(family)}
     assert regions <= set(sagemaker_limits.names("regions"))
@@ -37,7 +37,7 @@ def _everywhere(family: str) -> list[images.Image]:
     return [one for region in sagemaker_limits.names("regions") for one in images.published(family, region)]
 
 
-def test_an_image_by_family_version_and_region() -> None:
+def test_image_is_found_by_family_version_and_region() -> None:
     found = image("djl-lmi", "0.36.0", "us-west-2")
     assert found.uri == "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.36.0-lmi27.0.0-cu130"
     assert (found.version, found.device, found.cuda) == ("0.36.0", "gpu", "13.0")
@@ -47,23 +47,23 @@ def test_an_image_by_family_version_and_region() -> None:
 
 
 @pytest.mark.parametrize("version", ["", "latest", "0.38.0", "0.38.0-lmi29.0.0-cu130", "0.38.0-lmi29"])
-def test_the_latest_by_many_names(version: str) -> None:
+def test_latest_image_has_several_names(version: str) -> None:
     assert image("djl-lmi", version, "eu-west-1").tag == "0.38.0-lmi29.0.0-cu130"
 
 
-def test_aliases_of_the_sdk() -> None:
+def test_sdk_version_aliases_are_resolved() -> None:
     assert image("huggingface-llm", "2.0", "us-east-1").version == "2.4.0"
     assert image("vllm", "", "us-east-1").version == "0.30.0"
 
 
-def test_a_tag_that_the_sdk_does_not_know() -> None:
+def test_tag_unknown_to_the_sdk_is_resolved() -> None:
     found = image("djl-lmi", "0.36.0-lmi20", "us-east-1")
     assert (found.tag, found.cuda) == ("0.36.0-lmi20.0.0-cu128", "12.8")
     assert image("djl-lmi", "0.36.0-cpu-full", "us-east-1").device == "cpu"
     assert "0.36.0-lmi20.0.0-cu128" in images.tags("djl-inference")
 
 
-def test_a_family_with_images_for_several_devices() -> None:
+def test_family_with_several_devices_chooses_by_device() -> None:
     assert image("sagemaker-tritonserver", "26.05", "us-east-1", device="cpu").tag == "26.05-py3-cpu"
     assert image("sagemaker-tritonserver", "26.05", "us-east-1").tag == "26.05-py3"
     with pytest.raises(Unresolvable, match="has no image for neuron") as caught:
@@ -71,7 +71,7 @@ def test_a_family_with_images_for_several_devices() -> None:
     assert caught.value.hint == "it has cpu, gpu"
 
 
-def test_a_family_for_one_device_is_taken_whatever_the_instance_has() -> None:
+def test_family_with_one_device_ignores_the_instance() -> None:
     assert image("djl-neuronx", "", "us-east-1", device="neuron").device == "neuronx"
 
 
@@ -88,13 +88,13 @@ def test_a_family_for_one_device_is_taken_whatever_the_instance_has() -> None:
         ("djl", "0.36.0", "unknown image family 'djl'"),
     ],
 )
-def test_what_there_is_not_is_explained(family: str, version: str, output: str) -> None:
+def test_unknown_image_is_explained(family: str, version: str, output: str) -> None:
     with pytest.raises(Unresolvable, match=output) as caught:
         image(family, version, "us-east-1")
     assert caught.value.hint
 
 
-def test_a_region_without_the_image() -> None:
+def test_region_without_the_image_is_an_error() -> None:
     with pytest.raises(Unresolvable, match=r"no djl-lmi 0\.30\.0 in us-iso-east-1") as caught:
         image("djl-lmi", "0.30.0", "us-iso-east-1")
     assert "container.image" in str(caught.value.hint)
@@ -109,15 +109,15 @@ def test_a_region_without_the_image() -> None:
         ("26.05-py3", ""),
     ],
 )
-def test_the_cuda_of_a_tag(tag: str, cuda: str) -> None:
+def test_cuda_version_is_read_from_the_tag(tag: str, cuda: str) -> None:
     assert images.cuda(tag) == cuda
 
 
-def test_the_oldest_cuda_of_three_digits() -> None:
+def test_three_digit_cuda_version_is_read() -> None:
     assert image("djl-deepspeed", "0.19.0", "us-east-1").cuda == "11.3"
 
 
-def test_every_account_of_awss_images_is_known() -> None:
+def test_every_registry_account_of_aws_is_known() -> None:
     assert len(images.accounts("us-east-1")) == 17
     assert {"763104351884", "683313688378", "811284229777"} <= images.accounts("us-east-1")
     assert images.accounts("nowhere-1") == frozenset()

@@ -14,7 +14,7 @@ def _of(name: str) -> Instance:
     return found
 
 
-def test_every_type_that_sagemaker_knows_is_known_and_no_other() -> None:
+def test_instance_types_are_those_of_sagemaker() -> None:
     assert {name for name in instances.names() if instance(name)} == set(
         sagemaker_limits.names("instance_types")
     )
@@ -22,7 +22,7 @@ def test_every_type_that_sagemaker_knows_is_known_and_no_other() -> None:
     assert instance("g5.xlarge") is None
 
 
-def test_the_table_describes_only_types_that_an_endpoint_may_name() -> None:
+def test_instance_table_contains_only_endpoint_types() -> None:
     table = json.loads(Path(instances.__file__).with_name("instances.json").read_text())
     assert set(table["types"]) <= set(instances.names())
     assert {row["accelerator"] for row in table["types"].values() if "accelerator" in row} == set(
@@ -30,7 +30,7 @@ def test_the_table_describes_only_types_that_an_endpoint_may_name() -> None:
     )
 
 
-def test_a_described_gpu_type() -> None:
+def test_described_gpu_type_has_all_its_values() -> None:
     found = _of("ml.g5.12xlarge")
     assert (found.kind, found.vcpu, found.memory) == ("gpu", 48, 192 * 2**30)
     assert (found.nvme, found.network_gbps, found.ec2_name) == (3_800_000_000_000, 40, "g5.12xlarge")
@@ -41,7 +41,7 @@ def test_a_described_gpu_type() -> None:
     assert found.accelerators.usable < found.accelerators.memory
 
 
-def test_a_type_of_which_only_the_name_is_known() -> None:
+def test_undescribed_type_has_only_its_name() -> None:
     found = _of("ml.m7i.48xlarge")
     assert not found.known
     assert (found.vcpu, found.memory, found.nvme, found.accelerators) == (None, None, None, None)
@@ -56,7 +56,7 @@ def test_a_type_of_which_only_the_name_is_known() -> None:
         ("ml.dl1.24xlarge", "gaudi"),
     ],
 )
-def test_the_kind_is_known_of_every_type(name: str, kind: str) -> None:
+def test_every_type_has_a_kind(name: str, kind: str) -> None:
     assert _of(name).kind == kind
 
 
@@ -79,23 +79,23 @@ def test_the_kind_is_known_of_every_type(name: str, kind: str) -> None:
         "ml.r7gd.medium",
     ],
 )
-def test_types_with_disks_of_their_own_refuse_a_volume(name: str) -> None:
+def test_types_with_local_disks_refuse_a_volume(name: str) -> None:
     assert _of(name).refuses_volume
 
 
 @pytest.mark.parametrize(
     "name", ["ml.c5.xlarge", "ml.m5.large", "ml.inf2.xlarge", "ml.p3.2xlarge", "ml.t2.medium"]
 )
-def test_types_without_disks_take_a_volume(name: str) -> None:
+def test_types_without_local_disks_accept_a_volume(name: str) -> None:
     assert not _of(name).refuses_volume
 
 
-def test_the_volume_rule_agrees_with_the_disks_of_every_described_type() -> None:
+def test_volume_rule_matches_the_disks_of_every_described_type() -> None:
     described = [_of(name) for name in instances.names() if _of(name).known]
     assert [each.name for each in described if each.refuses_volume != bool(each.nvme)] == []
 
 
-def test_graviton_is_reported_from_x86() -> None:
+def test_graviton_types_have_architecture_arm64() -> None:
     arm = {_of(name).family for name in instances.names() if _of(name).architecture == "arm64"}
     assert arm == {family for family in _families() if re.fullmatch(r"[cmr]\dgn?d?", family)} | {"p6e-gb200"}
     assert "c7g" in arm

@@ -37,15 +37,15 @@ BINDING = {
 }
 
 
-def test_records_name_the_kinds_so_they_never_change() -> None:
+def test_action_kinds_and_phases_never_change() -> None:
     assert {phase: {a.kind for a in ACTIONS if a.phase is phase} for phase in Phase} == KINDS
 
 
-def test_these_actions_are_only_done_if_they_were_shown() -> None:
+def test_binding_actions_are_exactly_these() -> None:
     assert {action.kind for action in ACTIONS if action.binding} == BINDING
 
 
-def test_a_class_with_a_new_name_can_keep_its_kind() -> None:
+def test_renamed_action_class_can_keep_its_kind() -> None:
     class Renamed(ACTIONS[0]):  # type: ignore[misc,name-defined]
         kind = "InstallEngine"
 
@@ -55,7 +55,7 @@ def test_a_class_with_a_new_name_can_keep_its_kind() -> None:
 @pytest.mark.parametrize("kind", ACTIONS, ids=lambda kind: kind.kind)
 @examples(10)
 @given(data=st.data())
-def test_an_action_has_a_title_and_a_key(kind: type[Action], data: st.DataObject) -> None:
+def test_every_action_has_a_title_and_a_key(kind: type[Action], data: st.DataObject) -> None:
     action = data.draw(st.from_type(kind))
     assert action.title.split()[0].islower()
     assert action.key == f"{kind.kind}:{action.subject}"

@@ -45,11 +45,11 @@ class Sized:
 
 
 @given(RECORDS)
-def test_a_record_comes_back_as_it_was(record: Record) -> None:
+def test_record_survives_a_json_round_trip(record: Record) -> None:
     assert load(Record, json.loads(json.dumps(dump(record)))) == record
 
 
-def test_whole_numbers_are_floats_where_a_float_is_declared() -> None:
+def test_integer_becomes_a_float_where_a_float_is_declared() -> None:
     assert load(Sized, {"weight": 2, "pair": ["x", 1]}) == Sized(weight=2.0, pair=("x", 1))
 
 
@@ -65,10 +65,10 @@ def test_whole_numbers_are_floats_where_a_float_is_declared() -> None:
         {"weight": None, "pair": ["x", 1]},
     ],
 )
-def test_another_form_is_a_value_error(value: Any) -> None:
+def test_invalid_form_is_a_value_error(value: Any) -> None:
     with pytest.raises(ValueError):
         load(Sized, value)
 
 
-def test_what_a_later_version_added_is_passed_over() -> None:
+def test_unknown_field_of_a_newer_version_is_ignored() -> None:
     assert load(Sized, {"weight": 1.0, "pair": ["x", 1], "colour": "red"}).weight == 1.0

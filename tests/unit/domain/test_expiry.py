@@ -24,11 +24,11 @@ NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
         ("", False),
     ],
 )
-def test_a_tag_without_a_time_zone_is_utc(text: str, *, expired: bool) -> None:
+def test_timestamp_without_a_time_zone_is_utc(text: str, *, expired: bool) -> None:
     assert is_expired(text, NOON) == expired
 
 
-def test_what_is_no_time_is_none() -> None:
+def test_invalid_timestamp_is_none() -> None:
     assert parse_moment("soon") is None
     assert parse_moment("2026-01-02T12:00:00") == NOON
 
@@ -37,5 +37,5 @@ def test_what_is_no_time_is_none() -> None:
     ("seconds", "text"),
     [(60, "1m"), (90, "90s"), (5400, "90m"), (28800, "8h"), (172800, "2d"), (3601, "3601s")],
 )
-def test_a_time_to_live_as_a_recipe_writes_it(seconds: int, text: str) -> None:
+def test_duration_is_formatted_as_in_a_recipe(seconds: int, text: str) -> None:
     assert duration_text(seconds) == text

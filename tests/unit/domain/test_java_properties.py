@@ -37,7 +37,7 @@ def jvm() -> Iterator[JavaProperties]:
 @example({" a": " b "})
 @example({"#a!": "\\"})
 @example({"k": "\U0001f600\u2028"})
-def test_what_is_written_is_read_back(pairs: dict[str, str]) -> None:
+def test_written_properties_read_back_equal(pairs: dict[str, str]) -> None:
     raw = write_properties(pairs.items())
     assert parse_properties(raw) == pairs
     assert raw.count(b"\n") == len(pairs)
@@ -48,7 +48,7 @@ def test_what_is_written_is_read_back(pairs: dict[str, str]) -> None:
 @given(PAIRS)
 @example({"": ""})
 @example({"k": "\U0001f600\u2028"})
-def test_java_reads_what_was_meant(jvm: JavaProperties, pairs: dict[str, str]) -> None:
+def test_java_reads_what_was_written(jvm: JavaProperties, pairs: dict[str, str]) -> None:
     assert jvm.read(write_properties(pairs.items())) == pairs
 
 
@@ -59,7 +59,7 @@ def test_java_reads_what_was_meant(jvm: JavaProperties, pairs: dict[str, str]) -
 @example(b"\\\r\n")
 @example(b"a\\\r\n")
 @example(b"\\\n#x\n")
-def test_our_reader_reads_any_file_as_java_does(jvm: JavaProperties, raw: bytes) -> None:
+def test_any_file_is_read_as_java_reads_it(jvm: JavaProperties, raw: bytes) -> None:
     try:
         own: dict[str, str] | None = parse_properties(raw)
     except ValueError:
@@ -86,7 +86,7 @@ def partition(text: str) -> dict[str, str]:
 @example("#a", "b")
 @example("a", "b ")
 @example("a", "")
-def test_the_subset_that_reads_alike_reads_alike(key: str, value: str) -> None:
+def test_unambiguous_lines_are_read_equally_by_both_readers(key: str, value: str) -> None:
     line = write_line(key, value)
     if is_unambiguous(key, value):
         assert partition(line) == parse_properties(line.encode()) == {key: value}
@@ -94,5 +94,5 @@ def test_the_subset_that_reads_alike_reads_alike(key: str, value: str) -> None:
 
 @MANY
 @given(st.text("abcXYZ019._", min_size=1, max_size=20), st.text('abc 0/.:=-{}"', max_size=30).map(str.strip))
-def test_ordinary_pairs_are_in_that_subset(key: str, value: str) -> None:
+def test_ordinary_pairs_are_unambiguous(key: str, value: str) -> None:
     assert is_unambiguous(key, value)

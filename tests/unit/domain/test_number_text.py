@@ -22,7 +22,7 @@ from lmi_deploy.domain.number_text import counted, gib_text, seconds_text, size_
         (9_999, "10.0 kB"),
     ],
 )
-def test_sizes(count: float, words: str) -> None:
+def test_size_text(count: float, words: str) -> None:
     assert size_text(count) == words
 
 
@@ -40,14 +40,14 @@ def test_sizes(count: float, words: str) -> None:
         (7440, "2 h 04 min"),
     ],
 )
-def test_spans(seconds: float, words: str) -> None:
+def test_duration_text(seconds: float, words: str) -> None:
     assert seconds_text(seconds) == words
 
 
 @pytest.mark.parametrize(
     ("count", "more", "words"), [(1, "", "1 entry"), (2, "entries", "2 entries"), (0, "entries", "0 entries")]
 )
-def test_what_is_counted_agrees_with_its_number(count: int, more: str, words: str) -> None:
+def test_counted_noun_agrees_with_its_number(count: int, more: str, words: str) -> None:
     assert counted(count, "entry", more) == words
 
 

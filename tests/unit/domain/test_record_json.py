@@ -88,12 +88,12 @@ def records(draw: st.DrawFn) -> Record:
 
 
 @given(records())
-def test_a_record_is_read_as_it_was_written(record: Record) -> None:
+def test_record_text_is_read_back_equal(record: Record) -> None:
     assert parse_record(record_text(record), "") == record
 
 
 @given(records())
-def test_a_record_of_schema_1_has_all_that_one_of_today_has(record: Record) -> None:
+def test_record_of_schema_1_is_read_completely(record: Record) -> None:
     assert parse_record(schema_1_text(record), "") == record
 
 
@@ -134,21 +134,21 @@ def planned(plan: Plan, to: Generation | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_an_old_record_shows_the_same(name: str) -> None:
+def test_old_record_shows_the_same_summary(name: str) -> None:
     record = old_record(name)
     assert record.current
     assert [*record.current.serving.summary.items()] == [*expected(name)["summary"].items()]
 
 
 @pytest.mark.parametrize("name", OLD)
-def test_an_old_record_is_written_with_todays_schema(name: str) -> None:
+def test_old_record_is_written_with_the_current_schema(name: str) -> None:
     text = record_text(old_record(name))
     assert json.loads(text)["schema"] == SCHEMA
     assert parse_record(text, name) == old_record(name)
 
 
 @pytest.mark.parametrize("name", CLOUD)
-def test_rollback_with_an_old_record_does_the_same(name: str) -> None:
+def test_rollback_plan_of_an_old_record_is_unchanged(name: str) -> None:
     observed = in_service(old_record(name))
     plans = {
         f"rollback {number}": rollback(observed, number) for number in range(1, len(earlier(observed)) + 1)
@@ -158,12 +158,12 @@ def test_rollback_with_an_old_record_does_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLOUD)
-def test_wait_with_an_old_record_does_the_same(name: str) -> None:
+def test_wait_plan_of_an_old_record_is_unchanged(name: str) -> None:
     plan, to = wait_plan(in_service(old_record(name)), timeout=None)
     assert planned(plan, to) == expected(name)["wait"]
 
 
-def test_wait_with_an_old_local_record_does_the_same() -> None:
+def test_wait_plan_of_an_old_local_record_is_unchanged() -> None:
     record = old_record("local-pending")
     assert record.current
     assert record.coming
@@ -182,7 +182,7 @@ def test_wait_with_an_old_local_record_does_the_same() -> None:
     assert planned(*local_plan.wait_plan(observed, timeout=None)) == expected("local-pending")["wait"]
 
 
-def test_scaling_tags_and_settings_of_an_old_record() -> None:
+def test_scaling_tags_and_settings_of_an_old_record_are_read() -> None:
     current = old_record("sagemaker-generations").generations[1].serving
     assert current.cloud.scaling == Scaling(least=1, most=4, invocations=60)
     assert current.tags == (("team", "search"), ("cost", "a=b"))
@@ -199,7 +199,7 @@ def test_scaling_tags_and_settings_of_an_old_record() -> None:
     ]
 
 
-def test_values_of_environment_variables_in_an_old_record_are_not_kept() -> None:
+def test_environment_values_of_an_old_record_become_digests() -> None:
     text = (HERE / "sagemaker-generations.json").read_text()
     digest = value_digest("canary-1")
     assert digest in text
@@ -208,7 +208,7 @@ def test_values_of_environment_variables_in_an_old_record_are_not_kept() -> None
     assert "canary" not in record_text(record)
 
 
-def test_a_record_of_a_newer_lmi_is_refused() -> None:
+def test_record_of_a_newer_lmi_is_refused() -> None:
     text = json.dumps({"schema": SCHEMA + 1, **dump(old_record("local-generations"))})
     with pytest.raises(Refused, match=rf"written by a newer lmi \(schema {SCHEMA + 1}"):
         parse_record(text, "record.json")
@@ -218,6 +218,6 @@ def test_a_record_of_a_newer_lmi_is_refused() -> None:
     "text",
     ["{", "[]", '{"schema": 1}', '{"schema": 2}', '{"schema": 0}', '{"schema": 1, "generations": [{}]}'],
 )
-def test_another_form_is_a_value_error(text: str) -> None:
+def test_invalid_form_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         parse_record(text, "record.json")

@@ -8,7 +8,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind, is_resou
 
 
 @pytest.mark.parametrize("kind", ["endpoint-config", "model", "processing-job"])
-def test_names_that_lmi_gives_are_of_its_form(kind: ResourceKind) -> None:
+def test_generated_names_are_recognised(kind: ResourceKind) -> None:
     assert is_resource_name(kind, resource_name("chat", "settings"), "chat")
 
 
@@ -25,10 +25,10 @@ def test_names_that_lmi_gives_are_of_its_form(kind: ResourceKind) -> None:
         ("processing-job", "chat-0123456789-x"),
     ],
 )
-def test_other_names_are_not(kind: ResourceKind, name: str) -> None:
+def test_other_names_are_not_recognised(kind: ResourceKind, name: str) -> None:
     assert not is_resource_name(kind, name, "chat")
 
 
-def test_an_endpoint_has_the_deployments_name_and_a_job_may_have_a_number() -> None:
+def test_endpoint_has_the_deployment_name_and_a_job_may_have_a_number() -> None:
     assert is_resource_name("endpoint", "chat", "chat")
     assert is_resource_name("processing-job", "chat-0123456789-12", "chat")

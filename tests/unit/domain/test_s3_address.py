@@ -20,7 +20,7 @@ OURS = f"weights/org--model/{COMMIT}-01234567/"
         ("s3://bucket/a/b/", "bucket", "a/b/"),
     ],
 )
-def test_a_slash_at_the_end_makes_no_difference(address: str, bucket: str, path: str) -> None:
+def test_trailing_slash_makes_no_difference(address: str, bucket: str, path: str) -> None:
     prefix = read_prefix(address)
     assert (prefix.bucket, prefix.path) == (bucket, path)
     assert prefix.address == f"s3://{bucket}/{path}"
@@ -36,5 +36,5 @@ def test_a_slash_at_the_end_makes_no_difference(address: str, bucket: str, path:
         (f"s3://bucket/weights/../{COMMIT}-01234567/", f"bucket--{COMMIT}-01234567"),
     ],
 )
-def test_weights_go_by_bucket_and_last_folder_or_by_the_name_that_they_have(address: str, label: str) -> None:
+def test_weights_are_named_by_bucket_and_last_folder_or_their_own_name(address: str, label: str) -> None:
     assert weights_name(address, COMMIT, FILES).startswith(f"{label}/{COMMIT}-")

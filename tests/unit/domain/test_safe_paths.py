@@ -22,7 +22,7 @@ from lmi_deploy.domain.safe_paths import case_collisions, check_relative_path
         "x" * 255,
     ],
 )
-def test_ordinary_names_pass(path: str) -> None:
+def test_ordinary_path_is_accepted(path: str) -> None:
     assert check_relative_path(path) is None
 
 
@@ -47,30 +47,30 @@ def test_ordinary_names_pass(path: str) -> None:
         ("/".join(["x" * 200] * 6), "is 1205 bytes long, at most 1024"),
     ],
 )
-def test_unsafe_names_are_refused_with_the_reason(path: str, why: str) -> None:
+def test_unsafe_path_is_refused_with_the_reason(path: str, why: str) -> None:
     assert check_relative_path(path) == why
 
 
 @given(st.text())
-def test_what_passes_stays_below_its_folder(path: str) -> None:
+def test_accepted_path_stays_below_its_folder(path: str) -> None:
     if check_relative_path(path) is None:
         joined = os.path.normpath(f"/srv/models/{path}")
         assert joined == f"/srv/models/{path}"
 
 
-def test_paths_that_differ_in_case_only_collide() -> None:
+def test_paths_that_differ_only_in_case_collide() -> None:
     found = case_collisions(["Config.json", "config.json", "other", "a/X", "A/x"])
     assert found == (("A/x", "a/X"), ("Config.json", "config.json"))
 
 
-def test_a_file_that_is_also_a_folder_collides() -> None:
+def test_path_that_is_a_file_and_a_folder_collides() -> None:
     assert case_collisions(["weights", "weights/part-1"]) == (("weights", "weights/part-1"),)
 
 
-def test_two_ways_to_write_one_letter_collide() -> None:
+def test_two_unicode_forms_of_one_letter_collide() -> None:
     assert len(case_collisions(["\u00e9.bin", "e\u0301.bin"])) == 1
 
 
-def test_different_names_do_not_collide() -> None:
+def test_different_paths_do_not_collide() -> None:
     assert case_collisions(["a", "b", "a/../c", "a.b"]) == (("a", "a/../c"),)
     assert case_collisions([]) == ()

@@ -39,11 +39,11 @@ def test_parameters_are_counted_by_type() -> None:
     assert counted(tensors, 18) == {"F32": 1, "BF16": 6, "F4": 4}
 
 
-def test_a_type_that_we_do_not_know_is_counted_too() -> None:
+def test_unknown_tensor_type_is_counted() -> None:
     assert counted({"a": tensor("Q9", [3], 0, 7)}, 7) == {"Q9": 3}
 
 
-def test_a_file_without_tensors() -> None:
+def test_file_without_tensors_has_no_parameters() -> None:
     assert counted({}, 0) == {}
 
 
@@ -73,20 +73,20 @@ def test_a_file_without_tensors() -> None:
         ([], 0, "the header is not a JSON object"),
     ],
 )
-def test_what_cannot_be_is_refused(tensors: object, body: int, words: str) -> None:
+def test_inconsistent_header_is_refused(tensors: object, body: int, words: str) -> None:
     with pytest.raises(ValueError, match=r"\S") as refused:
         counted(tensors, body)
     assert words in str(refused.value)
 
 
 @pytest.mark.parametrize("header", [b"", b"{", b"\xff\xff", b"[" * 100_000])
-def test_what_is_no_json_is_refused(header: bytes) -> None:
+def test_header_that_is_not_json_is_refused(header: bytes) -> None:
     with pytest.raises(ValueError, match="not JSON"):
         parameters(header, 1_000_000)
 
 
 @given(tensors=st.dictionaries(st.text(max_size=3), JSON, max_size=4), body=st.integers(0, 100))
-def test_nothing_but_a_value_error_comes_of_any_header(tensors: dict[str, Any], body: int) -> None:
+def test_any_header_raises_at_most_a_value_error(tensors: dict[str, Any], body: int) -> None:
     with suppress(ValueError):
         counted(tensors, body)
 
@@ -102,11 +102,11 @@ def test_nothing_but_a_value_error_comes_of_any_header(tensors: dict[str, Any], 
         (b"version https://git-lfs.github.com/spec/v1\n", 134, "a Git LFS pointer instead of the file"),
     ],
 )
-def test_a_length_that_cannot_be_is_refused(first: bytes, size: int, words: str) -> None:
+def test_impossible_header_length_is_refused(first: bytes, size: int, words: str) -> None:
     with pytest.raises(ValueError, match=r"\S") as refused:
         header_length(first, size)
     assert words in str(refused.value)
 
 
-def test_a_length_that_can_be() -> None:
+def test_possible_header_length_is_accepted() -> None:
     assert header_length((92).to_bytes(8, "little") + b"{", 100) == 92

@@ -27,11 +27,11 @@ from lmi_deploy.errors.url_redaction import mask_urls
         ("two: http://a:b@c http://d:e@f", "two: http://***@c http://***@f"),
     ],
 )
-def test_passwords_and_tokens_of_addresses_are_masked(text: str, shown: str) -> None:
+def test_passwords_and_tokens_in_urls_are_masked(text: str, shown: str) -> None:
     assert mask_urls(text) == shown
 
 
-def test_no_error_shows_a_password() -> None:
+def test_errors_never_show_a_password() -> None:
     error = CloudError("http://me:pw@s3: no", hint="look at http://me:pw@s3", details=["http://me:pw@s3"])
     error.hint += "; or http://me:pw@s3"
     assert "pw" not in f"{error.message} {error.hint} {error.details} {error}"

@@ -34,9 +34,7 @@ ALARM: dict[str, Any] = {
         (3, None, False, 2),
     ],
 )
-def test_a_count_that_would_meet_the_target(
-    count: int, value: float | None, out: bool, expected: int
-) -> None:
+def test_desired_count_meets_the_target(count: int, value: float | None, out: bool, expected: int) -> None:
     policy = {"params": {"TargetTrackingScalingPolicyConfiguration": {"TargetValue": 5.0}}}
     assert desired_count(count, value, policy, out=out) == expected
 
@@ -66,14 +64,14 @@ def measured(*values: float | None) -> Metrics:
         ((9.0, 9.0, 9.0), {"ComparisonOperator": "GreaterThanUpperThreshold"}, None),
     ],
 )
-def test_what_an_alarm_reports(
+def test_alarm_state_follows_the_datapoints(
     values: tuple[float | None, ...], more: dict[str, Any], state: str | None
 ) -> None:
     evaluation = evaluate({**ALARM, **more}, measured(*values), "us-east-1", 185.0)
     assert (evaluation.state if evaluation is not None else None) == state
 
 
-def test_the_period_that_is_not_over_does_not_count() -> None:
+def test_unfinished_period_does_not_count() -> None:
     evaluation = evaluate(ALARM, measured(9.0, 9.0, 9.0, 1.0), "us-east-1", 239.0)
     assert evaluation is not None
     assert (evaluation.state, evaluation.value) == ("ALARM", 9.0)

@@ -31,13 +31,13 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, 5))
 
 
-def test_alone_it_goes_as_the_real_one() -> None:
+def test_idle_clock_runs_at_real_speed() -> None:
     real = Real()
     clock = VirtualClock(speed=100, real=real)
     assert passed(clock, lambda: setattr(real, "seconds", 3.0)) == pytest.approx(3)
 
 
-def test_waiting_is_shortened_and_work_is_not() -> None:
+def test_waiting_is_accelerated_and_work_is_not() -> None:
     async def scene() -> None:
         real = Real()
         clock = VirtualClock(speed=100, real=real)
@@ -53,7 +53,7 @@ def test_waiting_is_shortened_and_work_is_not() -> None:
     run(scene())
 
 
-def test_turning_wakes_who_is_due_and_only_those() -> None:
+def test_advance_wakes_only_sleepers_that_are_due() -> None:
     async def scene() -> None:
         clock = VirtualClock(speed=0.001)
         soon, late = (asyncio.create_task(clock.sleep(seconds)) for seconds in (10, 1000))
@@ -69,7 +69,7 @@ def test_turning_wakes_who_is_due_and_only_those() -> None:
     run(scene())
 
 
-def test_work_has_its_limit() -> None:
+def test_work_has_a_time_limit_on_the_virtual_clock() -> None:
     async def quick() -> str:
         return "done"
 
@@ -85,7 +85,7 @@ def test_work_has_its_limit() -> None:
     run(scene())
 
 
-def test_invocations_are_limited_in_real_seconds_and_hold_nothing_up() -> None:
+def test_invocation_limit_is_in_real_seconds_and_does_not_block_the_clock() -> None:
     async def scene() -> None:
         clock = VirtualClock(speed=1_000_000)
         invocation = asyncio.create_task(clock.limited(60, asyncio.sleep(60)))
@@ -98,7 +98,7 @@ def test_invocations_are_limited_in_real_seconds_and_hold_nothing_up() -> None:
     run(scene())
 
 
-def test_a_cancellation_that_comes_with_a_turn_is_not_lost() -> None:
+def test_cancellation_during_an_advance_is_not_lost() -> None:
     async def scene() -> None:
         clock = VirtualClock(speed=0.001)
         sleeper = asyncio.create_task(clock.sleep(1000))
@@ -111,5 +111,5 @@ def test_a_cancellation_that_comes_with_a_turn_is_not_lost() -> None:
     run(scene())
 
 
-def test_it_starts_ahead_by_what_it_was_ahead_before() -> None:
+def test_clock_starts_with_the_saved_skew() -> None:
     assert VirtualClock(skew=5000).skew() == pytest.approx(5000, abs=5)

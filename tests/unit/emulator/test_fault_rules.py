@@ -48,7 +48,7 @@ def strikes(rule: Rule, count: int, call: Call = GET) -> list[int]:
         (Rule(do=Lose(), times=None), [1, 2, 3, 4, 5, 6, 7, 8, 9]),
     ],
 )
-def test_nth_every_and_times(rule: Rule, hit: list[int]) -> None:
+def test_nth_every_and_times_select_the_requests(rule: Rule, hit: list[int]) -> None:
     assert strikes(rule, 9) == hit
 
 
@@ -64,17 +64,17 @@ def test_nth_every_and_times(rule: Rule, hit: list[int]) -> None:
         (Rule(do=Lose(), headers={"if-match": ""}), False),
     ],
 )
-def test_a_rule_matches_method_path_and_headers(rule: Rule, does: bool) -> None:
+def test_rule_matches_method_path_and_headers(rule: Rule, does: bool) -> None:
     assert bool(strikes(rule, 1)) is does
 
 
-def test_of_two_rules_that_are_due_the_first_strikes_and_both_count() -> None:
+def test_first_matching_rule_fires_and_both_count() -> None:
     rules = FaultRules([Rule(do=Lose(), name="a"), Rule(do=Drop(), name="b", nth=2)])
     assert [rule.name for rule in (rules.apply(GET), rules.apply(GET)) if rule] == ["a", "b"]
     assert [(t.matched, t.fired) for t in rules.tallies()] == [(2, 1), (2, 1)]
 
 
-def test_cleared_rules_never_strike() -> None:
+def test_cleared_rules_never_fire() -> None:
     rules = FaultRules()
     rules.add(Rule(do=Lose(), times=None))
     assert rules.apply(GET)
@@ -90,7 +90,7 @@ CHUNKS = st.lists(st.binary(min_size=1, max_size=9), max_size=9)
 
 
 @given(CHUNKS, st.integers(0, 90))
-def test_cut_sends_exactly_so_much_and_ends(chunks: list[bytes], at: int) -> None:
+def test_cut_sends_the_given_bytes_and_ends(chunks: list[bytes], at: int) -> None:
     steps = list(inject(Cut(at, reset=True), chunks))
     assert join(steps) == b"".join(chunks)[:at]
     assert steps[-1] == End(reset=True)
@@ -104,7 +104,7 @@ def test_flip_changes_one_bit_of_one_byte(chunks: list[bytes], at: int) -> None:
 
 
 @given(CHUNKS, st.integers(0, 90))
-def test_stall_pauses_in_the_right_place_and_loses_nothing(chunks: list[bytes], at: int) -> None:
+def test_stall_pauses_at_the_given_byte_and_loses_nothing(chunks: list[bytes], at: int) -> None:
     steps = list(inject(Stall(at, 2.5), chunks))
     assert join(steps) == b"".join(chunks)
     if at < len(b"".join(chunks)):
@@ -112,7 +112,7 @@ def test_stall_pauses_in_the_right_place_and_loses_nothing(chunks: list[bytes], 
         assert len(join(steps[:place])) == at
 
 
-def test_pad_adds_and_an_action_without_a_body_leaves_it() -> None:
+def test_pad_appends_bytes_and_other_actions_leave_the_body() -> None:
     assert join(list(inject(Pad(3), [b"ab"]))) == b"ab\0\0\0"
     assert join(list(inject(Lose(), [b"ab", b"c"]))) == b"abc"
 
@@ -133,7 +133,7 @@ EXAMPLES = {
 }
 
 
-def test_every_action_is_read_and_written_back_the_same() -> None:
+def test_every_action_survives_a_json_round_trip() -> None:
     assert set(EXAMPLES) == set(ACTIONS)
     fields = {
         "name": "n",
@@ -153,7 +153,7 @@ def test_every_action_is_read_and_written_back_the_same() -> None:
     assert again == tuple(tally.rule for tally in rules.tallies())
 
 
-def test_one_rule_a_list_and_an_object_of_rules_are_all_read() -> None:
+def test_rules_can_be_one_object_a_list_or_an_object_with_rules() -> None:
     one = '{"path": "x", "do": "lose"}'
     assert parse_rules(one) == parse_rules(f"[{one}]") == parse_rules(f'{{"rules": [{one}]}}')
     assert parse_rules(one) == (Rule(do=Lose(), path="x"),)
@@ -190,14 +190,14 @@ def test_one_rule_a_list_and_an_object_of_rules_are_all_read() -> None:
         ),
     ],
 )
-def test_a_bad_rule_is_refused_and_reports_where(text: str, message: str) -> None:
+def test_invalid_rule_is_refused_with_its_position(text: str, message: str) -> None:
     with pytest.raises(BadRule) as caught:
         parse_rules(text)
     assert message in caught.value.message
     assert "docs/reference/fault-rules.md" in caught.value.hint
 
 
-def test_a_file_of_rules_is_named_in_its_errors(tmp_path: Path) -> None:
+def test_errors_of_a_rules_file_name_the_file(tmp_path: Path) -> None:
     file = tmp_path / "faults.json"
     with pytest.raises(BadRule, match=r"faults\.json: cannot be read"):
         load_rules(file)
@@ -208,7 +208,7 @@ def test_a_file_of_rules_is_named_in_its_errors(tmp_path: Path) -> None:
     assert load_rules(file) == (Rule(do=Lose()),)
 
 
-def test_the_page_for_users_has_every_action_and_good_examples() -> None:
+def test_docs_page_lists_every_action_and_valid_examples() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "fault-rules.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)[^|]*\|[^|]*\| (?:no|yes|twice) \|$", page, re.M)) == set(ACTIONS)
     examples = re.findall(r"```json\n(.*?)```", page, re.S) + re.findall(r"-d '(.*?)'", page)

@@ -63,7 +63,7 @@ def bare(folder: Path) -> Path:
     return program
 
 
-def test_an_environment_is_built_where_none_has_numpy(
+def test_environment_is_built_when_no_python_has_numpy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     models = WorkerFiles(tmp_path, has_network=True)
@@ -72,21 +72,21 @@ def test_an_environment_is_built_where_none_has_numpy(
     assert "building an environment for handlers (numpy" in capsys.readouterr().err
 
 
-def test_one_that_cannot_be_built_is_reported_at_the_start(tmp_path: Path) -> None:
+def test_failed_environment_build_is_reported_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(UsageRefused, match="handlers need a Python with numpy") as refused:
         worker_python(WorkerFiles(tmp_path, has_network=False), None)
     assert "--python" in refused.value.hint
     assert "--no-containers" in refused.value.hint
 
 
-def test_an_interpreter_without_numpy_is_refused_with_the_command(tmp_path: Path) -> None:
+def test_python_without_numpy_is_refused_with_the_install_command(tmp_path: Path) -> None:
     python = bare(tmp_path)
     with pytest.raises(UsageRefused, match="it has no numpy") as refused:
         worker_python(WorkerFiles(tmp_path, has_network=True), python)
     assert f"{python} -m pip install numpy" in refused.value.hint
 
 
-def test_the_packages_are_those_of_engine_custom() -> None:
+def test_worker_packages_are_those_of_engine_custom() -> None:
     from lmi_deploy.domain.spec import HandlerSpec
 
     assert custom.packages(HandlerSpec(entry_point="model.py", template=None)) == WORKER_PACKAGES

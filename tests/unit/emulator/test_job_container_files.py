@@ -21,7 +21,7 @@ from lmi_deploy.emulator.jobs.job_container_files import exit_message, localized
         ("a/b", "", "a/b"),
     ],
 )
-def test_where_an_object_lies(key: str, prefix: str, place: str) -> None:
+def test_object_key_becomes_a_relative_path(key: str, prefix: str, place: str) -> None:
     assert relative_to(prefix, key) == place
 
 
@@ -35,7 +35,7 @@ def test_where_an_object_lies(key: str, prefix: str, place: str) -> None:
         ("/opt/mlflow /opt/ml-x my/opt/ml", "/opt/mlflow /opt/ml-x my/opt/ml"),
     ],
 )
-def test_places_of_the_container_are_places_here(text: str, path: str) -> None:
+def test_container_paths_are_mapped_to_local_paths(text: str, path: str) -> None:
     assert localized(Path("/r"), text) == path
 
 
@@ -46,13 +46,13 @@ def host(root: Path, content: bytes) -> Path:
     return root
 
 
-def test_messages_are_put_together_and_cut_between_characters(tmp_path: Path) -> None:
+def test_exit_messages_are_joined_and_cut_between_characters(tmp_path: Path) -> None:
     first, second = host(tmp_path / "1", b"one "), host(tmp_path / "2", "é".encode() * 700)
     message = exit_message([first, tmp_path / "none", second])
     assert message == "one " + "é" * 510
     assert exit_message([tmp_path / "none"]) == ""
 
 
-def test_a_message_that_is_no_text_fails_the_job(tmp_path: Path) -> None:
+def test_exit_message_that_is_not_utf_8_fails_the_job(tmp_path: Path) -> None:
     with pytest.raises(HostingFailed, match="not UTF-8"):
         exit_message([host(tmp_path, b"\xff\xfe")])

@@ -28,11 +28,11 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_data_comes_back_as_it_was(value: Any) -> None:
+def test_data_survives_a_round_trip(value: Any) -> None:
     assert loaded(dumped(value), "x") == value
 
 
-def test_objects_come_back_with_what_they_share() -> None:
+def test_shared_objects_stay_shared_after_a_round_trip() -> None:
     from moto.iam.models import AccessKey
     from moto.s3.models import FakeKey
 
@@ -46,7 +46,7 @@ def test_objects_come_back_with_what_they_share() -> None:
     assert again["three"].match("aa")
 
 
-def test_what_refers_to_itself_does_so_again() -> None:
+def test_cyclic_object_stays_cyclic_after_a_round_trip() -> None:
     circle: dict[str, Any] = {"when": datetime.now(UTC)}
     circle["self"] = [circle]
     again = loaded(dumped(circle), "x")
@@ -60,7 +60,7 @@ def test_what_refers_to_itself_does_so_again() -> None:
         *("moto.s3.models:urllib.parse", "moto.iam.models:datetime", "moto.s3.models:get_canned_acl", ""),
     ],
 )
-def test_no_other_class_is_created(name: str) -> None:
+def test_other_class_is_never_instantiated(name: str) -> None:
     objects = [{"class": name, "state": []}]
     document = json.dumps({"format": FORMAT, "root": {"ref": 0}, "objects": objects}).encode()
     with pytest.raises(Refused, match="not the state of an emulator of this version"):
@@ -70,14 +70,14 @@ def test_no_other_class_is_created(name: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\x80\x04.", b"{}", b"[]", b'{"format": "another", "root": 1, "objects": []}', b"null"]
 )
-def test_what_is_no_document_is_refused(content: bytes) -> None:
+def test_invalid_state_document_is_refused(content: bytes) -> None:
     with pytest.raises(Refused) as refused:
         loaded(content, "dir/iam/aws.state")
     assert "dir/iam/aws.state" in refused.value.message
     assert "--dir" in refused.value.hint
 
 
-def test_nothing_in_the_emulator_unpickles() -> None:
+def test_emulator_never_unpickles() -> None:
     source = Path(__file__).resolve().parents[3] / "src" / "lmi_deploy" / "emulator"
     assert [
         path

@@ -46,7 +46,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("document", "request_", "response"), CASES)
-def test_policies(document: dict[str, Any], request_: Request, response: bool) -> None:
+def test_policies_allow_or_deny(document: dict[str, Any], request_: Request, response: bool) -> None:
     assert allows([document], request_) is response
 
 
@@ -61,6 +61,6 @@ TRUSTS = [
 
 
 @pytest.mark.parametrize(("principal", "action", "response"), TRUSTS)
-def test_trust(principal: Any, action: Any, response: bool) -> None:
+def test_trust_policy_allows_or_denies_the_service(principal: Any, action: Any, response: bool) -> None:
     statement = {"Effect": "Allow", "Principal": principal, "Action": action}
     assert trusts(policy(statement), "sagemaker.amazonaws.com") is response

@@ -6,5 +6,5 @@ from lmi_deploy.catalog import recorded_prices
 from lmi_deploy.emulator.services.pricing import LOCATIONS
 
 
-def test_it_can_name_each_region_of_the_catalog() -> None:
+def test_every_region_of_the_catalog_has_a_location_name() -> None:
     assert set(LOCATIONS) == set(recorded_prices.regions())

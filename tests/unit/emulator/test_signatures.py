@@ -75,7 +75,7 @@ def chunked(parts: Any = CHUNKS) -> bytes:
     )
 
 
-def test_the_example_of_a_header() -> None:
+def test_header_example_of_aws_verifies() -> None:
     assert refusal(GET) == ""
     assert refusal(GET, secret="another") == "SignatureDoesNotMatch"
     assert refusal(replace(GET, target="/other.txt")) == "SignatureDoesNotMatch"
@@ -84,7 +84,7 @@ def test_the_example_of_a_header() -> None:
     assert refusal(GET, body=b"x") == "XAmzContentSHA256Mismatch"
 
 
-def test_what_is_not_signed_may_not_be_added() -> None:
+def test_unsigned_header_is_refused() -> None:
     more = (*GET.headers, ("x-amz-copy-source", "/other/key"))
     assert refusal(replace(GET, headers=more)) == "AccessDenied"
 
@@ -93,7 +93,7 @@ def test_what_is_not_signed_may_not_be_added() -> None:
     ("late", "code"),
     [(14, ""), (-14, ""), (16, "RequestTimeTooSkewed"), (-16, "RequestTimeTooSkewed")],
 )
-def test_a_signature_is_good_for_a_quarter_of_an_hour(late: int, code: str) -> None:
+def test_signature_is_valid_for_15_minutes(late: int, code: str) -> None:
     assert refusal(GET, now=NOW + timedelta(minutes=late)) == code
 
 
@@ -107,7 +107,7 @@ PRESIGNED = SignableRequest(
 )
 
 
-def test_the_example_of_a_presigned_url() -> None:
+def test_presigned_url_example_of_aws_verifies() -> None:
     assert refusal(PRESIGNED, now=NOW + timedelta(hours=23)) == ""
     assert refusal(PRESIGNED, now=NOW + timedelta(hours=25)) == "AccessDenied"
     longer = PRESIGNED.target.replace("86400", "604800")
@@ -122,7 +122,7 @@ OLD = SignableRequest(
 )
 
 
-def test_a_presigned_url_of_version_2() -> None:
+def test_presigned_url_of_version_2_verifies() -> None:
     before = datetime.fromtimestamp(1175139600, UTC)
     assert version_2(OLD, "1175139620") == "GET\n\n\n1175139620\n/johnsmith/photos/puppy.jpg"
     good = replace(OLD, target=OLD.target.format("NpgCjnDzrM%2BWFzoENXmpNDUsSn8%3D"))
@@ -153,7 +153,7 @@ def streamed(kind: str = aws_chunked.SIGNED) -> SignableRequest:
     return replace(wire, headers=(*headers, ("Authorization", f"AWS4-HMAC-SHA256 {scope}{value}")))
 
 
-def test_the_example_of_signed_chunks() -> None:
+def test_signed_chunks_example_of_aws_verifies() -> None:
     assert refusal(streamed(), body=chunked()) == ""
     changed = chunked().replace(b"aaaa\r\n", b"aaab\r\n")
     cut = chunked(CHUNKS[:2])
@@ -162,7 +162,7 @@ def test_the_example_of_signed_chunks() -> None:
         assert refusal(streamed(), body=body) == "SignatureDoesNotMatch"
 
 
-def test_a_trailer_is_signed_too() -> None:
+def test_signed_trailer_is_verified() -> None:
     wire = streamed(aws_chunked.SIGNED_TRAILER)
     signature = signature_of(wire)
     seed = aws_chunked.Seed(
@@ -183,7 +183,7 @@ TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1,
 
 
 @given(parts=st.lists(TEXT, max_size=3), query=st.dictionaries(TEXT, st.text(max_size=9), max_size=3))
-def test_whatever_botocore_signs_is_taken(parts: list[str], query: dict[str, str]) -> None:
+def test_every_botocore_signature_verifies(parts: list[str], query: dict[str, str]) -> None:
     from urllib.parse import quote, urlencode
 
     path = "/" + "/".join(quote(part, safe="~") for part in parts)
@@ -199,7 +199,7 @@ def test_whatever_botocore_signs_is_taken(parts: list[str], query: dict[str, str
         assert refusal(wire, body=body, secret="x", now=datetime.now(UTC)) == "SignatureDoesNotMatch"
 
 
-def test_only_s3_takes_a_body_that_is_not_signed() -> None:
+def test_only_s3_accepts_an_unsigned_body() -> None:
     request = AWSRequest(
         method="POST", url="http://h/", data=b"x", headers={"X-Amz-Content-SHA256": "UNSIGNED-PAYLOAD"}
     )
@@ -208,7 +208,7 @@ def test_only_s3_takes_a_body_that_is_not_signed() -> None:
     assert refusal(wire, body=b"y", now=datetime.now(UTC)) == "SignatureDoesNotMatch"
 
 
-def test_the_canonical_form_is_the_documents() -> None:
+def test_canonical_request_equals_the_documented_one() -> None:
     output = canonical_request(GET, "/test.txt", ("host", "range"), EMPTY)
     assert (
         output

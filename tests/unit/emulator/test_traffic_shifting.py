@@ -36,10 +36,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("guard", "steps"), CASES)
-def test_steps(guard: Any, steps: list[TrafficStep]) -> None:
+def test_traffic_steps_follow_the_deployment_config(guard: Any, steps: list[TrafficStep]) -> None:
     assert list(shifts(guard, 2)) == steps
 
 
-def test_how_long_the_old_fleet_stays() -> None:
+def test_old_fleet_stays_for_the_termination_wait() -> None:
     assert termination_wait(None) == 0
     assert termination_wait({"BlueGreenUpdatePolicy": {"TerminationWaitInSeconds": 90}}) == 90

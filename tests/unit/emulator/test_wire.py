@@ -17,7 +17,7 @@ from lmi_deploy.emulator.wire.signature import read_signature
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
-def test_botocore_reads_the_events_that_we_write(payloads: list[bytes]) -> None:
+def test_botocore_reads_our_event_stream(payloads: list[bytes]) -> None:
     buffer = EventStreamBuffer()
     buffer.add_data(b"".join(eventstream.event("PayloadPart", payload) for payload in payloads))
     events = list(buffer)
@@ -25,7 +25,7 @@ def test_botocore_reads_the_events_that_we_write(payloads: list[bytes]) -> None:
     assert all(event.headers[":event-type"] == "PayloadPart" for event in events)
 
 
-def test_botocore_reads_an_exception() -> None:
+def test_botocore_reads_our_exception_event() -> None:
     buffer = EventStreamBuffer()
     buffer.add_data(eventstream.exception("ModelStreamError", {"Message": "m", "ErrorCode": "c"}))
     (event,) = buffer
@@ -46,11 +46,11 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_cbor_there_and_back(value: Any) -> None:
+def test_cbor_survives_a_round_trip(value: Any) -> None:
     assert cbor.loads(cbor.dumps(value)) == value
 
 
-def test_cbor_as_botocore_reads_it() -> None:
+def test_botocore_reads_our_cbor() -> None:
     import io
 
     from botocore.parsers import RpcV2CBORParser
@@ -76,14 +76,14 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize(("pattern", "text", "fits"), PATTERNS)
-def test_java_patterns(pattern: str, text: str, fits: bool) -> None:
+def test_java_patterns_match_like_java(pattern: str, text: str, fits: bool) -> None:
     assert matches(pattern, text) is fits
 
 
 @pytest.mark.parametrize(
     "service", ["sagemaker", "sagemaker-runtime", "logs", "cloudwatch", "application-autoscaling"]
 )
-def test_almost_every_pattern_of_a_service_can_be_run(service: str) -> None:
+def test_every_pattern_of_a_service_compiles_except_the_listed_ones(service: str) -> None:
     from lmi_deploy.emulator.wire.parameter_check import _compiled
 
     model = service_model(service)
@@ -100,7 +100,7 @@ BEYOND: dict[str, list[str]] = {
 }
 
 
-def test_several_errors_are_reported_at_once() -> None:
+def test_validation_errors_are_reported_together() -> None:
     shape = service_model("sagemaker").operation_model("CreateEndpoint").input_shape
     with pytest.raises(ApiError) as refusal:
         check(shape, {"EndpointName": "-", "Tags": [{"Key": "k"}]})
@@ -112,7 +112,7 @@ def test_several_errors_are_reported_at_once() -> None:
     )
 
 
-def test_signatures_of_every_kind() -> None:
+def test_header_and_query_signatures_are_read() -> None:
     header = "AWS4-HMAC-SHA256 Credential=AKID/20261121/eu-west-1/sagemaker/aws4_request, SignedHeaders=a, Signature=b"
     read = read_signature({"Authorization": header}, {})
     assert read is not None

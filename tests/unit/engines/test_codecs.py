@@ -45,7 +45,7 @@ def read(
     return chunks_of(accelerate.decoder(head(kind=kind), InferenceRequest(prompt=prompt), handler), body)
 
 
-def test_a_prompt_becomes_a_chat_with_the_system_prompt_first() -> None:
+def test_prompt_becomes_a_chat_after_the_system_prompt() -> None:
     inference_request = InferenceRequest(
         prompt="Hi", system="Be short.", parameters={"max_new_tokens": 5, "seed": 1}
     )
@@ -56,23 +56,23 @@ def test_a_prompt_becomes_a_chat_with_the_system_prompt_first() -> None:
     }
 
 
-def test_without_chat_it_is_a_completion() -> None:
+def test_prompt_without_chat_is_a_completion() -> None:
     assert sent(InferenceRequest(prompt="Hi", chat=False)) == {"prompt": "Hi"}
 
 
-def test_a_stream_requests_the_usage_at_its_end() -> None:
+def test_stream_requests_usage_at_its_end() -> None:
     body = sent(InferenceRequest(prompt="Hi", chat=False, stream=True))
     assert body == {"prompt": "Hi", "stream": True, "stream_options": {"include_usage": True}}
 
 
-def test_the_builtin_handler_never_gets_a_chat_body() -> None:
+def test_builtin_handler_never_gets_a_chat_body() -> None:
     body = sent(
         InferenceRequest(prompt="Hi", stream=True, parameters={"max_tokens": 5, "temperature": 0}), BUILTIN
     )
     assert body == {"inputs": "Hi", "parameters": {"max_new_tokens": 5, "do_sample": False}}
 
 
-def test_sampling_is_switched_on_for_the_builtin_handler() -> None:
+def test_temperature_enables_sampling_for_the_builtin_handler() -> None:
     body = sent(InferenceRequest(prompt="Hi", parameters={"temperature": 0.5}), BUILTIN)
     assert body == {"inputs": "Hi", "parameters": {"temperature": 0.5, "do_sample": True}}
 
@@ -85,7 +85,7 @@ def test_sampling_is_switched_on_for_the_builtin_handler() -> None:
         (InferenceRequest(prompt="Hi", parameters={"stop": ["."]}), "the parameter stop"),
     ],
 )
-def test_what_the_builtin_handler_would_fail_on_is_refused_here(
+def test_request_the_builtin_handler_cannot_take_is_refused(
     inference_request: InferenceRequest, what: str
 ) -> None:
     with pytest.raises(UsageRefused, match=f"djl_python.huggingface cannot take {what}") as caught:
@@ -94,12 +94,12 @@ def test_what_the_builtin_handler_would_fail_on_is_refused_here(
 
 
 @pytest.mark.parametrize("handler", [OURS, BUILTIN])
-def test_a_whole_body_goes_as_it_is(handler: HandlerSpec) -> None:
+def test_given_body_is_sent_unchanged(handler: HandlerSpec) -> None:
     request = accelerate.encode(InferenceRequest(body=b"\0", content_type="image/png"), handler, None)
     assert (request.body, request.headers) == (b"\0", (("Content-Type", "image/png"),))
 
 
-def test_a_custom_engine_takes_whole_bodies_only() -> None:
+def test_custom_engine_accepts_only_a_body() -> None:
     assert custom.encode(InferenceRequest(body=b"x"), THEIRS, None).body == b"x"
     with pytest.raises(UsageRefused) as caught:
         custom.encode(InferenceRequest(prompt="Hi"), THEIRS, None)
@@ -127,16 +127,16 @@ def test_a_custom_engine_takes_whole_bodies_only() -> None:
         ({"error": {"message": "no"}}, Chunk(error="no")),
     ],
 )
-def test_a_response_in_one_chunk(body: Any, expected: Chunk) -> None:
+def test_unary_response_is_one_chunk(body: Any, expected: Chunk) -> None:
     assert read(json.dumps(body).encode()) == [expected]
 
 
-def test_an_empty_answer_has_no_chunks() -> None:
+def test_empty_response_has_no_chunks() -> None:
     assert read(b"") == []
     assert read(b"", kind="application/jsonlines") == []
 
 
-def test_what_is_not_json_is_shown_as_it_is() -> None:
+def test_text_that_is_not_json_is_shown_unchanged() -> None:
     assert read(b"hello") == [Chunk(text="hello")]
 
 
@@ -155,18 +155,18 @@ CHAT_PIECES = [
 
 
 @given(cuts=st.lists(st.integers(0, len(CHAT)), max_size=8))
-def test_chunks_read_the_same_wherever_they_are_cut(cuts: list[int]) -> None:
+def test_decoded_chunks_do_not_depend_on_network_boundaries(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(CHAT)]
     parts = [CHAT[start:end] for start, end in pairwise(edges)]
     decoder = accelerate.decoder(head(kind="application/jsonlines"), InferenceRequest(), OURS)
     assert chunks_of(decoder, *parts) == CHAT_PIECES
 
 
-def test_lines_grouped_under_a_unary_content_type_are_lines() -> None:
+def test_json_lines_in_a_unary_response_are_decoded() -> None:
     assert read(CHAT) == CHAT_PIECES
 
 
-def test_token_lines() -> None:
+def test_token_lines_are_decoded() -> None:
     body = lines(
         {"token": {"id": 1, "text": "a", "log_prob": -0.1}},
         {"token": {"id": 2, "text": "b"}, "generated_text": "ab", "details": {"finish_reason": "length"}},
@@ -178,7 +178,7 @@ def test_token_lines() -> None:
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_a_stream_that_breaks_ends_with_the_reason(end: bytes) -> None:
+def test_broken_stream_ends_with_the_reason(end: bytes) -> None:
     first = lines({"choices": [{"text": "a"}]})
     assert read(first + b"out of luck" + end, kind="application/jsonlines") == [
         Chunk(text="a", tokens=1),
@@ -189,7 +189,7 @@ def test_a_stream_that_breaks_ends_with_the_reason(end: bytes) -> None:
     ]
 
 
-def test_the_builtin_handler_repeats_the_prompt_and_we_do_not() -> None:
+def test_prompt_repeated_by_the_builtin_handler_is_removed() -> None:
     content = json.dumps([{"generated_text": "The sky is blue"}]).encode()
     assert read(content, handler=BUILTIN, prompt="The sky") == [Chunk(text=" is blue")]
     stream = lines({"outputs": ["The sky"]}, {"outputs": [" is"]}, {"outputs": "seed is not used"})
@@ -207,18 +207,18 @@ def test_the_builtin_handler_repeats_the_prompt_and_we_do_not() -> None:
         ({"error": {"message": "n: only 1", "param": "n"}}, "424: n: only 1"),
     ],
 )
-def test_an_error_reports_its_status_and_the_reason(body: Any, output: str) -> None:
+def test_error_shows_status_and_reason(body: Any, output: str) -> None:
     for module in (accelerate, custom):
         decoder = module.decoder(head(424), InferenceRequest(), THEIRS)
         assert chunks_of(decoder, json.dumps(body).encode()) == [Chunk(error=output)]
 
 
-def test_an_error_without_a_body_has_the_reason_of_its_head() -> None:
+def test_error_without_a_body_shows_the_status_line_reason() -> None:
     assert chunks_of(accelerate.decoder(head(413), InferenceRequest(), OURS)) == [
         Chunk(error="413: whatever")
     ]
 
 
-def test_a_custom_answer_is_text_as_it_comes() -> None:
+def test_custom_response_is_decoded_as_utf_8_text() -> None:
     decoder = custom.decoder(head(kind="text/plain"), InferenceRequest(), THEIRS)
     assert chunks_of(decoder, "ü".encode()[:1], "ü".encode()[1:]) == [Chunk(text="ü")]

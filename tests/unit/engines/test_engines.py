@@ -21,11 +21,11 @@ OURS = HandlerSpec(entry_point="model.py", template="text-generation")
 BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
 
 
-def test_each_engine_is_registered_under_its_own_name() -> None:
+def test_engines_are_registered_under_their_own_names() -> None:
     assert {name: module.name for name, module in ENGINES.items()} == {name: name for name in ENGINES}
 
 
-def test_an_engine_that_is_not_built_reports_which_are() -> None:
+def test_unsupported_engine_error_lists_the_supported_ones() -> None:
     with pytest.raises(Unresolvable, match="triton is not supported yet") as caught:
         engine("triton")
     assert "accelerate" in caught.value.hint
@@ -36,7 +36,7 @@ def test_every_template_exists(template: str) -> None:
     assert (TEMPLATES / template / "model.py").is_file()
 
 
-def test_text_generation_runs_on_our_handler_unless_the_recipe_reports_otherwise() -> None:
+def test_default_handler_is_our_template_where_one_exists() -> None:
     assert accelerate.handler(Handler(), "text-generation") == OURS
     assert accelerate.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
     assert accelerate.handler(Handler(), "question-answering") == BUILTIN
@@ -48,11 +48,11 @@ def test_text_generation_runs_on_our_handler_unless_the_recipe_reports_otherwise
     )
 
 
-def test_the_options_of_every_template_are_known() -> None:
+def test_options_of_every_template_are_known() -> None:
     assert tuple(TEMPLATE_OPTIONS) == accelerate.templates
 
 
-def test_an_unknown_template_and_a_custom_engine_without_code_are_refused() -> None:
+def test_unknown_template_and_custom_engine_without_code_are_refused() -> None:
     with pytest.raises(Unresolvable, match="no template chat") as caught:
         accelerate.handler(Handler(template="chat"), None)
     assert "text-generation" in caught.value.hint
@@ -60,7 +60,7 @@ def test_an_unknown_template_and_a_custom_engine_without_code_are_refused() -> N
         custom.handler(Handler(), None)
 
 
-def test_packages_are_exact_sorted_and_no_more_than_the_handler_needs() -> None:
+def test_packages_are_pinned_sorted_and_minimal() -> None:
     for module, handler in ((accelerate, OURS), (accelerate, BUILTIN), (custom, OURS)):
         packages = module.packages(handler)
         assert list(packages) == sorted(packages)
@@ -68,7 +68,7 @@ def test_packages_are_exact_sorted_and_no_more_than_the_handler_needs() -> None:
     assert set(accelerate.packages(OURS)) < set(accelerate.packages(BUILTIN))
 
 
-def test_the_properties_of_our_handler() -> None:
+def test_properties_of_our_handler() -> None:
     assert accelerate.properties(OURS, (), task="text-generation", tensor_parallel_degree=1) == (
         ("engine", "Python"),
         ("option.entryPoint", "model.py"),
@@ -77,12 +77,12 @@ def test_the_properties_of_our_handler() -> None:
     )
 
 
-def test_several_devices_are_spread_over() -> None:
+def test_several_devices_use_device_map_auto() -> None:
     found = dict(accelerate.properties(OURS, (), task="text-generation", tensor_parallel_degree=4))
     assert (found["option.tensor_parallel_degree"], found["option.device_map"]) == ("4", "auto")
 
 
-def test_options_replace_ours_in_place_and_follow_otherwise() -> None:
+def test_options_replace_default_properties_in_place() -> None:
     options = (("dtype", "bf16"), ("entryPoint", "other.py"))
     found = accelerate.properties(OURS, options, task=None, tensor_parallel_degree=1)
     assert found[1] == ("option.entryPoint", "other.py")
@@ -90,13 +90,13 @@ def test_options_replace_ours_in_place_and_follow_otherwise() -> None:
     assert len(dict(found)) == len(found)
 
 
-def test_the_builtin_handler_is_reported_its_task_and_to_leave_rolling_batch() -> None:
+def test_builtin_handler_gets_its_task_and_no_rolling_batch() -> None:
     found = dict(accelerate.properties(BUILTIN, (), task="text2text-generation", tensor_parallel_degree=1))
     assert found["option.task"] == "text2text-generation"
     assert found["option.rolling_batch"] == "disable"
 
 
-def test_an_asynchronous_handler_of_the_user_keeps_rolling_batch() -> None:
+def test_async_handler_of_the_user_keeps_rolling_batch() -> None:
     options = (("async_mode", "true"),)
     assert "option.rolling_batch" not in dict(
         custom.properties(OURS, options, task=None, tensor_parallel_degree=1)
@@ -104,7 +104,7 @@ def test_an_asynchronous_handler_of_the_user_keeps_rolling_batch() -> None:
     assert "option.rolling_batch" in dict(custom.properties(OURS, (), task=None, tensor_parallel_degree=1))
 
 
-def test_a_probe_by_task() -> None:
+def test_default_probe_depends_on_the_task() -> None:
     inference_request = accelerate.probe(OURS, "text-generation")
     assert inference_request is not None
     assert inference_request.prompt == "Say OK"

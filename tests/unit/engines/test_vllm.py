@@ -53,12 +53,12 @@ def read(body: bytes, kind: str, *, status: int = 200, cut: int = 7) -> list[Chu
         ("0.28.0", vllm.ROLLING),
     ],
 )
-def test_the_handler_follows_from_the_servers_version(version: str, entry_point: str) -> None:
+def test_handler_follows_from_the_server_version(version: str, entry_point: str) -> None:
     chosen = vllm.handler(Handler(), "text-generation", version=version)
     assert chosen == HandlerSpec(entry_point=entry_point, template=None)
 
 
-def test_every_published_version_has_a_handler_and_options_that_it_knows() -> None:
+def test_every_published_version_knows_its_handler_and_options() -> None:
     for version in images.versions(vllm.family):
         chosen = vllm.handler(Handler(), "text-generation", version=version)
         written = [key.removeprefix("option.") for key, _ in lines_of(chosen) if key.startswith("option.")]
@@ -66,26 +66,26 @@ def test_every_published_version_has_a_handler_and_options_that_it_knows() -> No
         assert set(known.values()) == {"known"}, (version, known)
 
 
-def test_the_recipe_may_choose_the_handler() -> None:
+def test_recipe_can_choose_the_handler() -> None:
     assert vllm.handler(Handler(builtin=vllm.ROLLING), None) == ROLLING
     assert vllm.handler(Handler(file="mine.py"), None) == OWN
 
 
-def test_what_vllm_does_not_serve_is_refused_with_what_could() -> None:
+def test_unsupported_template_or_task_is_refused_with_an_alternative() -> None:
     for wish, task in ((Handler(template="text-generation"), None), (Handler(), "question-answering")):
         with pytest.raises(Unresolvable) as caught:
             vllm.handler(wish, task)
         assert "engine: accelerate" in caught.value.hint
 
 
-def test_an_older_server_does_not_embed() -> None:
+def test_embedding_on_an_older_server_is_refused() -> None:
     assert vllm.handler(Handler(), "text-embedding", version="0.36.0") == SERVICE
     with pytest.raises(Unresolvable, match=r"server 0\.35\.0 cannot embed") as caught:
         vllm.handler(Handler(), "text-embedding", version="0.35.0")
     assert "0.36.0" in caught.value.hint
 
 
-def test_the_properties_of_the_asynchronous_service() -> None:
+def test_properties_of_the_async_service() -> None:
     assert lines_of(SERVICE) == (
         ("engine", "Python"),
         ("option.entryPoint", "djl_python.lmi_vllm.vllm_async_service"),
@@ -96,7 +96,7 @@ def test_the_properties_of_the_asynchronous_service() -> None:
     )
 
 
-def test_the_properties_of_the_rolling_batch() -> None:
+def test_properties_of_the_rolling_batch() -> None:
     assert lines_of(ROLLING)[1:] == (
         ("option.entryPoint", "djl_python.huggingface"),
         ("option.model_id", SLOT),
@@ -105,7 +105,7 @@ def test_the_properties_of_the_rolling_batch() -> None:
     )
 
 
-def test_options_replace_ours_or_follow_as_they_were_written() -> None:
+def test_options_replace_default_properties_or_follow_unchanged() -> None:
     found = lines_of(SERVICE, ("max_model_len", "4096"), ("speculative_config", '{"a": 1}'))
     assert found[-2:] == (("option.max_model_len", "4096"), ("option.speculative_config", '{"a": 1}'))
     replaced = dict(lines_of(SERVICE, ("tensor_parallel_degree", "2")))
@@ -122,7 +122,7 @@ def test_options_that_contradict_the_handler_are_refused(given: tuple[str, str])
     assert dict(lines_of(OWN, given))[f"option.{given[0]}"] == given[1]
 
 
-def test_an_embedding_model_is_reported_so() -> None:
+def test_embedding_model_gets_its_task_and_probe() -> None:
     assert dict(lines_of(SERVICE, task="text-embedding"))["option.task"] == "text-embedding"
     assert sent(InferenceRequest(prompt="OK"), task="text-embedding") == {"inputs": "OK"}
     probe = vllm.probe(SERVICE, "text-embedding")
@@ -130,11 +130,11 @@ def test_an_embedding_model_is_reported_so() -> None:
     assert sent(probe, task="text-embedding") == {"inputs": "OK"}
 
 
-def test_the_image_transfers_all_packages() -> None:
+def test_vllm_needs_no_packages() -> None:
     assert vllm.packages(SERVICE) == ()
 
 
-def test_the_probe_is_a_short_chat_without_chance() -> None:
+def test_default_probe_is_a_short_greedy_chat() -> None:
     probe = vllm.probe(SERVICE, "text-generation")
     assert probe is not None
     assert sent(probe) == {
@@ -144,7 +144,7 @@ def test_the_probe_is_a_short_chat_without_chance() -> None:
     }
 
 
-def test_a_stream_of_a_chat_requests_the_usage() -> None:
+def test_chat_stream_requests_usage() -> None:
     assert sent(InferenceRequest(prompt="Hi", stream=True, parameters={"max_new_tokens": 5})) == {
         "messages": [{"role": "user", "content": "Hi"}],
         "max_tokens": 5,
@@ -153,13 +153,13 @@ def test_a_stream_of_a_chat_requests_the_usage() -> None:
     }
 
 
-def test_what_is_no_chat_is_a_completion_and_for_the_rolling_batch_lmis_own_form() -> None:
+def test_request_without_chat_is_a_completion_or_an_lmi_request() -> None:
     requests = InferenceRequest(prompt="Hi", chat=False, stream=True, parameters={"max_tokens": 5})
     assert sent(requests)["prompt"] == "Hi"
     assert sent(requests, ROLLING) == {"inputs": "Hi", "parameters": {"max_new_tokens": 5}, "stream": True}
 
 
-def test_a_whole_body_goes_as_it_is() -> None:
+def test_given_body_is_sent_unchanged() -> None:
     request = vllm.encode(InferenceRequest(body=b"{}", content_type="text/x"), SERVICE, None)
     assert (request.body, request.headers) == (b"{}", (("Content-Type", "text/x"),))
 
@@ -173,19 +173,19 @@ CHUNKS = [
 SHOWN = [Chunk(text="Grüße", tokens=1), Chunk(text="!", tokens=1, finish="stop"), Chunk(tokens=1)]
 
 
-def test_a_stream_of_a_chat_as_the_service_writes_it() -> None:
+def test_chat_stream_of_the_service_is_decoded() -> None:
     """OpenAI's chunks, a line each, without `data:` and without an end mark."""
     body = "".join(json.dumps(chunk, ensure_ascii=False) + "\n" for chunk in CHUNKS).encode()
     assert read(body, "application/jsonlines") == SHOWN
 
 
-def test_a_stream_of_server_sent_events() -> None:
+def test_server_sent_events_are_decoded() -> None:
     events = [f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n" for chunk in CHUNKS]
     body = ": hello\nevent: message\n" + "".join(events) + "data: [DONE]\n\n"
     assert read(body.encode(), "text/event-stream; charset=utf-8") == SHOWN
 
 
-def test_events_that_break_end_with_the_reason() -> None:
+def test_broken_event_stream_ends_with_the_reason() -> None:
     first = json.dumps({"choices": [{"delta": {"content": "a"}}]})
     assert read(f"data: {first}\n\nout of memory".encode(), "text/event-stream") == [
         Chunk(text="a", tokens=1),
@@ -193,7 +193,7 @@ def test_events_that_break_end_with_the_reason() -> None:
     ]
 
 
-def test_lines_of_tokens() -> None:
+def test_token_lines_are_decoded() -> None:
     """`inputs` with `stream`, in asynchronous mode."""
     tokens = [
         {"index": 0, "token": {"id": 1, "text": "a", "logprob": -0.1}},
@@ -211,7 +211,7 @@ def test_lines_of_tokens() -> None:
     ]
 
 
-def test_a_whole_response() -> None:
+def test_unary_responses_are_decoded() -> None:
     chat = {
         "object": "chat.completion",
         "choices": [{"message": {"role": "assistant", "content": "OK."}, "finish_reason": "stop"}],
@@ -224,11 +224,11 @@ def test_a_whole_response() -> None:
     ]
 
 
-def test_an_error_of_the_service() -> None:
+def test_error_response_is_decoded() -> None:
     body = json.dumps({"error": "max_tokens must be at least 1", "code": 424}).encode()
     assert read(body, "application/json", status=424) == [Chunk(error="424: max_tokens must be at least 1")]
 
 
-def test_a_record_finds_the_codec_again() -> None:
+def test_codec_is_found_from_a_record() -> None:
     codec = codec_of(serving(LOCAL, engine="vllm", handler=vllm.SERVICE, template=""))
     assert (codec.module.name, codec.handler, codec.task) == ("vllm", SERVICE, "text-generation")

@@ -6,7 +6,7 @@ from pathlib import Path
 from lmi_deploy.host.disk import disk_use, free_space, nearest
 
 
-def test_two_names_of_one_file_count_once(tmp_path: Path) -> None:
+def test_hard_links_of_one_file_count_once(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a").write_bytes(os.urandom(65536))
     alone = disk_use(tmp_path / "in")
@@ -15,20 +15,20 @@ def test_two_names_of_one_file_count_once(tmp_path: Path) -> None:
     assert alone.size == alone.freed >= 65536
 
 
-def test_a_name_outside_keeps_the_bytes(tmp_path: Path) -> None:
+def test_hard_link_outside_keeps_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a").write_bytes(os.urandom(65536))
     os.link(tmp_path / "in/a", tmp_path / "outside")
     assert disk_use(tmp_path / "in").freed == 0
 
 
-def test_a_sparse_file_takes_what_it_takes(tmp_path: Path) -> None:
+def test_sparse_file_counts_its_allocated_blocks(tmp_path: Path) -> None:
     with (tmp_path / "hole").open("wb") as out:
         out.truncate(10**9)
     assert disk_use(tmp_path).size < 10**6
 
 
-def test_what_does_not_exist_takes_nothing_and_lies_on_some_disk(tmp_path: Path) -> None:
+def test_missing_path_has_size_zero_and_the_free_space_of_its_parent(tmp_path: Path) -> None:
     assert disk_use(tmp_path / "no/such").size == 0
     assert nearest(tmp_path / "no/such") == tmp_path
     assert free_space(tmp_path / "no/such") > 0

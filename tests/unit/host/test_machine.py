@@ -19,20 +19,20 @@ def _control_group(root: Path, path: str, **limits: str) -> None:
         (folder / name.replace("_", ".")).write_text(f"{text}\n")
 
 
-def test_the_real_machine_has_memory_and_cores() -> None:
+def test_real_machine_has_memory_and_cores() -> None:
     found = machine(os.environ)
     assert found.memory > 0
     assert 1 <= found.cores <= (os.cpu_count() or 1)
 
 
-def test_the_tightest_group_around_us_decides(tmp_path: Path) -> None:
+def test_smallest_control_group_limit_is_used(tmp_path: Path) -> None:
     _control_group(tmp_path, "a/b", memory_max="max", cpu_max="max 100000")
     _control_group(tmp_path, "a", memory_max="1000000", cpu_max="50000 100000")
     found = machine({}, root=tmp_path)
     assert (found.memory, found.cores) == (1_000_000, 1)
 
 
-def test_without_control_groups_the_hardware_decides(tmp_path: Path) -> None:
+def test_hardware_limits_are_used_without_control_groups(tmp_path: Path) -> None:
     assert machine({}, root=tmp_path).memory > 1_000_000
 
 
@@ -43,21 +43,21 @@ def _driver_tool(folder: Path, body: str) -> dict[str, str]:
     return {"PATH": f"{folder}:/usr/bin:/bin"}
 
 
-def test_devices_are_named_with_their_memory(tmp_path: Path) -> None:
+def test_devices_are_listed_with_their_memory(tmp_path: Path) -> None:
     environ = _driver_tool(tmp_path, "printf 'NVIDIA H100 80GB HBM3, 81559\\nNVIDIA GB10, [N/A]\\n'")
     assert accelerators(environ) == (("NVIDIA H100 80GB HBM3", 81559 * 1024**2), ("NVIDIA GB10", 0))
 
 
 @pytest.mark.parametrize("body", ["echo NVIDIA-SMI has failed; exit 9", "exec sleep 30"])
-def test_a_driver_that_fails_or_hangs_means_no_devices(tmp_path: Path, body: str) -> None:
+def test_failing_or_hanging_driver_tool_means_no_devices(tmp_path: Path, body: str) -> None:
     assert accelerators(_driver_tool(tmp_path, body), limit=0.2) == ()
 
 
-def test_no_driver_tool_means_no_devices(tmp_path: Path) -> None:
+def test_missing_driver_tool_means_no_devices(tmp_path: Path) -> None:
     assert accelerators({"PATH": str(tmp_path)}) == ()
 
 
-def test_a_port_that_is_bound_or_spoken_for_is_passed_over() -> None:
+def test_used_port_is_skipped() -> None:
     with socket.socket() as owner:
         owner.bind(("127.0.0.1", 0))
         owner.listen()
@@ -66,11 +66,11 @@ def test_a_port_that_is_bound_or_spoken_for_is_passed_over() -> None:
     assert found > port + 1
 
 
-def test_an_address_of_another_machine_is_an_error() -> None:
+def test_foreign_address_is_an_error() -> None:
     with pytest.raises(LmiError, match="cannot listen"):
         free_port("192.0.2.1")
 
 
-def test_no_free_port_at_all_is_an_error() -> None:
+def test_no_free_port_is_an_error() -> None:
     with pytest.raises(LmiError, match="65535"):
         free_port("127.0.0.1", start=65535, used=frozenset({65535}))

@@ -44,7 +44,7 @@ def _wait_until_ended(pid: int) -> None:
         CLOCK.sleep(0.01)
 
 
-def test_a_detached_program_has_its_own_session_log_folder_and_environment(tmp_path: Path) -> None:
+def test_detached_process_has_its_own_session_log_folder_and_environment(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("before\n")
     code = "import os,sys; print(os.getsid(0)==os.getpid(), os.getcwd(), os.environ['MARK'], sys.stdin.read()=='')"
     process = _start(tmp_path, code, MARK="m")
@@ -53,7 +53,7 @@ def test_a_detached_program_has_its_own_session_log_folder_and_environment(tmp_p
     assert not alive(process)
 
 
-def test_a_stubborn_program_is_killed_after_its_grace(tmp_path: Path) -> None:
+def test_process_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:
     process = _start(tmp_path, STUBBORN)
     _await_text(tmp_path / "log")
     assert alive(process)
@@ -63,14 +63,14 @@ def test_a_stubborn_program_is_killed_after_its_grace(tmp_path: Path) -> None:
     assert rss(process.pid) == 0
 
 
-def test_ending_twice_is_harmless(tmp_path: Path) -> None:
+def test_ending_a_process_twice_is_harmless(tmp_path: Path) -> None:
     process = _start(tmp_path, CHILD)
     end(process, grace=5, clock=CLOCK)
     end(process, grace=5, clock=CLOCK)
     assert not alive(process)
 
 
-def test_children_that_outlive_their_leader_end_too(tmp_path: Path) -> None:
+def test_end_also_ends_children_that_outlive_their_leader(tmp_path: Path) -> None:
     process = _start(tmp_path, PARENT)
     child = int(_await_text(tmp_path / "log"))
     assert session_members(process) == (child,)
@@ -78,7 +78,7 @@ def test_children_that_outlive_their_leader_end_too(tmp_path: Path) -> None:
     _wait_until_ended(child)
 
 
-def test_what_a_killed_leader_left_is_found_and_ended_but_never_a_foreign(tmp_path: Path) -> None:
+def test_children_of_a_killed_leader_are_found_and_foreign_processes_not(tmp_path: Path) -> None:
     process = _start(tmp_path, PARENT)
     child = int(_await_text(tmp_path / "log"))
     os.kill(process.pid, signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_what_a_killed_leader_left_is_found_and_ended_but_never_a_foreign(tmp_pa
     _wait_until_ended(child)
 
 
-def test_a_zombie_is_gone(tmp_path: Path) -> None:
+def test_zombie_counts_as_ended(tmp_path: Path) -> None:
     code = "import os, time; pid = os.fork() or os._exit(0); print(pid, flush=True); time.sleep(60)"
     process = _start(tmp_path, code)
     zombie = int(_await_text(tmp_path / "log"))
@@ -100,7 +100,7 @@ def test_a_zombie_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("started", ["", "another-boot/1"])
-def test_another_process_of_that_number_is_left_alone(tmp_path: Path, started: str) -> None:
+def test_process_that_reused_the_pid_is_left_running(tmp_path: Path, started: str) -> None:
     process = _start(tmp_path, CHILD)
     foreign = replace(process, started=started)
     assert not alive(foreign)
@@ -110,5 +110,5 @@ def test_another_process_of_that_number_is_left_alone(tmp_path: Path, started: s
     end(process, grace=5, clock=CLOCK)
 
 
-def test_a_number_that_no_one_has_is_no_process() -> None:
+def test_unused_pid_has_no_identity() -> None:
     assert identity(2**22 + 1) is None

@@ -16,7 +16,7 @@ def chosen(*paths: str, files: Files | None = None, code: bool = False) -> tuple
     return [file.path for file in found.files], dict(found.left_out)
 
 
-def test_safetensors_with_what_reads_them_and_the_reasons_for_the_rest() -> None:
+def test_safetensors_and_their_companions_are_selected_with_reasons() -> None:
     assert chosen(
         ".gitattributes",
         "LICENSE.txt",
@@ -53,18 +53,18 @@ def test_safetensors_with_what_reads_them_and_the_reasons_for_the_rest() -> None
     )
 
 
-def test_consolidated_weights_alone_are_the_weights() -> None:
+def test_consolidated_weights_alone_are_selected() -> None:
     assert chosen("config.json", "consolidated.safetensors")[0] == ["config.json", "consolidated.safetensors"]
 
 
-def test_code_comes_where_it_is_trusted() -> None:
+def test_code_is_selected_with_trust_remote_code() -> None:
     assert chosen("model.safetensors", "modeling_own.py", code=True)[0] == [
         "model.safetensors",
         "modeling_own.py",
     ]
 
 
-def test_pickle_is_refused_until_the_recipe_allows_it() -> None:
+def test_pickle_is_refused_unless_allowed() -> None:
     with pytest.raises(Unresolvable, match="only as pickle, which can run code") as refused:
         chosen("config.json", "pytorch_model.bin")
     assert "allow_pickle: true" in refused.value.hint
@@ -74,7 +74,7 @@ def test_pickle_is_refused_until_the_recipe_allows_it() -> None:
     ]
 
 
-def test_patterns_decide_alone_but_for_pickle() -> None:
+def test_patterns_decide_everything_except_pickle() -> None:
     paths = ("a/model.safetensors", "config.json", "model.bin", "model.safetensors", "notes.md")
     assert chosen(*paths, files=Files(allow=("*.safetensors", "*.md", "*.bin"), ignore=("a/*",))) == (
         ["model.safetensors", "notes.md"],
@@ -83,14 +83,14 @@ def test_patterns_decide_alone_but_for_pickle() -> None:
 
 
 @pytest.mark.parametrize("paths", [(), ("config.json", "README.md")])
-def test_a_repository_without_weights_is_refused(paths: tuple[str, ...]) -> None:
+def test_repository_without_weights_is_refused(paths: tuple[str, ...]) -> None:
     with pytest.raises(
         Unresolvable, match=f"org/m at cccccccc: none of the {len(paths)} files are selected as weights"
     ):
         chosen(*paths)
 
 
-def test_every_shard_of_the_index_must_be_chosen() -> None:
+def test_every_shard_of_the_index_is_required() -> None:
     weights = WeightsSpec(files=listing("model-1.safetensors").files, left_out=())
     require_shards(weights, ["model-1.safetensors"], Files())
     with pytest.raises(Unresolvable, match=r"lists 2 files, 1 are missing: model-2\.safetensors") as refused:
@@ -101,7 +101,7 @@ def test_every_shard_of_the_index_must_be_chosen() -> None:
     assert "a pattern of `files` excludes it" in refused.value.hint
 
 
-def test_the_selection_is_named_by_its_files() -> None:
+def test_selection_is_named_by_its_files() -> None:
     one, other = (
         select(listing("model.safetensors", *more), Files(), remote_code=False) for more in ((), ("a.json",))
     )

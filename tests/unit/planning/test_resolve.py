@@ -21,7 +21,7 @@ def resolved(extra: str = "", *, observed: Facts | None = None) -> Spec:
     return resolve(recipe(extra), observed or facts())
 
 
-def test_what_the_recipe_leaves_open_is_chosen() -> None:
+def test_omitted_values_are_resolved() -> None:
     spec = resolved()
     assert (spec.model.commit, spec.model.task) == ("c" * 40, "text-generation")
     assert (spec.engine.tensor_parallel_degree, spec.engine.handler.template) == (1, "text-generation")
@@ -33,7 +33,7 @@ def test_what_the_recipe_leaves_open_is_chosen() -> None:
     assert spec == resolved()
 
 
-def test_what_the_recipe_reports_is_kept() -> None:
+def test_given_values_are_kept() -> None:
     extra = (
         "task: text-classification\ntensor_parallel_degree: 2\ntrust_remote_code: true\n"
         "timeouts: {predict: 9, model_loading: 8, container_startup: 70}\n"
@@ -51,14 +51,14 @@ def test_what_the_recipe_reports_is_kept() -> None:
     assert (spec.probe.body, spec.probe.content_type, spec.probe.expect) == ("x", "text/plain", "y")
 
 
-def test_accelerators_are_what_the_model_can_live_in() -> None:
+def test_device_memory_is_that_of_all_accelerators() -> None:
     spec = resolved(
         observed=facts(machine=Machine(memory=1, cores=1, accelerators=(("A10G", 24), ("A10G", 24))))
     )
     assert (spec.place.device, spec.place.device_memory) == ("2 x A10G", 48)
 
 
-def test_a_probe_of_the_recipe_keeps_the_engines_parameters() -> None:
+def test_own_probe_keeps_the_parameters_of_the_engine() -> None:
     spec = resolved("probe: {prompt: Say yes, expect: 'yes'}")
     assert (spec.probe.prompt, spec.probe.expect) == ("Say yes", "yes")
     assert '"max_tokens": 8' in spec.probe.body
@@ -73,7 +73,7 @@ def test_a_probe_of_the_recipe_keeps_the_engines_parameters() -> None:
         ("BertForSequenceClassification", "text-classification"),
     ],
 )
-def test_the_task_follows_from_the_architecture(architecture: str, task: str) -> None:
+def test_task_follows_from_the_architecture(architecture: str, task: str) -> None:
     assert resolved(observed=facts({"architectures": [architecture]})).model.task == task
 
 
@@ -122,7 +122,7 @@ REFUSED: list[tuple[str, Facts, Callable[[Recipe], Recipe], str, str]] = [
 
 
 @pytest.mark.parametrize(("extra", "observed", "change", "words", "hint"), REFUSED)
-def test_what_does_not_follow_is_refused(
+def test_unresolvable_recipe_is_refused(
     extra: str, observed: Facts, change: Callable[[Recipe], Recipe], words: str, hint: str
 ) -> None:
     with pytest.raises(Unresolvable) as refused:
@@ -131,13 +131,13 @@ def test_what_does_not_follow_is_refused(
     assert hint in refused.value.hint
 
 
-def test_a_template_that_the_engine_does_not_have_is_refused() -> None:
+def test_template_unknown_to_the_engine_is_refused() -> None:
     wish = replace(recipe().handler, template="embedding")
     with pytest.raises(Unresolvable, match="has no template embedding"):
         resolve(replace(recipe(), handler=wish), facts())
 
 
-def test_an_engine_of_the_users_own_code_needs_that_code() -> None:
+def test_custom_engine_without_code_is_refused() -> None:
     with pytest.raises(Unresolvable, match=r"runs your own model\.py"):
         resolve(replace(recipe(), engine="custom"), facts())
 
@@ -153,7 +153,7 @@ CONFIG = st.dictionaries(
 
 
 @given(CONFIG)
-def test_no_config_of_a_foreign_user_is_a_bug_of_ours(config: dict[str, Any]) -> None:
+def test_any_config_json_is_resolved_or_refused(config: dict[str, Any]) -> None:
     try:
         spec = resolve(recipe("probe: {body: '{}'}"), facts(config))
     except Unresolvable:

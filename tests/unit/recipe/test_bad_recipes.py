@@ -33,24 +33,24 @@ def expected(file: Path) -> tuple[str, list[str]]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_bad_recipe_is_refused_in_exactly_these_words(file: Path) -> None:
+def test_bad_recipe_gives_exactly_these_messages(file: Path) -> None:
     command, messages = expected(file)
     assert refused(file.read_bytes(), file.name, command) == messages
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_line_ends_and_byte_order_marks_change_no_message(file: Path) -> None:
+def test_line_endings_and_byte_order_mark_change_no_message(file: Path) -> None:
     command, messages = expected(file)
     windows = b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n")
     assert refused(windows, file.name, command) == messages
 
 
-def test_the_table_is_complete() -> None:
+def test_every_bad_recipe_has_its_messages() -> None:
     assert {file.stem for file in FILES} == {file.stem for file in INVALID.glob("*.txt")}
     assert len(FILES) > 60
 
 
-def test_no_message_stands_twice() -> None:
+def test_no_position_is_reported_twice() -> None:
     for file in FILES:
         messages = expected(file)[1]
         places = [message.split(": ")[0:2] for message in messages]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools import fuzz
 
 
-def test_two_thousand_recipes_are_read_or_refused() -> None:
+def test_two_thousand_random_recipes_are_parsed_or_refused() -> None:
     report = fuzz.run(2000, seed=20)
     assert report.cases == report.good + report.refused == 2000
     assert min(report.good, report.refused) > 100

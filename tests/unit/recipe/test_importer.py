@@ -37,7 +37,7 @@ def recipe_of(properties: dict[str, str], **more: Any) -> Recipe:
         ({"option.model_id": "s3://bucket/m/"}, {"HF_MODEL_ID": "other/m", "TENSOR_PARALLEL_DEGREE": "4"}),
     ],
 )
-def test_every_spelling_of_a_setting_is_the_same(
+def test_every_spelling_of_a_setting_is_read_equally(
     properties: dict[str, str], environment: dict[str, str]
 ) -> None:
     recipe = recipe_of({"engine": "MPI", **properties}, environment=environment)
@@ -45,7 +45,7 @@ def test_every_spelling_of_a_setting_is_the_same(
     assert recipe.instance_type == ("ml.g5.12xlarge",)
 
 
-def test_sagemakers_own_variables_win_over_the_file_and_the_file_over_the_others() -> None:
+def test_sagemaker_variables_override_the_file_and_the_file_overrides_options() -> None:
     settings, others = merged_settings(
         {"minWorkers": "1", "option.dtype": "fp16", "option.predict_timeout": "30"},
         {
@@ -86,7 +86,7 @@ def test_sagemakers_own_variables_win_over_the_file_and_the_file_over_the_others
         ({"option.rolling_batch": "scheduler", **MODEL}, "vllm", "the rolling batch scheduler became vllm"),
     ],
 )
-def test_engines_that_are_gone_become_todays_and_the_difference_is_said(
+def test_removed_engine_is_replaced_and_the_difference_noted(
     properties: dict[str, str], engine: str, note: str
 ) -> None:
     found = imported(properties)
@@ -104,14 +104,14 @@ def test_engines_that_are_gone_become_todays_and_the_difference_is_said(
         ({"option.task": "text-classification", **MODEL}, "accelerate", None),
     ],
 )
-def test_engines_of_today_stay(properties: dict[str, str], engine: str, builtin: str | None) -> None:
+def test_supported_engine_is_kept(properties: dict[str, str], engine: str, builtin: str | None) -> None:
     found = imported(properties)
     recipe = parse(found.text, "r.yaml")
     assert (recipe.engine, recipe.handler.builtin) == (engine, builtin)
     assert found.notes == ()
 
 
-def test_options_of_an_old_server_keep_their_meaning_or_are_named() -> None:
+def test_options_of_an_old_server_are_translated_or_listed() -> None:
     found = imported(
         {
             **MODEL,
@@ -130,7 +130,7 @@ def test_options_of_an_old_server_keep_their_meaning_or_are_named() -> None:
     assert "option.max_tokens=2048 is left out: " in notes
 
 
-def test_a_handler_of_ones_own_comes_along_with_a_guess_of_its_request() -> None:
+def test_own_handler_is_imported_with_a_guessed_probe() -> None:
     recipe = recipe_of(
         {"engine": "DeepSpeed", **MODEL}, model_py="./old/model.py", requirements="./old/requirements.txt"
     )
@@ -140,7 +140,7 @@ def test_a_handler_of_ones_own_comes_along_with_a_guess_of_its_request() -> None
     assert recipe.probe.body == '{"inputs": "OK"}'
 
 
-def test_secrets_and_the_processs_own_variables_are_not_taken_along() -> None:
+def test_secrets_and_process_variables_are_left_out() -> None:
     found = imported(
         MODEL,
         environment={
@@ -157,7 +157,7 @@ def test_secrets_and_the_processs_own_variables_are_not_taken_along() -> None:
     assert any("are left out: PATH" in note for note in found.notes)
 
 
-def test_time_outs_and_trust_have_keys_of_their_own() -> None:
+def test_timeouts_and_trust_become_recipe_keys() -> None:
     recipe = recipe_of(
         {
             **MODEL,
@@ -172,7 +172,7 @@ def test_time_outs_and_trust_have_keys_of_their_own() -> None:
     assert (recipe.trust_remote_code, recipe.files.allow_pickle, recipe.revision) == (True, True, "v2")
 
 
-def test_settings_that_name_no_model_are_refused() -> None:
+def test_settings_without_a_model_are_refused() -> None:
     with pytest.raises(UsageRefused, match="names no model"):
         imported({"engine": "Python"})
 
@@ -187,12 +187,12 @@ def test_settings_that_name_no_model_are_refused() -> None:
         json.dumps({"PrimaryContainer": {"Image": "x", "Environment": {"A": "1", "B": "2"}}}),
     ],
 )
-def test_variables_are_read_in_every_usual_form(text: str) -> None:
+def test_environment_is_read_in_every_common_format(text: str) -> None:
     assert parse_environment(text) == {"A": "1", "B": "2"}
 
 
 @pytest.mark.parametrize("text", ["no variable", "{", "[1]", '{"a": {"b": 1}}', "[" * 100_000, "1A=2"])
-def test_what_is_none_is_refused(text: str) -> None:
+def test_invalid_environment_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_environment(text)
 
@@ -216,7 +216,7 @@ def test_what_is_none_is_refused(text: str) -> None:
         st.one_of(st.text(max_size=20), st.text(max_size=20).map("{{\nx-a: {}".format)),
     )
 )
-def test_no_text_breaks_out_of_its_value(properties: dict[str, str]) -> None:
+def test_imported_text_cannot_inject_recipe_lines(properties: dict[str, str]) -> None:
     found = imported({**properties, **MODEL})
     assert "\nname: some-model\nmodel_id: org/some-model\n" in found.text
     assert "\nx-a" not in found.text

@@ -58,7 +58,7 @@ def migrated(text: str, version: str = "0.36.0") -> Migration:
     return migrate(text, "r.yaml", version)
 
 
-def test_only_what_changes_is_rewritten() -> None:
+def test_only_changed_lines_are_rewritten() -> None:
     found = migrated(OLD)
     assert found.text == NEW
     assert found.problems == ()
@@ -74,12 +74,12 @@ def test_only_what_changes_is_rewritten() -> None:
     assert all(change.why for change in found.changes[1:])
 
 
-def test_the_second_time_nothing_changes() -> None:
+def test_second_migration_changes_nothing() -> None:
     found = migrated(NEW)
     assert (found.text, found.changes) == (NEW, ())
 
 
-def test_an_older_server_does_not_know_the_new_names() -> None:
+def test_option_unknown_to_an_older_server_is_commented_out() -> None:
     found = migrated(NEW, "0.30.0")
     assert "  # known from 0.35.0 on:\n  # structured_outputs_config: " in found.text
     assert parse(found.text, "r.yaml").container.version == "0.30.0"
@@ -123,13 +123,13 @@ BASE = "name: a\nmodel_id: org/m\n"
         ),
     ],
 )
-def test_every_form_of_yaml_stays_valid(text: str, result: str) -> None:
+def test_every_yaml_style_stays_valid(text: str, result: str) -> None:
     found = migrated(text)
     assert found.text == result
     assert found.problems == ()
 
 
-def test_a_mistake_that_was_there_before_is_not_of_the_migration() -> None:
+def test_earlier_mistake_is_not_reported_by_the_migration() -> None:
     found = migrated(BASE + "container: {version: 0.30.0}\noptions:\n  enable_streaming: banana\n")
     assert found.changes
     assert found.problems == ()
@@ -141,7 +141,7 @@ def test_text_that_is_no_recipe_is_refused(text: str) -> None:
         migrated(text)
 
 
-def test_an_image_of_ones_own_and_a_word_as_version_are_refused() -> None:
+def test_own_image_and_named_version_are_refused() -> None:
     with pytest.raises(UsageRefused, match=r"container\.image names an image of your own"):
         migrated(BASE + "container: {image: 123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1}\n")
     with pytest.raises(UsageRefused, match="is no version of the server"):
@@ -169,13 +169,13 @@ def test_an_image_of_ones_own_and_a_word_as_version_are_refused() -> None:
         ),
     ],
 )
-def test_settings_keep_their_meaning_under_another_name(
+def test_renamed_settings_keep_their_meaning(
     pairs: dict[str, str], version: str, became: dict[str, tuple[str, str] | None]
 ) -> None:
     assert {move.name: move.became for move in moves("vllm", pairs.items(), version)} == became
 
 
-def test_the_rolling_batch_stays_where_the_recipe_names_its_handler() -> None:
+def test_rolling_batch_stays_when_the_recipe_names_its_handler() -> None:
     pairs = [("rolling_batch", "vllm")]
     assert moves("vllm", pairs, "0.36.0", keeps_rolling_batch=True) == ()
     assert moves("vllm", pairs, "0.34.0") == ()

@@ -54,13 +54,13 @@ def found(image: int = 28, degree: int | None = None, **options: str) -> list[tu
         ({"mamba_block_size": "8", "enable_prefix_caching": "false"}, "mamba_block_size", "needs"),
     ],
 )
-def test_a_pair_that_the_server_refuses(options: dict[str, str], name: str, what: str) -> None:
+def test_contradictory_pair_of_options_is_found(options: dict[str, str], name: str, what: str) -> None:
     ((path, why),) = found(**options)
     assert path == name
     assert what in why
 
 
-def test_the_degree_of_the_recipe_counts() -> None:
+def test_degree_of_the_recipe_is_compared() -> None:
     ((name, what),) = found(degree=4, tensor_parallel_size="2")
     assert (name, what) == ("tensor_parallel_size", "2 contradicts tensor_parallel_degree, 4")
     assert found(degree=2, tensor_parallel_size="2") == []
@@ -82,10 +82,10 @@ def test_the_degree_of_the_recipe_counts() -> None:
         {"attention_config": '{"flash_attn_version": 2}', "attention_backend": "FLASH_ATTN"},
     ],
 )
-def test_what_goes_together_passes(options: dict[str, str]) -> None:
+def test_compatible_options_are_accepted(options: dict[str, str]) -> None:
     assert found(**options) == []
 
 
-def test_the_version_decides_what_a_method_computes_in() -> None:
+def test_dtypes_of_a_method_depend_on_the_version() -> None:
     assert found(27, quantize="awq", dtype="bf16") != []
     assert found(28, quantize="awq", dtype="bf16") == []

@@ -48,7 +48,7 @@ instance_type: ml.g5.xlarge
         ("never_heard_of", "anything"),
     ],
 )
-def test_a_right_value_passes(name: str, value: str) -> None:
+def test_valid_value_is_accepted(name: str, value: str) -> None:
     assert value_mistake(name, value, NEWEST) is None
 
 
@@ -79,9 +79,7 @@ def test_a_right_value_passes(name: str, value: str) -> None:
         ("max_rolling_batch_prefill_tokens", "-5", "out of range: at least 1", "write 1"),
     ],
 )
-def test_a_wrong_value_is_named_with_the_nearest_right_one(
-    name: str, value: str, what: str, hint: str
-) -> None:
+def test_invalid_value_is_reported_with_a_suggestion(name: str, value: str, what: str, hint: str) -> None:
     mistake = value_mistake(name, value, NEWEST)
     assert mistake is not None
     assert what in mistake[0]
@@ -107,7 +105,7 @@ def test_a_wrong_value_is_named_with_the_nearest_right_one(
         ("kv_cache_dtype", "nvfp4", 20, False),
     ],
 )
-def test_the_version_of_the_image_decides(name: str, value: str, image: int, right: bool) -> None:
+def test_valid_values_depend_on_the_image_version(name: str, value: str, image: int, right: bool) -> None:
     assert (value_mistake(name, value, Server("0.36.0", image)) is None) == right
 
 
@@ -129,7 +127,7 @@ def test_the_version_of_the_image_decides(name: str, value: str, image: int, rig
         ),
     ],
 )
-def test_a_recipe_is_judged_by_the_image_that_it_ships(
+def test_recipe_is_checked_against_the_image_it_deploys(
     version: str | None, image: str | None, local: bool, server: str
 ) -> None:
     assert str(shipped_server("vllm", version, image, local=local)) == server
@@ -141,7 +139,7 @@ def refused(text: str) -> str:
     return "\n".join(map(str, caught.value.problems))
 
 
-def test_an_option_of_an_older_vllm_is_refused_for_the_newest_image() -> None:
+def test_option_removed_from_vllm_is_refused_for_the_newest_image() -> None:
     old, new = "container: {version: 0.34.0}\n", ""
     options = "options: {swap_space: 4}\n"
     parse(RECIPE + old + options, "chat.yaml")
@@ -149,7 +147,7 @@ def test_an_option_of_an_older_vllm_is_refused_for_the_newest_image() -> None:
     assert "swap_space: removed in 0.36.0/lmi23: vllm on server 0.38.0/lmi29" in found
 
 
-def test_a_newer_image_than_the_table_is_told() -> None:
+def test_image_newer_than_the_table_gives_a_notice() -> None:
     (told,) = notices(parse(RECIPE + "options: {max_num_seqs: 4}\n", "chat.yaml"))
     assert "vLLM 0.26.0 (0.36.0-lmi28)" in told
     assert "0.38.0/lmi29" in told
@@ -157,7 +155,7 @@ def test_a_newer_image_than_the_table_is_told() -> None:
     assert notices(parse(RECIPE + pinned, "chat.yaml")) == ()
 
 
-def test_a_name_that_only_a_newer_image_may_know_is_no_mistake() -> None:
+def test_unknown_option_of_a_newer_image_gives_a_notice() -> None:
     fresh = "options: {quite_unheard_thing: 4}\n"
     told = notices(parse(RECIPE + fresh, "chat.yaml"))
     assert "lmi does not know whether 0.38.0/lmi29 reads quite_unheard_thing" in told[1]

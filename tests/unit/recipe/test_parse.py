@@ -25,7 +25,7 @@ def problems(text: str | bytes, **how: object) -> tuple[str, ...]:
     return caught.value.details
 
 
-def test_a_short_recipe_leaves_the_rest_to_the_defaults() -> None:
+def test_short_recipe_uses_defaults() -> None:
     recipe = parse(BASE, "r.yaml")
     assert (recipe.name, recipe.model_id, recipe.revision, recipe.engine) == (
         "q",
@@ -90,14 +90,14 @@ probe: {body: '{"inputs": "OK"}', expect: OK}
         "12:30:45",
     ],
 )
-def test_plain_scalars_stay_the_text_that_was_written(written: str) -> None:
+def test_plain_scalars_keep_their_text(written: str) -> None:
     text = BASE + f"handler: {{file: model.py}}\noptions: {{v: {written}}}\nproperties: {{v: {written}}}\n"
     recipe = parse(text, "r.yaml", sets=[f"options.w={written}"])
     assert recipe.options == (("v", written), ("w", written))
     assert recipe.properties == (("v", written),)
 
 
-def test_newlines_and_other_controls_reach_options_by_escapes() -> None:
+def test_escaped_control_characters_reach_options() -> None:
     recipe = parse(BASE + 'options: {served_model_name: "a\\nb\\x07\\u2028"}\n', "r.yaml")
     assert recipe.options == (("served_model_name", "a\nb\x07\u2028"),)
 
@@ -107,20 +107,20 @@ def test_x_keys_are_ignored_at_every_level() -> None:
     assert parse(text, "r.yaml", sets=["x-more=1", "endpoint.x-y=2"]).options == (("dtype", "fp32"),)
 
 
-def test_a_key_with_all_its_lines_commented_out_is_left_out() -> None:
+def test_key_with_an_empty_value_uses_its_default() -> None:
     assert parse(BASE + "timeouts:\n  # predict: 60\noptions:\nfiles: {allow: }\n", "r.yaml") == parse(
         BASE, "r.yaml"
     )
 
 
-def test_bytes_and_text_with_any_line_ends_are_the_same_recipe() -> None:
+def test_bytes_and_text_with_any_line_endings_are_the_same_recipe() -> None:
     plain = parse(BASE, "r.yaml")
     assert parse(BASE.encode(), "r.yaml") == plain
     assert parse(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode(), "r.yaml") == plain
     assert parse("---\n" + BASE + "...\n", "r.yaml") == plain
 
 
-def test_an_overlay_merges_mappings_and_replaces_the_rest() -> None:
+def test_overlay_merges_mappings_and_replaces_other_values() -> None:
     text = (
         BASE
         + """
@@ -141,7 +141,7 @@ overlays:
     assert parse(text, "r.yaml").name == "q"
 
 
-def test_set_comes_after_the_overlay_and_replaces() -> None:
+def test_set_is_applied_after_the_overlay() -> None:
     text = (
         BASE
         + "timeouts: {predict: 30}\noverlays: {prod: {timeouts: {predict: 40}, options: {dtype: fp32}}}\n"
@@ -159,14 +159,14 @@ def test_set_comes_after_the_overlay_and_replaces() -> None:
     assert parse(text, "r.yaml", sets=["options={torch_threads: 2}"]).options == (("torch_threads", "2"),)
 
 
-def test_a_set_repairs_what_the_file_has_wrong() -> None:
+def test_set_can_repair_an_error_of_the_file() -> None:
     assert (
         parse(BASE.replace("local", "locl"), "r.yaml", sets=["endpoint.target=local"]).endpoint.target
         == "local"
     )
 
 
-def test_file_first_then_each_set_in_order() -> None:
+def test_errors_are_sorted_by_file_and_then_set() -> None:
     places = [
         message.split(" ")[0]
         for message in problems(BASE + "z: 1\na: 1\n", sets=["q1=1", "q0=1", "b" * 3 + "=["])
@@ -174,11 +174,11 @@ def test_file_first_then_each_set_in_order() -> None:
     assert places == ["r.yaml:5:1:", "r.yaml:6:1:", "--set:1:1:", "--set:2:1:", "--set:3:5:"]
 
 
-def test_bad_bytes_on_the_command_line_are_refused() -> None:
+def test_invalid_bytes_on_the_command_line_are_refused() -> None:
     assert "control character U+DCFF" in problems(BASE, sets=["revision=a\udcff"])[0]
 
 
-def test_too_much_is_refused_before_it_is_read() -> None:
+def test_too_large_recipe_is_refused_before_it_is_read() -> None:
     assert problems(b"#" * (2 << 20)) == (
         "r.yaml:1:1: more than 1 MiB, give the path of the recipe, not of the model",
     )
@@ -186,14 +186,14 @@ def test_too_much_is_refused_before_it_is_read() -> None:
     assert "40000 characters" in problems(BASE + "revision: " + "a" * 40_000)[0]
 
 
-def test_many_errors_are_counted_not_listed() -> None:
+def test_errors_beyond_one_hundred_are_only_counted() -> None:
     with pytest.raises(RecipeError) as caught:
         parse(BASE + "".join(f"qq{i}: 1\n" for i in range(150)), "r.yaml")
     assert len(caught.value.problems) == 100
     assert caught.value.hint == "50 further mistakes are not shown"
 
 
-def test_deep_towers_are_stopped_at_the_fifty_first_level() -> None:
+def test_nesting_deeper_than_50_levels_is_refused() -> None:
     for tower in (
         "[" * 100_000,
         "{a: " * 100_000,
@@ -204,7 +204,7 @@ def test_deep_towers_are_stopped_at_the_fifty_first_level() -> None:
 
 
 @pytest.mark.parametrize("loader", [yaml.Loader, composer.LOADER])
-def test_both_of_yamls_parsers_give_the_same_tree(loader: type[yaml.Loader]) -> None:
+def test_both_yaml_loaders_give_the_same_tree(loader: type[yaml.Loader]) -> None:
     text = BASE + "options: {a: 012, 'b': \"x\\ty\"}\nrevision: |\n  a\n  b\n"
     source = decode(text, "r.yaml")
     assert isinstance(source, SourceText)
@@ -215,7 +215,7 @@ def test_both_of_yamls_parsers_give_the_same_tree(loader: type[yaml.Loader]) -> 
     assert not first.problems
 
 
-def test_reading_a_recipe_imports_no_pydantic_and_no_table_that_it_does_not_need() -> None:
+def test_reading_a_recipe_imports_neither_pydantic_nor_unused_tables() -> None:
     code = (
         "import sys; from lmi_deploy.recipe.parse import parse; from lmi_deploy.catalog import limits, options;"
         f"parse({BASE!r}, 'r.yaml');"
@@ -225,7 +225,7 @@ def test_reading_a_recipe_imports_no_pydantic_and_no_table_that_it_does_not_need
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_recipe_is_a_value() -> None:
+def test_recipe_is_comparable_and_hashable() -> None:
     assert parse(BASE, "r.yaml") == parse(BASE, "r.yaml")
     assert isinstance(hash(parse(BASE, "r.yaml")), int)
     assert isinstance(parse(BASE, "r.yaml"), Recipe)

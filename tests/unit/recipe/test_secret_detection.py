@@ -26,16 +26,16 @@ AUTHOR COST_CENTER NCCL_DEBUG SSL_KEYFILE SECRETARY VLLM_USE_V1 PYTHONPATH AWS_R
 
 
 @pytest.mark.parametrize("name", SECRETS.split())
-def test_a_name_of_a_secret_is_recognised(name: str) -> None:
+def test_secret_name_is_recognised(name: str) -> None:
     assert names_secret(name)
 
 
 @pytest.mark.parametrize("name", HARMLESS.split())
-def test_a_harmless_name_is_no_false_alarm(name: str) -> None:
+def test_harmless_name_is_not_a_secret(name: str) -> None:
     assert not names_secret(name)
 
 
-def test_of_all_options_of_the_engines_only_the_token_is_refused() -> None:
+def test_only_hf_token_among_all_options_is_a_secret() -> None:
     table = json.loads(Path(options.__file__).with_name("options.json").read_text(encoding="utf-8"))
     names = _keys(table) | set(vllm_arguments.argument_spans())
     assert {name for name in names if names_secret(name)} == {"hf_token"}
@@ -69,6 +69,6 @@ def _keys(value: object) -> set[str]:
         ("max_tokens=5", ""),
     ],
 )
-def test_the_form_of_a_value(value: str, what: str) -> None:
+def test_secret_is_recognised_by_its_form(value: str, what: str) -> None:
     assert bool(secret_in(value)) == bool(what)
     assert what in secret_in(value)

@@ -11,7 +11,7 @@ from lmi_deploy.recipe.reader import MOVING
 CLOUD = b"name: q\nmodel_id: a/b\nendpoint: {region: us-east-1, bucket: models}\n"
 
 
-def test_weights_can_be_moved_before_an_instance_is_chosen() -> None:
+def test_recipe_for_weights_needs_no_instance_type() -> None:
     recipe = parse(CLOUD, "r.yaml", purpose=MOVING)
     assert (recipe.endpoint.target, recipe.endpoint.bucket) == ("sagemaker", "models")
     with pytest.raises(RecipeError) as caught:
@@ -19,7 +19,7 @@ def test_weights_can_be_moved_before_an_instance_is_chosen() -> None:
     assert [problem.key for problem in caught.value.problems] == ["instance_type"]
 
 
-def test_every_other_error_is_still_one() -> None:
+def test_other_errors_are_still_reported() -> None:
     with pytest.raises(RecipeError) as caught:
         parse(CLOUD + b"modl_id: x\n", "r.yaml", purpose=MOVING)
     assert [problem.key for problem in caught.value.problems] == ["modl_id"]

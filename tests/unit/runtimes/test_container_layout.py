@@ -32,7 +32,7 @@ def launch(root: Path, *, devices: int = 0, **environment: str) -> Launch:
     )
 
 
-def test_the_whole_command(tmp_path: Path) -> None:
+def test_complete_run_command(tmp_path: Path) -> None:
     container_command = command(launch(tmp_path, A="b", HOME="/x"), DOCKER, 9000, client={"HOME": "/root"})
     assert container_command.argv == [
         *("/usr/bin/docker", "run", "--pull", "never", "--name", "lmi-tiny-abc"),
@@ -53,9 +53,7 @@ def test_the_whole_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [("--network=host",), ("--net", "host"), ("--network", "host", "--rm")])
-def test_on_the_hosts_network_the_server_itself_takes_the_address(
-    tmp_path: Path, flags: tuple[str, ...]
-) -> None:
+def test_server_listens_itself_on_the_host_network(tmp_path: Path, flags: tuple[str, ...]) -> None:
     engine = ContainerEngine(kind="podman", program="podman", flags=flags)
     container_command = command(launch(tmp_path), engine, 9000, client={}, settings={"job_queue_size": "5"})
     assert "-p" not in container_command.argv
@@ -68,13 +66,13 @@ def test_on_the_hosts_network_the_server_itself_takes_the_address(
     ("kind", "flags"),
     [("docker", "--gpus all"), ("podman", "--device nvidia.com/gpu=all"), ("finch", "--gpus all")],
 )
-def test_devices_are_given_in_the_engines_own_words(tmp_path: Path, kind: str, flags: str) -> None:
+def test_gpu_flags_depend_on_the_container_cli(tmp_path: Path, kind: str, flags: str) -> None:
     engine = ContainerEngine(kind=kind, program=kind, flags=())
     assert flags in " ".join(command(launch(tmp_path, devices=1), engine, 1, client={}).argv)
     assert flags not in " ".join(command(launch(tmp_path), engine, 1, client={}).argv)
 
 
-def test_weights_are_the_folder_and_where_its_links_lead(tmp_path: Path) -> None:
+def test_mounts_include_the_targets_of_links(tmp_path: Path) -> None:
     blobs, snapshot = tmp_path / "m" / "blobs", tmp_path / "m" / "snapshots" / "c"
     (snapshot / "sub").mkdir(parents=True)
     blobs.mkdir()
@@ -91,7 +89,7 @@ def _programs(folder: Path, *names: str) -> dict[str, str]:
     return {"PATH": str(folder)}
 
 
-def test_the_first_engine_found_is_used_unless_one_is_named(tmp_path: Path) -> None:
+def test_first_container_cli_on_path_is_used_unless_one_is_named(tmp_path: Path) -> None:
     environ = _programs(tmp_path, "podman", "finch")
     found = find_engine(environ)
     assert isinstance(found, ContainerEngine)
@@ -143,7 +141,7 @@ def inspected(**settings: object) -> CommandResult:
     return CommandResult(code=0, out=json.dumps([{"Config": settings}]), err="")
 
 
-def test_an_image_for_cuda_needs_a_gpu() -> None:
+def test_cuda_image_needs_a_gpu() -> None:
     cuda = inspected(Env=["PATH=/bin", "CUDA_VERSION=12.8.1"], Labels=None)
     assert talk(cuda).lacking("i", devices=0) == "image i needs CUDA, but this machine has no GPU"
     assert talk(cuda).lacking("i", devices=1) == ""
@@ -158,7 +156,7 @@ def test_an_image_for_cuda_needs_a_gpu() -> None:
         CommandResult(code=1, out="", err="no image found"),
     ],
 )
-def test_an_image_that_is_not_here_is_never_pulled(result: CommandResult) -> None:
+def test_missing_image_is_not_pulled(result: CommandResult) -> None:
     assert talk(result).lacking("i", devices=0).startswith("docker has no image i; run `docker pull i`")
 
 
@@ -172,8 +170,6 @@ def test_an_image_that_is_not_here_is_never_pulled(result: CommandResult) -> Non
         (CommandResult(code=124, out="", err="too slow"), "does not answer: too slow"),
     ],
 )
-def test_an_engine_that_does_not_work_is_not_taken_for_an_absent_image(
-    result: CommandResult, why: str
-) -> None:
+def test_failing_container_cli_is_not_a_missing_image(result: CommandResult, why: str) -> None:
     with pytest.raises(DeployFailed, match=why):
         talk(result).container("i")

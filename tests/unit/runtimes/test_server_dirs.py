@@ -22,7 +22,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def test_both_folders_are_closed_to_others_whatever_the_umask(temporary: Path) -> None:
+def test_folders_are_private_whatever_the_umask(temporary: Path) -> None:
     before = os.umask(0)
     try:
         run = fresh_run_folder(temporary / "home")
@@ -32,7 +32,7 @@ def test_both_folders_are_closed_to_others_whatever_the_umask(temporary: Path) -
     assert is_private(run.parent)
 
 
-def test_a_folder_of_ours_that_is_open_is_closed(temporary: Path) -> None:
+def test_own_folder_open_to_others_is_made_private(temporary: Path) -> None:
     parent = run_folder(temporary / "home").parent
     parent.mkdir()
     parent.chmod(0o777)
@@ -41,7 +41,7 @@ def test_a_folder_of_ours_that_is_open_is_closed(temporary: Path) -> None:
     assert mode(parent) == 0o700
 
 
-def test_a_link_in_its_place_is_refused_though_it_leads_to_a_folder_of_ours(temporary: Path) -> None:
+def test_symlink_instead_of_the_folder_is_refused(temporary: Path) -> None:
     (temporary / "mine").mkdir(mode=0o700)
     parent = run_folder(temporary / "home").parent
     parent.symlink_to(temporary / "mine")
@@ -51,14 +51,14 @@ def test_a_link_in_its_place_is_refused_though_it_leads_to_a_folder_of_ours(temp
     assert list((temporary / "mine").iterdir()) == []
 
 
-def test_a_file_in_its_place_is_refused(temporary: Path) -> None:
+def test_file_instead_of_the_folder_is_refused(temporary: Path) -> None:
     parent = run_folder(temporary / "home").parent
     parent.touch()
     with pytest.raises(DeployFailed, match="is not a folder"):
         fresh_run_folder(temporary / "home")
 
 
-def test_a_folder_of_another_user_is_refused(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_another_user_is_refused(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     me = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: me + 1)
     run_folder(temporary / "home").parent.mkdir(mode=0o700)

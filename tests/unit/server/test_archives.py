@@ -35,7 +35,9 @@ def archives(tmp_path: Path) -> ModelArchives:
 
 @pytest.mark.parametrize("name", ["m.tar.gz", "m.tgz", "m.tar", "m.tar.bz2", "m.zip"])
 @pytest.mark.parametrize("inside", ["", "m/"])
-def test_flat_and_nested_archives(archives: ModelArchives, tmp_path: Path, name: str, inside: str) -> None:
+def test_flat_and_nested_archives_are_extracted(
+    archives: ModelArchives, tmp_path: Path, name: str, inside: str
+) -> None:
     path = tmp_path / name
     if name.endswith(".zip"):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -51,7 +53,7 @@ def test_flat_and_nested_archives(archives: ModelArchives, tmp_path: Path, name:
     assert not list((tmp_path / "extracted").iterdir())
 
 
-def test_a_link_within_the_archive_is_kept(archives: ModelArchives, tmp_path: Path) -> None:
+def test_link_inside_the_archive_is_kept(archives: ModelArchives, tmp_path: Path) -> None:
     link = entry("model.py", type=tarfile.SYMTYPE, linkname="blobs/one")
     folder = archives.extract(tar(tmp_path / "m.tar.gz", link, entry("blobs/one")))
     assert (folder / "model.py").read_bytes() == bytes(3)
@@ -70,7 +72,7 @@ def test_a_link_within_the_archive_is_kept(archives: ModelArchives, tmp_path: Pa
     ],
     ids=lambda member: f"{member.name}-{member.type.decode()}-{member.linkname}",
 )
-def test_a_tar_that_leads_out_or_holds_devices_is_refused(
+def test_tar_with_outside_paths_or_devices_is_refused(
     archives: ModelArchives, tmp_path: Path, member: tarfile.TarInfo
 ) -> None:
     (tmp_path / "below").mkdir()
@@ -81,7 +83,7 @@ def test_a_tar_that_leads_out_or_holds_devices_is_refused(
     assert not list(tmp_path.rglob("out"))
 
 
-def test_the_root_of_a_tar_is_its_folder(archives: ModelArchives, tmp_path: Path) -> None:
+def test_absolute_tar_path_is_extracted_inside_the_folder(archives: ModelArchives, tmp_path: Path) -> None:
     folder = archives.extract(tar(tmp_path / "m.tar.gz", entry("model.py"), entry("/etc/model.json")))
     assert (folder / "etc" / "model.json").is_file()
 
@@ -98,7 +100,7 @@ def test_nothing_is_written_through_a_link(archives: ModelArchives, tmp_path: Pa
     ("name", "kind"),
     [("../out", 0), ("/out", 0), ("a/../../out", 0), ("link", stat.S_IFLNK), ("pipe", stat.S_IFIFO)],
 )
-def test_a_zip_that_leads_out_or_holds_links_is_refused(
+def test_zip_with_outside_paths_or_links_is_refused(
     archives: ModelArchives, tmp_path: Path, name: str, kind: int
 ) -> None:
     path = tmp_path / "m.zip"
@@ -112,7 +114,7 @@ def test_a_zip_that_leads_out_or_holds_links_is_refused(
 
 
 @pytest.mark.parametrize("name", ["m.tar.gz", "m.zip"])
-def test_an_archive_that_does_not_fit_on_the_disk_is_refused(tmp_path: Path, name: str) -> None:
+def test_archive_larger_than_the_disk_is_refused(tmp_path: Path, name: str) -> None:
     archives = ModelArchives(tmp_path / "extracted", free=lambda folder: LEFT_FREE + 1000)
     path = tmp_path / name
     if name.endswith(".zip"):
@@ -127,7 +129,7 @@ def test_an_archive_that_does_not_fit_on_the_disk_is_refused(tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\x1f\x8b\x08 cut short"])
-def test_what_is_no_archive(archives: ModelArchives, tmp_path: Path, content: bytes) -> None:
+def test_damaged_archive_is_refused(archives: ModelArchives, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.tar.gz"
     path.write_bytes(content)
     with pytest.raises(BadArchive):
@@ -138,7 +140,7 @@ def test_what_is_no_archive(archives: ModelArchives, tmp_path: Path, content: by
         archives.extract(path)
 
 
-def test_a_folder_that_came_from_no_archive_is_left_alone(archives: ModelArchives, tmp_path: Path) -> None:
+def test_folder_not_from_an_archive_is_kept(archives: ModelArchives, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     archives.remove(tmp_path / "mine")
     archives.remove(tmp_path / "extracted")

@@ -37,7 +37,7 @@ def forgotten(results: Results, token: str) -> bool:
     return False
 
 
-def test_the_oldest_results_are_given_up_when_all_are_too_large() -> None:
+def test_oldest_results_are_dropped_above_the_size_limit() -> None:
     async def go() -> None:
         results = Results(Log(), most_bytes=100)
         first, one = keep(results)
@@ -54,7 +54,7 @@ def test_the_oldest_results_are_given_up_when_all_are_too_large() -> None:
     asyncio.run(go())
 
 
-def test_too_many_results_give_up_the_oldest_which_is_not_run_any_more() -> None:
+def test_oldest_result_is_dropped_and_cancelled_above_the_count_limit() -> None:
     async def go() -> None:
         results = Results(Log(), max_results=2)
         tokens = [keep(results) for _ in range(3)]
@@ -64,7 +64,7 @@ def test_too_many_results_give_up_the_oldest_which_is_not_run_any_more() -> None
     asyncio.run(go())
 
 
-def test_a_stream_that_no_one_will_fetch_does_not_hold_its_worker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stream_that_is_not_polled_does_not_block_its_worker(capsys: pytest.CaptureFixture[str]) -> None:
     async def go() -> None:
         results = Results(Log(), most_bytes=100)
         token, job = keep(results)
@@ -92,7 +92,7 @@ def told(reply: Response) -> tuple[int, bytes, str | None, str | None]:
     return reply.status, reply.body, following and following[36:], attribute and attribute[:13]
 
 
-def test_each_poll_gets_what_has_come_so_far() -> None:
+def test_each_poll_returns_what_has_arrived() -> None:
     async def go() -> None:
         results = Results(Log())
         token, job = keep(results)
@@ -117,7 +117,7 @@ def test_each_poll_gets_what_has_come_so_far() -> None:
     asyncio.run(go())
 
 
-def test_a_stream_that_is_requested_when_it_is_over_has_no_next_token() -> None:
+def test_finished_stream_has_no_next_token() -> None:
     async def go() -> None:
         results = Results(Log())
         token, job = keep(results)
@@ -130,7 +130,7 @@ def test_a_stream_that_is_requested_when_it_is_over_has_no_next_token() -> None:
     asyncio.run(go())
 
 
-def test_a_whole_response_is_followed_by_nothing_and_reports_otherwise() -> None:
+def test_unary_response_has_no_next_token() -> None:
     async def go() -> None:
         results = Results(Log())
         token, job = keep(results)
@@ -141,7 +141,7 @@ def test_a_whole_response_is_followed_by_nothing_and_reports_otherwise() -> None
     asyncio.run(go())
 
 
-def test_an_asynchronous_answer_has_its_head_before_it_has_come() -> None:
+def test_async_response_has_its_head_before_its_body() -> None:
     async def go() -> None:
         results = Results(Log())
         job = new_job()
@@ -161,7 +161,7 @@ def test_an_asynchronous_answer_has_its_head_before_it_has_come() -> None:
 @pytest.mark.parametrize(
     ("suffix", "why"), [("x", "Failed to lookup cache element"), ("-1", "Invalid x-starting-token: ")]
 )
-def test_a_token_with_a_bad_number(suffix: str, why: str) -> None:
+def test_invalid_token_number_is_refused(suffix: str, why: str) -> None:
     async def go() -> None:
         results = Results(Log())
         token, _ = keep(results)

@@ -47,7 +47,7 @@ def shown(found: ModelSettings) -> list[tuple[str, int, int, int]]:
         ("engine=MPI\nmaxWorkers=1\noption.tensor_parallel_degree=1\n", 4, [("gpu", 0, 1, 1)]),
     ],
 )
-def test_where_workers_run(
+def test_workers_are_placed_on_devices(
     tmp_path: Path, text: str, gpus: int, places: list[tuple[str, int, int, int]]
 ) -> None:
     assert shown(settings(tmp_path, text, gpus=gpus)) == places
@@ -67,7 +67,7 @@ VLLM = "option.entryPoint=djl_python.lmi_vllm.vllm_async_service\noption.async_m
         ("option.async_mode=true\n", 0, [("cpu", -1, 1, 2)]),
     ],
 )
-def test_a_worker_that_is_a_whole_engine_is_alone_unless_more_are_stated(
+def test_engine_worker_runs_alone_unless_more_are_configured(
     tmp_path: Path, text: str, gpus: int, places: list[tuple[str, int, int, int]]
 ) -> None:
     assert shown(settings(tmp_path, text, gpus=gpus)) == places
@@ -86,7 +86,7 @@ def test_a_worker_that_is_a_whole_engine_is_alone_unless_more_are_stated(
         ("load_on_devices=everywhere\n", 1, "everywhere"),
     ],
 )
-def test_what_there_are_no_devices_for(tmp_path: Path, text: str, gpus: int, why: str) -> None:
+def test_unsatisfiable_devices_are_refused(tmp_path: Path, text: str, gpus: int, why: str) -> None:
     with pytest.raises(InvalidSettings, match=why):
         settings(tmp_path, text, gpus=gpus)
 
@@ -103,7 +103,7 @@ def command(
     return Command(engine, found, found.places[-1], 19007)
 
 
-def test_a_command_on_the_cpu_and_on_a_port(tmp_path: Path) -> None:
+def test_cpu_command_with_a_tcp_port(tmp_path: Path) -> None:
     argv = command(tmp_path, "", tcp=True).argv()
     assert argv == [
         "/python", str(WORKER_ENTRY), "/engine/djl_python_engine.py", "--sock-type", "tcp", "--port", "19007",
@@ -112,28 +112,26 @@ def test_a_command_on_the_cpu_and_on_a_port(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_worker_on_one_device_is_reported_its_number(tmp_path: Path) -> None:
+def test_worker_on_one_device_gets_its_number(tmp_path: Path) -> None:
     found = command(tmp_path, "", gpus=3)
     assert found.argv()[found.argv().index("--device-id") + 1] == "2"
     assert "CUDA_VISIBLE_DEVICES" not in found.environment()
 
 
 @pytest.mark.parametrize(("stated", "observed"), [(None, "2,3"), ("4,1,7,5", "7,5")])
-def test_a_worker_over_several_devices_sees_only_those(
-    tmp_path: Path, stated: str | None, observed: str
-) -> None:
+def test_worker_on_several_devices_sees_only_those(tmp_path: Path, stated: str | None, observed: str) -> None:
     environ = {} if stated is None else {"CUDA_VISIBLE_DEVICES": stated}
     found = command(tmp_path, "option.tensor_parallel_degree=2\n", gpus=4, environ=environ)
     assert found.argv()[found.argv().index("--device-id") + 1] == "0"
     assert found.environment()["CUDA_VISIBLE_DEVICES"] == observed
 
 
-def test_a_worker_on_neuron_cores(tmp_path: Path) -> None:
+def test_worker_on_neuron_cores_sees_only_those(tmp_path: Path) -> None:
     found = command(tmp_path, "load_on_devices=nc2\n")
     assert found.environment()["NEURON_RT_VISIBLE_CORES"] == "2"
 
 
-def test_mpi_starts_a_process_a_device(tmp_path: Path) -> None:
+def test_mpi_starts_one_process_per_device(tmp_path: Path) -> None:
     text = "engine=MPI\noption.tensor_parallel_degree=2\n"
     found = command(tmp_path, text, gpus=4)
     argv = " ".join(found.argv())
@@ -144,7 +142,7 @@ def test_mpi_starts_a_process_a_device(tmp_path: Path) -> None:
     assert settings(tmp_path, text, gpus=4).initialise["mpi_mode"] == "true"
 
 
-def test_the_environment(tmp_path: Path) -> None:
+def test_worker_environment_has_no_credentials(tmp_path: Path) -> None:
     environ = {
         "HF_TOKEN": "t",
         "AWS_SECRET_ACCESS_KEY": "s",
@@ -160,9 +158,7 @@ def test_the_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("stated", "count"), [(None, 3), ("1", 1), ("", 0), ("0,1,2,3,4", 3)])
-def test_devices_are_counted_as_a_process_would_see_them(
-    tmp_path: Path, stated: str | None, count: int
-) -> None:
+def test_devices_are_counted_as_visible_to_a_process(tmp_path: Path, stated: str | None, count: int) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text(f"#!{sys.executable}\nprint('0\\n1\\n2')\n")
     tool.chmod(0o755)

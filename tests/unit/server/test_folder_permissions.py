@@ -24,43 +24,43 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_of_ones_own_is_safe_though_it_lies_under_tmp(folder: Path) -> None:
+def test_own_folder_under_tmp_is_safe(folder: Path) -> None:
     assert unsafe_reason(folder, uid=ME) == ""
 
 
 @pytest.mark.parametrize("name", ["..", ".", "model.py", "code", "code/more.py"])
-def test_what_every_user_can_write_is_not(folder: Path, name: str) -> None:
+def test_path_writable_by_everyone_is_unsafe(folder: Path, name: str) -> None:
     path = (folder / name).resolve()
     path.chmod(0o777)
     assert unsafe_reason(folder, uid=ME) == f"{path} can be written by every user (mode 777)"
 
 
-def test_a_sticky_parent_may_be_writable_and_the_folder_itself_may_not(folder: Path) -> None:
+def test_sticky_parent_is_safe_and_sticky_folder_is_not(folder: Path) -> None:
     folder.parent.chmod(0o1777)
     assert unsafe_reason(folder, uid=ME) == ""
     folder.chmod(0o1777)
     assert "can be written by every user" in unsafe_reason(folder, uid=ME)
 
 
-def test_a_group_may_write_that_has_no_other_member(folder: Path) -> None:
+def test_group_without_other_members_may_write(folder: Path) -> None:
     folder.chmod(0o775)
     assert unsafe_reason(folder, uid=ME, members=lambda gid: frozenset({ME, 0})) == ""
     reason = unsafe_reason(folder, uid=ME, members=lambda gid: frozenset({ME, ME + 1}))
     assert reason.startswith(f"{folder} can be written by its group (mode 775")
 
 
-def test_the_members_of_ones_own_group_are_known() -> None:
+def test_members_of_the_own_group_are_known() -> None:
     assert ME in group_members(pwd.getpwuid(ME).pw_gid)
     assert group_members(4_000_000_000) == frozenset()
 
 
-def test_what_belongs_to_another_user_is_not_safe(folder: Path) -> None:
+def test_folder_of_another_user_is_unsafe(folder: Path) -> None:
     if ME == 0:  # what belongs to root is trusted by all
         os.chown(folder, 65534, -1)
     assert unsafe_reason(folder, uid=ME + 1).startswith(f"{folder} belongs to user ")
 
 
-def test_a_link_counts_as_what_it_leads_to(folder: Path, tmp_path: Path) -> None:
+def test_link_is_judged_by_its_target(folder: Path, tmp_path: Path) -> None:
     other_location = tmp_path / "elsewhere"
     other_location.mkdir()
     (other_location / "weights.bin").touch()

@@ -27,7 +27,7 @@ def read(raw: bytes, *, max_body: int = 1000) -> tuple[Request | None, bytes]:
     return asyncio.run(go())
 
 
-def test_an_ordinary_request() -> None:
+def test_ordinary_request_is_parsed() -> None:
     request, _ = read(b"POST /x?a=1 HTTP/1.1\r\nHost: h\r\nX-Two:  b \r\nContent-Length: 3\r\n\r\nabc")
     assert request == Request(
         "POST", "/x?a=1", [("Host", "h"), ("X-Two", "b"), ("Content-Length", "3")], b"abc"
@@ -42,13 +42,13 @@ def test_an_ordinary_request() -> None:
         b"\r\n\r\nGET /ping HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
-def test_what_is_let_through(raw: bytes) -> None:
+def test_tolerated_request_is_parsed(raw: bytes) -> None:
     request, _ = read(raw)
     assert request is not None
     assert (request.target, request.headers) == ("/ping", [("Host", "x")])
 
 
-def test_a_folded_header_is_one_value() -> None:
+def test_folded_header_is_one_value() -> None:
     request, _ = read(b"GET / HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n")
     assert request is not None
     assert request.header("host") == "x folded"
@@ -74,12 +74,12 @@ def test_a_folded_header_is_one_value() -> None:
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 4000 + b"\r\n",
     ],
 )
-def test_what_is_malformed(raw: bytes) -> None:
+def test_malformed_request_is_refused(raw: bytes) -> None:
     with pytest.raises(MalformedRequest):
         read(raw)
 
 
-def test_a_chunked_body_with_a_trailer_beats_content_length() -> None:
+def test_chunked_body_overrides_content_length() -> None:
     head = b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
     request, _ = read(head + b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n")
     assert request is not None
@@ -90,19 +90,19 @@ def test_a_chunked_body_with_a_trailer_beats_content_length() -> None:
     "codings",
     [("gzip, chunked",), ("identity",), ("chunked, chunked",), ("chunked", "chunked"), ("xchunked",), ("",)],
 )
-def test_a_transfer_encoding_that_is_not_chunked_once_is_malformed(codings: tuple[str, ...]) -> None:
+def test_invalid_transfer_encoding_is_refused(codings: tuple[str, ...]) -> None:
     head = "".join(f"Transfer-Encoding: {coding}\r\n" for coding in codings).encode()
     with pytest.raises(MalformedRequest):
         read(b"POST / HTTP/1.1\r\nContent-Length: 1\r\n" + head + b"\r\n1\r\na\r\n0\r\n\r\n")
 
 
-def test_zeros_before_a_length_do_not_count() -> None:
+def test_leading_zeros_of_content_length_are_ignored() -> None:
     request, _ = read(b"POST / HTTP/1.1\r\nContent-Length: " + b"0" * 3000 + b"2\r\n\r\nab")
     assert request is not None
     assert request.body == b"ab"
 
 
-def test_an_expectation_is_met_before_the_body_is_read() -> None:
+def test_expect_continue_is_answered_before_the_body_is_read() -> None:
     request, written = read(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\na")
     assert request is not None
     assert (request.body, written) == (b"a", b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -118,11 +118,11 @@ def test_an_expectation_is_met_before_the_body_is_read() -> None:
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\n", False),
     ],
 )
-def test_a_body_over_the_limit(raw: bytes, kept: bool) -> None:
+def test_body_over_the_limit_is_refused(raw: bytes, kept: bool) -> None:
     with pytest.raises(TooLarge) as caught:
         read(raw)
     assert (caught.value.skip is not None) is kept
 
 
-def test_a_client_that_leaves_asks_nothing_more() -> None:
+def test_closed_connection_is_no_request() -> None:
     assert read(b"") == (None, b"")

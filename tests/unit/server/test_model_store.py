@@ -23,24 +23,24 @@ def loaded(folder: Path, load_models: str = "") -> list[tuple[str, str, str | No
     return [(one.name, one.folder.name, one.overrides.version) for one in found]
 
 
-def test_a_folder_of_folders_holds_several_models(tmp_path: Path) -> None:
+def test_folder_with_subfolders_contains_several_models(tmp_path: Path) -> None:
     assert loaded(store(tmp_path, "a", "b")) == [("a", "a", None), ("b", "b", None)]
 
 
-def test_a_folder_with_a_file_is_one_model(tmp_path: Path) -> None:
+def test_folder_with_a_model_file_is_one_model(tmp_path: Path) -> None:
     assert loaded(store(tmp_path / "m", "")) == [("named", "m", None)]
 
 
-def test_a_folder_of_archives_holds_no_model(tmp_path: Path) -> None:
+def test_folder_with_only_archives_contains_no_model(tmp_path: Path) -> None:
     (tmp_path / "model.tar.gz").touch()
     assert loaded(tmp_path) == []
 
 
-def test_none_loads_nothing_beside_a_file(tmp_path: Path) -> None:
+def test_load_models_none_loads_nothing(tmp_path: Path) -> None:
     assert loaded(store(tmp_path / "m", ""), "NONE") == []
 
 
-def test_a_name_and_an_address(tmp_path: Path) -> None:
+def test_load_models_takes_names_with_urls_or_folders(tmp_path: Path) -> None:
     store(tmp_path, "a", "b")
     assert loaded(tmp_path, f"first=file://{tmp_path}/a, second=b") == [
         ("first", "a", None),
@@ -48,13 +48,13 @@ def test_a_name_and_an_address(tmp_path: Path) -> None:
     ]
 
 
-def test_a_name_with_version_engine_and_devices(tmp_path: Path) -> None:
+def test_load_models_takes_version_engine_and_devices(tmp_path: Path) -> None:
     store(tmp_path, "a")
     [found] = startup_models(tmp_path, "named", {"load_models": "x:v1:Python:-1=a"})
     assert (found.name, found.overrides.version) == ("x", "v1")
     assert found.overrides.keys == {"engine": "Python", "load_on_devices": "-1"}
 
 
-def test_an_address_without_a_folder_ends_the_server(tmp_path: Path) -> None:
+def test_load_models_with_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match="load_models=x=nothere: no folder nothere in"):
         loaded(store(tmp_path, "a"), "x=nothere")

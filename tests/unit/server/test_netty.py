@@ -104,7 +104,7 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_is_read_as_netty_reads_it_or_as_listed(name: str) -> None:
+def test_request_is_parsed_like_netty_or_differs_as_listed(name: str) -> None:
     case = CASES[name]
     netty = {"requests": case["requests"], "written": case["written"]}
     for request in netty["requests"]:
@@ -116,7 +116,7 @@ def test_is_read_as_netty_reads_it_or_as_listed(name: str) -> None:
         assert ours(case) == netty
 
 
-def test_every_choice_is_one_of_the_cases() -> None:
+def test_every_listed_difference_is_a_case() -> None:
     assert [choice for choice in choices() if not any(fnmatchcase(name, choice) for name in CASES)] == []
 
 
@@ -136,14 +136,14 @@ def form(kind: str, body: bytes) -> list[Exchange]:
         ),
     ],
 )
-def test_a_form_has_at_most_128_fields(kind: str, field: bytes, end: bytes) -> None:
+def test_form_over_128_fields_is_refused(kind: str, field: bytes, end: bytes) -> None:
     (exchange,) = form(kind, field * 128 + end)
     assert understood(exchange)["content"] == [["a", "1"]] * 128
     (exchange,) = form(kind, field * 129 + end)
     assert understood(exchange)["refused"] == {"type": "TooManyFormFieldsException", "message": None}
 
 
-def test_what_follows_1024_parameters_is_dropped() -> None:
+def test_query_parameters_beyond_1024_are_dropped() -> None:
     (exchange,), _ = answered(b"GET /invocations?" + b"a&" * 1024 + b"b HTTP/1.1\r\n\r\n")
     assert understood(exchange)["content"] == [["a", ""]] * 1024 + [["data", ""]]
 
@@ -177,7 +177,7 @@ NEXT = b"GET /next HTTP/1.1\r\n\r\n"
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", b"6\r\n123456\r\n6\r\n12345", CLOSING, False),
     ],
 )
-def test_a_body_over_the_limit_is_413_as_netty_reports_it(
+def test_body_over_the_limit_is_413_as_in_netty(
     head: bytes, body: bytes, output: bytes, goes_on: bool
 ) -> None:
     requests, written = answered(head + b"\r\n" + body + NEXT, max_body=10)
@@ -185,7 +185,7 @@ def test_a_body_over_the_limit_is_413_as_netty_reports_it(
     assert [exchange.request.target for exchange in requests] == ["/next"] * goes_on
 
 
-def test_a_malformed_request_is_answered_under_its_own_id() -> None:
+def test_malformed_request_is_answered_with_its_request_id() -> None:
     _, written = answered(b"HEAD /x HTTP/1.1\r\nx-request-id: mine\r\nContent-Length: 1, 1\r\n\r\n")
     head, _, body = written.partition(b"\r\n\r\n")
     assert b"\r\nx-request-id: mine\r\n" in head
@@ -194,6 +194,6 @@ def test_a_malformed_request_is_answered_under_its_own_id() -> None:
         assert b"x-request-id: mine" in answered(b"GET /x HTTP/1.1\r\nx-request-id: mine\r\n" + raw)[1]
 
 
-def test_a_length_of_twenty_digits_is_answered_at_once() -> None:
+def test_content_length_of_twenty_digits_is_malformed() -> None:
     _, written = answered(b"POST /x HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n")
     assert written.startswith(MALFORMED)

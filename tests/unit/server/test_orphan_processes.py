@@ -45,7 +45,7 @@ def running(
         started.stdout.close()
 
 
-def test_a_session_ends_with_all_that_is_in_it_and_nothing_else() -> None:
+def test_all_processes_of_a_session_are_ended_and_no_other() -> None:
     with running(FORKS) as leader, running(SLEEPS) as other:
         [child] = psutil.Process(leader.pid).children()
         found = leader_of(leader.pid)
@@ -56,7 +56,7 @@ def test_a_session_ends_with_all_that_is_in_it_and_nothing_else() -> None:
         assert other.poll() is None
 
 
-def test_a_child_is_found_when_its_leader_has_gone() -> None:
+def test_child_is_found_when_its_leader_has_ended() -> None:
     with running(FORKS) as leader:
         [child] = psutil.Process(leader.pid).children()
         found = leader_of(leader.pid)
@@ -67,7 +67,7 @@ def test_a_child_is_found_when_its_leader_has_gone() -> None:
         assert leftovers("nobody", [found]) == []
 
 
-def test_what_began_a_session_of_its_own_is_found_by_its_mark() -> None:
+def test_process_in_its_own_session_is_found_by_its_mark() -> None:
     with (
         running(SLEEPS, environ={MARK: "server/1"}) as first,
         running(SLEEPS, environ={MARK: "server/2"}) as second,
@@ -80,18 +80,18 @@ def test_what_began_a_session_of_its_own_is_found_by_its_mark() -> None:
         assert other.poll() is None
 
 
-def test_what_does_not_hear_is_killed() -> None:
+def test_process_that_ignores_sigterm_is_killed() -> None:
     with running(STUBBORN) as leader:
         end_leftovers("nobody", [leader_of(leader.pid)])
         assert leader.wait(5) == -signal.SIGKILL
 
 
-def test_a_number_that_belongs_to_a_later_process_is_left_alone() -> None:
+def test_later_process_with_the_same_pid_is_left_running() -> None:
     with running(SLEEPS) as leader:
         assert leftovers("nobody", [Leader(leader.pid, 1.0)]) == []
 
 
-def test_the_watchdog_is_reported_who_has_not_ended() -> None:
+def test_watchdog_knows_the_unfinished_leaders() -> None:
     lines = ["+1 1.5\n", "+2 2.25\n", "-1 1.5\n", "+1 3.5\n"]
     assert unfinished(lines) == [Leader(1, 3.5), Leader(2, 2.25)]
     assert unfinished([f"+{leader_of(os.getpid())}"]) == [leader_of(os.getpid())]

@@ -12,7 +12,7 @@ from lmi_deploy.server.http.routes import Rates
 from lmi_deploy.server.models.property_values import InvalidSettings
 
 
-def test_a_refusal_is_html_safe_json() -> None:
+def test_error_response_is_html_safe_json() -> None:
     reply = responses.error_response(ErrorReply(400, "BadRequestException", "can't <b>&=</b>"), 400)
     assert reply.body == (
         b'{\n  "code": 400,\n  "type": "BadRequestException",\n'
@@ -20,24 +20,24 @@ def test_a_refusal_is_html_safe_json() -> None:
     )
 
 
-def test_a_handlers_headers_are_sorted_and_never_ours() -> None:
+def test_handler_headers_are_sorted_and_reserved_ones_dropped() -> None:
     properties = [("X-b", "1"), ("x-A", "2"), ("X-B", "3"), ("Content-Length", "9"), ("Expires", "never")]
     assert responses.handler_headers(properties) == [("x-A", "2"), ("X-b", "3")]
 
 
 @pytest.mark.parametrize(("name", "value"), [("X-NL", "a\nb"), ("", "x"), ("a b", "x"), ("Ünder", "x")])
-def test_a_header_that_http_cannot_carry_is_refused(name: str, value: str) -> None:
+def test_invalid_header_is_refused(name: str, value: str) -> None:
     with pytest.raises(ErrorReply) as caught:
         responses.handler_headers([(name, value)])
     assert caught.value.status == 500
 
 
-def test_codes_can_be_set() -> None:
+def test_error_status_codes_are_configurable() -> None:
     assert at_capacity("m").status_by({"throttle_error_http_code": "429"}) == 429
     assert at_capacity("m").status_by({"wlm_error_http_code": "529"}) == 503
 
 
-def test_properties_of_a_request() -> None:
+def test_request_properties_and_content_are_read() -> None:
     headers = [
         ("Content-Type", "text/plain"),
         ("x-dup", "1"),
@@ -55,7 +55,7 @@ def test_properties_of_a_request() -> None:
     assert requests.content == [("q", b"1"), ("q", b"3"), ("r", b"2"), ("data", b"body")]
 
 
-def test_a_handler_is_not_for_the_client_to_choose() -> None:
+def test_client_cannot_choose_the_handler() -> None:
     with pytest.raises(ErrorReply, match="can't be overridden"):
         read_input(Request("POST", "/", [("Handler", "x")]), "id")
 
@@ -73,11 +73,13 @@ def test_a_handler_is_not_for_the_client_to_choose() -> None:
         (None, b"x", None),
     ],
 )
-def test_forms(content_type: str | None, body: bytes, entries: list[tuple[str, bytes]] | None) -> None:
+def test_forms_become_entries(
+    content_type: str | None, body: bytes, entries: list[tuple[str, bytes]] | None
+) -> None:
     assert form_parsing.form_entries(content_type, body) == entries
 
 
-def test_a_multipart_form_keeps_its_bytes() -> None:
+def test_multipart_form_keeps_binary_bytes() -> None:
     body = (
         b'--XX\r\nContent-Disposition: form-data; name="f"; filename="f.bin"\r\n\r\n\x00\r\n\xff\r\n'
         b'--XX\r\nContent-Disposition: form-data; name="data"\r\n\r\n{}\r\n--XX--\r\n'
@@ -86,13 +88,13 @@ def test_a_multipart_form_keeps_its_bytes() -> None:
     assert found == [("f", b"\x00\r\n\xff"), ("data", b"{}")]
 
 
-def test_a_bad_escape_in_a_query_is_409() -> None:
+def test_invalid_escape_in_a_query_is_409() -> None:
     with pytest.raises(ErrorReply) as caught:
         form_parsing.split_target("/x?a=%zz")
     assert caught.value.status == 409
 
 
-def test_an_error_rate_trips_once_for_good() -> None:
+def test_tripped_error_rate_stays_tripped() -> None:
     rates = Rates({"error_rate_any": "2/PT1M"})
     for moment in (0.0, 100.0, 101.0):
         rates.error("model", moment)

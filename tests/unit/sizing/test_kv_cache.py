@@ -35,16 +35,16 @@ def layout(table: Table, **changes: Any) -> CacheLayout:
     [(LLAMA_8B, 131072), (QWEN_7B, 57344), (DEEPSEEK_V3, 70272), (T5_XL, 196608)],
     ids=["grouped", "grouped by 7", "compressed", "all heads"],
 )
-def test_bytes_per_token(table: Table, published: int) -> None:
+def test_bytes_per_token_match_published_values(table: Table, published: int) -> None:
     assert layout(table).token_bytes == published
 
 
-def test_tokens_follow_from_the_gib_that_vllm_prints() -> None:
+def test_token_count_matches_the_gib_in_the_vllm_log() -> None:
     # vllm-project/vllm#10517: 2.89 GiB, 23648 tokens.
     assert tokens_in(layout(LLAMA_8B), int(2.89 * GIB), length=29000) == pytest.approx(23648, rel=0.002)
 
 
-def test_heads_are_shared_out_and_repeated_below_one() -> None:
+def test_kv_heads_are_divided_over_devices_down_to_one() -> None:
     assert [layout(LLAMA_8B, degree=n).token_bytes * n for n in (4, 8, 16)] == [131072, 131072, 262144]
 
 
@@ -52,16 +52,16 @@ def test_compressed_keys_are_on_every_device() -> None:
     assert layout(DEEPSEEK_V3, degree=8).token_bytes == 70272
 
 
-def test_one_byte_cache_is_half() -> None:
+def test_one_byte_cache_is_half_the_size() -> None:
     assert layout(LLAMA_8B, item_bytes=1.0).token_bytes == 65536
 
 
-def test_blocks_are_whole() -> None:
+def test_cache_is_allocated_in_whole_blocks() -> None:
     assert layout(LLAMA_8B).sequence_bytes(1) == 16 * 131072
     assert layout(LLAMA_8B, block=1).sequence_bytes(1) == 131072
 
 
-def test_windows_free_what_has_left_them() -> None:
+def test_sliding_window_layers_keep_only_the_window() -> None:
     found = layout(GPT_OSS_20B, batch_tokens=2048)
     one_layer = 2 * 8 * 64 * 2
     window = (-(-(128 + 2048 - 1) // 16) * 16 + 16) * one_layer * 12
@@ -69,12 +69,12 @@ def test_windows_free_what_has_left_them() -> None:
     assert found.token_bytes == one_layer * 12
 
 
-def test_older_engines_keep_everything_in_windowed_layers() -> None:
+def test_older_engines_keep_all_tokens_in_windowed_layers() -> None:
     kept = layout(GPT_OSS_20B, windows=False)
     assert kept.sequence_bytes(131072) == 131072 * 2 * 8 * 64 * 2 * 24
 
 
-def test_groups_have_the_size_of_the_smallest_kind() -> None:
+def test_layer_groups_are_padded_to_the_smallest_kind() -> None:
     kinds = cache_layers(read_architecture(GEMMA_27B))
     assert {layer.kind: count for layer, count in kinds.items()} == {"window": 52, "full": 10}
     padded, plain = layout(GEMMA_27B), layout(GEMMA_27B, padded_groups=False)
@@ -82,12 +82,12 @@ def test_groups_have_the_size_of_the_smallest_kind() -> None:
     assert padded.sequence_bytes(8192) - plain.sequence_bytes(8192) == 8 * window * 2 * 16 * 128 * 2
 
 
-def test_qwen_writes_a_window_and_does_not_use_it() -> None:
+def test_unused_window_of_qwen_is_ignored() -> None:
     table = {**QWEN_7B, "sliding_window": 4096, "use_sliding_window": False}
     assert {layer.kind for layer in cache_layers(read_architecture(table))} == {"full"}
 
 
-def test_chunked_attention_of_llama_4() -> None:
+def test_llama_4_uses_chunked_attention() -> None:
     table = {**LLAMA_8B, "model_type": "llama4_text", "num_hidden_layers": 48, "attention_chunk_size": 8192}
     kinds = cache_layers(read_architecture(table))
     assert {layer.kind: count for layer, count in kinds.items()} == {"window": 36, "full": 12}
@@ -97,7 +97,7 @@ def test_chunked_attention_of_llama_4() -> None:
     assert layout(table, chunks=True).sequence_bytes(65536) < layout(table).sequence_bytes(65536)
 
 
-def test_state_of_linear_attention_does_not_grow() -> None:
+def test_linear_attention_state_does_not_grow() -> None:
     found = layout(QWEN_NEXT)
     assert found.token_bytes == 12 * 2 * 2 * 256 * 2
     conv, state = (2 * 16 * 128 + 32 * 128) * 3, 32 * 128 * 128
@@ -105,12 +105,12 @@ def test_state_of_linear_attention_does_not_grow() -> None:
     assert found.sequence_bytes(1600) == 1600 * found.token_bytes + fixed
 
 
-def test_cross_attention_keeps_the_encoder() -> None:
+def test_cross_attention_keeps_the_encoder_tokens() -> None:
     assert layout(T5_XL).sequence_bytes(512) == 2 * 512 * 196608
     assert layout(T5_XL, cross_tokens=1024).sequence_bytes(512) == (512 + 1024) * 196608
 
 
-def test_encoder_keeps_nothing() -> None:
+def test_encoder_needs_no_cache() -> None:
     found = layout(BERT)
     assert found.is_empty
     assert (found.sequence_bytes(512), tokens_in(found, GIB, length=512)) == (0, 0)
@@ -133,12 +133,12 @@ def test_longest_sequence_is_the_last_that_fits(sequences: int) -> None:
         ({"layer_types": ["sliding_attention"] * 32}, "no sliding_window"),
     ],
 )
-def test_layers_that_make_no_sense_are_not_guessed(changes: Table, missing: str) -> None:
+def test_invalid_layer_types_are_refused(changes: Table, missing: str) -> None:
     with pytest.raises(CannotTell, match=missing):
         cache_layers(read_architecture({**LLAMA_8B, **changes}))
 
 
-def test_one_key_head_for_all_queries() -> None:
+def test_multi_query_has_one_key_head() -> None:
     table = {
         "model_type": "falcon",
         "num_hidden_layers": 32,
@@ -161,7 +161,7 @@ def test_one_key_head_for_all_queries() -> None:
         ({}, 1),
     ],
 )
-def test_falcon_has_heads_by_its_kind_of_decoder(changes: Table, heads: int) -> None:
+def test_falcon_key_heads_depend_on_the_decoder_kind(changes: Table, heads: int) -> None:
     table = {
         "model_type": "falcon",
         "num_hidden_layers": 1,
@@ -172,7 +172,7 @@ def test_falcon_has_heads_by_its_kind_of_decoder(changes: Table, heads: int) -> 
     assert read_architecture({**table, **changes}).kv_heads == heads
 
 
-def test_rope_scaling_stretches_the_length() -> None:
+def test_rope_scaling_extends_the_length() -> None:
     scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     assert read_architecture({**QWEN_7B, "rope_scaling": scaling}).positions == 131072
     llama = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}

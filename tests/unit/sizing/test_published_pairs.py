@@ -20,34 +20,34 @@ def part(evaluation: list[AlarmEvaluation], name: str) -> list[AlarmEvaluation]:
     return [one for one in evaluation if one.pair["part"] == name]
 
 
-def test_verdicts_of_the_pairs_used_while_building(judged: list[AlarmEvaluation]) -> None:
+def test_verdicts_of_build_pairs_are_right(judged: list[AlarmEvaluation]) -> None:
     _, count, right, false_fits = tally(part(judged, "build"))
     assert count >= 64
     assert right / count >= 0.95
     assert false_fits == 0
 
 
-def test_verdicts_of_the_pairs_left_out_do_not_get_worse(judged: list[AlarmEvaluation]) -> None:
+def test_verdicts_of_left_out_pairs_do_not_get_worse(judged: list[AlarmEvaluation]) -> None:
     _, count, right, false_fits = tally(part(judged, "left-out"))
     assert count >= 40
     assert right / count >= 0.95
     assert false_fits == 0
 
 
-def test_tokens_follow_from_the_gib_of_the_line(judged: list[AlarmEvaluation]) -> None:
+def test_token_counts_match_the_published_gib(judged: list[AlarmEvaluation]) -> None:
     counted = [one for found in judged for one in figures(found) if one.counted and "tokens" in one.what]
     assert len(counted) >= 3
     assert [one.pair["said"] for one in counted if not one.right] == []
 
 
-def test_gib_where_gpu_and_utilization_are_named(judged: list[AlarmEvaluation]) -> None:
+def test_cache_gib_matches_where_gpu_and_utilization_are_known(judged: list[AlarmEvaluation]) -> None:
     counted = [one for found in judged for one in figures(found) if one.counted and one.what == "KV GiB"]
     assert len(counted) >= 15
     # Its weights are 1.5 GiB less than lmi says, which is much of the 3.33 GiB that are left.
     assert [one.pair["said"] for one in counted if not one.right] == ["gpt-oss-120b"]
 
 
-def test_each_pair_reports_where_it_comes_from(judged: list[AlarmEvaluation]) -> None:
+def test_every_pair_has_a_source_and_none_was_exchanged(judged: list[AlarmEvaluation]) -> None:
     assert all(one.pair["source"] for one in judged)
     ids = [one.pair["id"] for one in judged]
     assert len(ids) == len({*ids})

@@ -34,13 +34,13 @@ def test_encoder_decoder_counts_both_stacks_and_cross_attention() -> None:
     assert total_items(tensors_of(shape, None)) == pytest.approx(2_849_757_184, rel=0.001)
 
 
-def test_tensor_parallelism_cuts_everything_but_norms() -> None:
+def test_tensor_parallelism_divides_everything_except_norms() -> None:
     one, four = on_device(LLAMA_8B, Cut()), on_device(LLAMA_8B, Cut(tensor_parallel=4))
     norms = (2 * 32 + 1) * 4096 * 2
     assert four == pytest.approx((one - norms) / 4 + norms, rel=1e-6)
 
 
-def test_key_and_value_projections_are_repeated_where_heads_are_fewer_than_devices() -> None:
+def test_kv_projections_are_repeated_with_fewer_heads_than_devices() -> None:
     shape = read_architecture(LLAMA_8B)
     keys = Tensor("model.layers.0.self_attn.k_proj.weight", "BF16", (1024, 4096))
     at = {
@@ -50,18 +50,18 @@ def test_key_and_value_projections_are_repeated_where_heads_are_fewer_than_devic
     assert (at[8], at[16]) == (at[1] // 8, at[1] // 8)
 
 
-def test_vocabulary_is_padded_before_it_is_cut() -> None:
+def test_vocabulary_is_padded_before_it_is_divided() -> None:
     shape = read_architecture(LLAMA_8B)
     odd = Tensor("model.embed_tokens.weight", "BF16", (32001, 4096))
     assert weights_on_device([odd], shape, Cut(), None).total == 32064 * 4096 * 2
 
 
-def test_tied_output_matrix_is_not_kept_twice() -> None:
+def test_tied_output_matrix_is_counted_once() -> None:
     shape = read_architecture({**LLAMA_8B, "tie_word_embeddings": True})
     assert not is_loaded(Tensor("lm_head.weight", "BF16", (128256, 4096)), shape)
 
 
-def test_layers_for_speculation_are_not_loaded() -> None:
+def test_speculation_layers_are_not_loaded() -> None:
     shape = read_architecture(DEEPSEEK_V3)
     assert is_loaded(Tensor("model.layers.60.mlp.gate.weight", "BF16", (256, 7168)), shape)
     assert not is_loaded(Tensor("model.layers.61.mlp.gate.weight", "BF16", (256, 7168)), shape)
@@ -81,16 +81,16 @@ def test_layers_for_speculation_are_not_loaded() -> None:
         ("encoder.layer.0.attention.self.key.weight", "keys"),
     ],
 )
-def test_role_follows_the_name_of_the_layer(name: str, role: str) -> None:
+def test_role_follows_from_the_layer_name(name: str, role: str) -> None:
     assert role_of(name, 2) == role
 
 
-def test_pipeline_stages_share_the_layers() -> None:
+def test_pipeline_stages_divide_the_layers() -> None:
     half = on_device(LLAMA_70B, Cut(pipeline_parallel=2))
     assert half == pytest.approx(on_device(LLAMA_70B, Cut()) / 2, rel=0.02)
 
 
-def test_float32_checkpoint_is_held_in_sixteen_bits() -> None:
+def test_float32_checkpoint_is_loaded_in_16_bits() -> None:
     shape = read_architecture(LLAMA_8B)
     tensor = Tensor("model.layers.0.mlp.up_proj.weight", "F32", (14336, 4096))
     assert weights_on_device([tensor], shape, Cut(float_bits=16), None).total == 14336 * 4096 * 2
@@ -104,7 +104,7 @@ def test_packed_weights_and_scales_keep_their_size() -> None:
     assert weights_on_device([scales], shape, Cut(), None).total == 112 * 32 * 4
 
 
-def test_quantising_while_loading_leaves_embeddings_and_peaks_before() -> None:
+def test_quantising_while_loading_skips_embeddings_and_needs_a_peak() -> None:
     shape = read_architecture(LLAMA_8B)
     cut = Cut(linear_bits=requested_bits("fp8"))
     found = weights_on_device(tensors_of(shape, None), shape, cut, None)
@@ -131,23 +131,23 @@ def test_quantising_while_loading_leaves_embeddings_and_peaks_before() -> None:
         ),
     ],
 )
-def test_bits_of_a_quantised_weight(quantization: Table, bits: float) -> None:
+def test_bits_per_quantised_weight(quantization: Table, bits: float) -> None:
     found = stored_quantization({"quantization_config": quantization})
     assert found is not None
     assert found.bits == bits
 
 
-def test_unknown_quantisation_is_not_guessed() -> None:
+def test_unknown_quantisation_is_an_error() -> None:
     with pytest.raises(CannotTell, match="quant_method tomorrow"):
         stored_quantization({"quantization_config": {"quant_method": "tomorrow"}})
 
 
-def test_mxfp4_of_experts_only_with_the_kernels_padding() -> None:
+def test_mxfp4_experts_have_kernel_padding() -> None:
     # vLLM 0.11 prints 13.47 GiB for gpt-oss-20b on one H100.
     assert on_device(GPT_OSS_20B, Cut()) / GIB == pytest.approx(13.47, rel=0.02)
 
 
-def test_layers_that_are_not_converted_stay_as_they_are() -> None:
+def test_unconverted_layers_keep_their_size() -> None:
     table = {
         **LLAMA_8B,
         "quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["self_attn"]},
@@ -157,18 +157,18 @@ def test_layers_that_are_not_converted_stay_as_they_are() -> None:
     assert on_device(table, Cut()) - on_device(full, Cut()) == pytest.approx(attention, rel=0.01)
 
 
-def test_hybrid_model_needs_headers() -> None:
+def test_hybrid_model_needs_safetensors_headers() -> None:
     with pytest.raises(CannotTell, match="safetensors headers are needed"):
         tensors_of(read_architecture(QWEN_NEXT), None)
 
 
-def test_experts_of_a_layer_become_one_entry() -> None:
+def test_experts_of_a_layer_are_merged() -> None:
     experts = [Tensor(f"model.layers.0.mlp.experts.{n}.up_proj.weight", "BF16", (8, 4)) for n in range(256)]
     merged = merge_experts(experts)
     assert [(one.name, one.count) for one in merged] == [("model.layers.0.mlp.experts.N.up_proj.weight", 256)]
     assert total_items(merged) == total_items(experts)
 
 
-def test_dtype_of_the_future_is_not_guessed() -> None:
+def test_unknown_dtype_is_an_error() -> None:
     with pytest.raises(CannotTell, match="F3_E1M1"):
         _ = Tensor("a.weight", "F3_E1M1", (4, 4)).size

@@ -30,11 +30,11 @@ def read(environ: Mapping[str, str]) -> HubSettings:
         ({"HF_HUB_CACHE": "/c", "HUGGINGFACE_HUB_CACHE": "/old"}, "/c"),
     ],
 )
-def test_where_the_cache_is(environ: Mapping[str, str], cache: str) -> None:
+def test_cache_folder_follows_the_environment(environ: Mapping[str, str], cache: str) -> None:
     assert read(environ).cache == Path(cache)
 
 
-def test_huggingface_hub_puts_the_cache_in_the_same_places(tmp_path: Path) -> None:
+def test_huggingface_hub_uses_the_same_folders(tmp_path: Path) -> None:
     cases = [
         {},
         {"XDG_CACHE_HOME": "/x"},
@@ -51,7 +51,7 @@ def test_huggingface_hub_puts_the_cache_in_the_same_places(tmp_path: Path) -> No
         assert done.stdout.split()[0] == str(HubSettings.read(given, tmp_path).cache)
 
 
-def test_where_the_token_comes_from(tmp_path: Path) -> None:
+def test_token_is_read_from_the_environment_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(" from-file\r\n")
     in_file = {"HF_TOKEN_PATH": str(file)}
@@ -69,7 +69,7 @@ def test_where_the_token_comes_from(tmp_path: Path) -> None:
         assert token is None or token not in repr(settings)
 
 
-def test_the_rest_of_the_environment() -> None:
+def test_other_settings_are_read_from_the_environment() -> None:
     plain = read({})
     assert (plain.endpoint, plain.offline, plain.symlinks) == ("https://huggingface.co", False, True)
     assert (plain.response_seconds, plain.stall_seconds, plain.ca_bundle) == (10.0, 10.0, None)
@@ -91,6 +91,6 @@ def test_the_rest_of_the_environment() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["huggingface.co", "ftp://x", "https://", "https:// x"])
-def test_an_endpoint_that_is_no_address_is_refused(endpoint: str) -> None:
+def test_invalid_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(UsageRefused, match="HF_ENDPOINT: not an address"):
         read({"HF_ENDPOINT": endpoint})

@@ -27,7 +27,7 @@ def older(root: Path, ref: DeploymentRef) -> Path:
     return path
 
 
-def test_one_a_name_region_and_account(tmp_path: Path) -> None:
+def test_index_has_one_entry_per_name_region_and_account(tmp_path: Path) -> None:
     kept = DeploymentIndexFolder(tmp_path / "elsewhere")
     assert kept.all() == ()
     for ref in (HERE, OTHER_REGION, OTHER, HERE):
@@ -40,7 +40,7 @@ def test_one_a_name_region_and_account(tmp_path: Path) -> None:
     assert kept.all() == (OTHER,)
 
 
-def test_an_older_file_is_of_the_account_that_its_bucket_names(tmp_path: Path) -> None:
+def test_older_entry_gets_its_account_from_the_bucket_name(tmp_path: Path) -> None:
     kept = DeploymentIndexFolder(tmp_path)
     path = older(tmp_path, replace(HERE, bucket=f"lmi-{ONE}-us-east-1-an"))
     (ref,) = kept.all()
@@ -52,7 +52,7 @@ def test_an_older_file_is_of_the_account_that_its_bucket_names(tmp_path: Path) -
     assert not path.exists()
 
 
-def test_an_older_file_of_an_unknown_account_goes_with_its_bucket_alone(tmp_path: Path) -> None:
+def test_older_entry_without_account_is_discarded_only_with_its_bucket(tmp_path: Path) -> None:
     kept = DeploymentIndexFolder(tmp_path)
     older(tmp_path, HERE)
     (ref,) = kept.all()
@@ -64,7 +64,7 @@ def test_an_older_file_of_an_unknown_account_goes_with_its_bucket_alone(tmp_path
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"name": 1}'])
-def test_what_cannot_be_read_is_passed_over(tmp_path: Path, content: str) -> None:
+def test_unreadable_entry_is_ignored(tmp_path: Path, content: str) -> None:
     kept = DeploymentIndexFolder(tmp_path)
     kept.add(HERE)
     (tmp_path / "other.us-east-1.json").write_text(content)
@@ -73,7 +73,7 @@ def test_what_cannot_be_read_is_passed_over(tmp_path: Path, content: str) -> Non
 
 @pytest.mark.parametrize("ref", [("../x", "us-east-1"), ("x", "../us"), ("x", "")])
 @pytest.mark.parametrize("account", ["", ONE, "../1"])
-def test_no_path_is_created_of_what_is_no_name(tmp_path: Path, ref: tuple[str, str], account: str) -> None:
+def test_invalid_name_creates_no_path(tmp_path: Path, ref: tuple[str, str], account: str) -> None:
     unsupported = DeploymentRef(name=ref[0], target="sagemaker", region=ref[1], account=account)
     with pytest.raises(UsageRefused):
         DeploymentIndexFolder(tmp_path).add(unsupported)

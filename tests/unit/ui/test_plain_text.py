@@ -21,11 +21,11 @@ from lmi_deploy.ui.plain_text import plain
         ("\x9b31mred", "?31mred"),
     ],
 )
-def test_text_that_could_drive_a_terminal(text: str, shown: str) -> None:
+def test_terminal_control_sequences_are_removed(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
 @given(st.text())
-def test_nothing_that_drives_a_terminal_is_left(text: str) -> None:
+def test_plain_text_contains_no_control_characters(text: str) -> None:
     assert all(char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f") for char in plain(text))
     assert plain(plain(text)) == plain(text)

@@ -16,7 +16,7 @@ class _Screen(io.StringIO):
 
 
 @pytest.mark.parametrize("columns", ["60", "118"])
-def test_the_time_is_whole_on_a_narrow_terminal(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elapsed_time_is_complete_on_a_narrow_terminal(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("LINES", "24")
     monkeypatch.setenv("TERM", "xterm")

@@ -51,7 +51,7 @@ def json_lines(*events: Event) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
-def test_events_are_the_story(people: People) -> None:
+def test_events_are_printed_as_lines_for_people(people: People) -> None:
     for event in EVENTS:
         people.view.show(event)
     assert people.out.getvalue() == ""
@@ -66,7 +66,7 @@ def test_events_are_the_story(people: People) -> None:
     )
 
 
-def test_events_are_lines_for_programs() -> None:
+def test_events_are_json_lines_for_programs() -> None:
     lines = json_lines(*EVENTS)
     assert [line["event"] for line in lines] == [
         "started",
@@ -87,25 +87,25 @@ def test_events_are_lines_for_programs() -> None:
     assert lines[3]["seconds"] == 1.25
 
 
-def test_progress_without_a_terminal_is_reported_in_tenths(people: People) -> None:
+def test_progress_without_a_terminal_is_printed_in_tenths(people: People) -> None:
     for done in range(0, 101):
         people.view.show(Progress(key=KEY, done=done, total=100, unit="bytes"))
     assert people.story.getvalue().count("\n") == 10
 
 
-def test_waiting_without_a_terminal_is_reported_now_and_then(people: People) -> None:
+def test_waiting_without_a_terminal_is_printed_every_five_seconds(people: People) -> None:
     for tick in range(0, 200):
         people.view.show(Progress(key=KEY, done=tick / 10, total=None, unit="seconds", note="loading"))
     assert people.story.getvalue().splitlines() == [f"    {seconds}.0 s  loading" for seconds in (5, 10, 15)]
 
 
-def test_a_result_is_all_that_is_on_stdout(people: People) -> None:
+def test_only_the_result_is_on_stdout(people: People) -> None:
     people.view.note("a note")
     people.view.result({"address": "x"}, "http://x")
     assert (people.out.getvalue(), people.story.getvalue()) == ("http://x\n", "a note\n")
 
 
-def test_a_table_of_costs_leaves_out_how_they_are_created_up(people: People) -> None:
+def test_cost_column_omits_the_calculation(people: People) -> None:
     people.view.rows(
         [{"name": "a", "costs": "$0.23 an hour (1 x ml.m5.xlarge; AWS's price list, 2026-09-28)"}]
     )
@@ -130,7 +130,7 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize("columns", [40, 64, 80, 100, 120, 240])
-def test_a_table_fits_the_terminal_and_a_pipe_gets_all(
+def test_table_fits_the_terminal_and_is_complete_in_a_pipe(
     people: People, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -146,14 +146,14 @@ def test_a_table_fits_the_terminal_and_a_pipe_gets_all(
     assert max(map(len, people.out.getvalue().splitlines())) > 190
 
 
-def test_a_table_of_paths_is_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_in_a_table_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     screen = Screen()
     HumanView(screen, io.StringIO(), live=False).rows([{"name": "a", "path": "/" + "x" * 90}])
     assert "x" * 90 in screen.getvalue()
 
 
-def test_rows_are_a_table(people: People) -> None:
+def test_rows_are_printed_as_a_table(people: People) -> None:
     people.view.rows(
         [{"name": "a", "memory": 1500, "model": ""}, {"name": "longer", "memory": 0, "model": None}]
     )
@@ -161,37 +161,37 @@ def test_rows_are_a_table(people: People) -> None:
     people.view.rows([])
 
 
-def test_a_failure_reports_what_why_and_what_next(people: People) -> None:
+def test_error_shows_details_message_and_hint(people: People) -> None:
     people.view.fail(DeployFailed("it failed: why", hint="do this", details=["line\x1b[0m 1", "line 2"]))
     assert people.story.getvalue() == "  line 1\n  line 2\nerror: it failed: why\n  next: do this\n"
     assert people.out.getvalue() == ""
 
 
-def test_people_are_not_reported_again_what_went_by_and_programs_are(people: People) -> None:
+def test_lines_already_shown_to_people_are_not_repeated(people: People) -> None:
     people.view.show(Line(key=KEY, text="Traceback"))
     assert people.view.untold(["an older line", "Traceback"]) == ("an older line",)
     assert MachineView(io.StringIO()).untold(["Traceback"]) == ("Traceback",)
 
 
-def test_many_figures_of_a_plan_are_a_line_each(people: People) -> None:
+def test_long_figures_of_a_plan_get_one_line_each(people: People) -> None:
     figures = (("cost", "$1.41 an hour"), ("image", "x" * 100))
     actions = (StopServer(server="s1"),)
     people.view.plan(Plan(deployment="m", actions=actions), Estimate(figures=figures))
     assert people.story.getvalue().splitlines()[-2:] == ["  cost: $1.41 an hour", f"  image: {'x' * 100}"]
 
 
-def test_a_response_of_many_lines_is_reported_in_one(people: People) -> None:
+def test_multi_line_response_is_shown_on_one_line(people: People) -> None:
     people.view.show(Answered(prompt="{}", answer='{\n  "echo": {}\n}', seconds=1.0))
     assert people.story.getvalue() == '    asked: {}\n    answered: { "echo": {} }\n'
 
 
-def test_a_notice_for_programs_has_no_layout() -> None:
+def test_json_notice_has_no_layout() -> None:
     out = io.StringIO()
     MachineView(out).note("\n  by the way\n")
     assert json.loads(out.getvalue())["text"] == "by the way"
 
 
-def test_errors_in_a_recipe_stand_at_the_left_where_editors_find_them(people: People) -> None:
+def test_recipe_errors_start_with_file_line_and_column(people: People) -> None:
     people.view.fail(BROKEN)
     assert people.story.getvalue().splitlines() == [
         "a.yaml:3:1: enigne: unknown key, engine?",
@@ -199,7 +199,7 @@ def test_errors_in_a_recipe_stand_at_the_left_where_editors_find_them(people: Pe
     ]
 
 
-def test_errors_in_a_recipe_are_data_for_programs() -> None:
+def test_recipe_errors_are_json_data() -> None:
     out = io.StringIO()
     MachineView(out).fail(BROKEN)
     result = json.loads(out.getvalue())
@@ -216,7 +216,7 @@ def test_errors_in_a_recipe_are_data_for_programs() -> None:
     ]
 
 
-def test_a_plan_for_people_reports_what_changes(people: People) -> None:
+def test_plan_shows_actions_and_changes(people: People) -> None:
     changes = (Change(field="model", before="a", after="b"), Change(field="option.x", before="", after="1"))
     actions = (StopServer(server="s1"),)
     plan = Plan(deployment="m", actions=actions, changes=changes)
@@ -227,11 +227,11 @@ def test_a_plan_for_people_reports_what_changes(people: People) -> None:
     )
 
 
-def test_an_empty_plan_reports_it(people: People) -> None:
+def test_empty_plan_says_so(people: People) -> None:
     people.view.plan(Plan(deployment="m", actions=()), Estimate())
     assert people.story.getvalue() == "m: nothing to do, it matches the recipe\n"
 
 
 @pytest.mark.parametrize(("name", "output"), [("FetchWeights", "fetch-weights"), ("Line", "line")])
-def test_names_for_programs(name: str, output: str) -> None:
+def test_class_names_become_kebab_case(name: str, output: str) -> None:
     assert kebab(name) == output

@@ -84,7 +84,7 @@ def ended(moving: Generator[Event, None, T]) -> tuple[T, list[Event]]:
         return end.value, events
 
 
-def test_with_kms_it_is_read_back_and_can_be_verified(folder: Path) -> None:
+def test_object_encrypted_with_kms_is_read_back_and_verifiable(folder: Path) -> None:
     store = Encrypting()
     manifest, events = upload(weights(store), folder)
     assert [note for event in events if "back" in (note := getattr(event, "note", ""))] == [
@@ -97,14 +97,14 @@ def test_with_kms_it_is_read_back_and_can_be_verified(folder: Path) -> None:
     assert ended(weights(store).verify(manifest, deep=True, key="v"))[0] == ()
 
 
-def test_what_it_forgot_is_reported(folder: Path) -> None:
+def test_file_the_engine_skipped_is_an_error(folder: Path) -> None:
     store = FakeStore()
     with pytest.raises(TransferFailed, match=r"config\.json: it was sent, but S3 does not have it"):
         upload(weights(store, takes=lambda load: load.size > 2), folder)
     assert not [key for key in store.objects if key.startswith("manifests/")]
 
 
-def test_a_foreign_user_under_the_prefix_is_refused_first(folder: Path) -> None:
+def test_foreign_object_under_the_prefix_is_refused_first(folder: Path) -> None:
     store = FakeStore()
     manifest, _ = upload(weights(store), folder)
     store.objects.pop(f"manifests/{manifest.name}.json")
@@ -113,7 +113,7 @@ def test_a_foreign_user_under_the_prefix_is_refused_first(folder: Path) -> None:
         upload(weights(store, takes=lambda load: pytest.fail("nothing is to be sent")), folder)
 
 
-def test_weights_that_it_transferred_can_be_copied_on(folder: Path) -> None:
+def test_externally_uploaded_weights_can_be_copied(folder: Path) -> None:
     store = FakeStore()
     manifest, _ = upload(weights(store), folder)
     assert all(file.etag for file in manifest.files)
@@ -124,6 +124,6 @@ def test_weights_that_it_transferred_can_be_copied_on(folder: Path) -> None:
     assert ended(weights(other).verify(copied, deep=False, key="v"))[0] == ()
 
 
-def test_without_an_engine_it_reports_it(folder: Path) -> None:
+def test_missing_engine_is_an_error(folder: Path) -> None:
     with pytest.raises(UsageRefused, match="porter is not installed"):
         upload(replace(weights(FakeStore()), carriers={}), folder)

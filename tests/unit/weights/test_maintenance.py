@@ -52,7 +52,7 @@ def listed(store: FakeStore, prefix: str) -> dict[str, StoredObject]:
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_what_is_intact_has_no_integrity_issue(deep: bool, store: FakeStore, manifest: Manifest) -> None:
+def test_intact_weights_have_no_integrity_issue(deep: bool, store: FakeStore, manifest: Manifest) -> None:
     assert ended(verify(store, manifest, key="v", deep=deep)) == ()
     assert ("read" in store.calls) == deep
 
@@ -72,9 +72,7 @@ def test_every_integrity_issue_is_named(deep: bool, store: FakeStore, manifest: 
     assert "manifest" in response["model.safetensors"]
 
 
-def test_bytes_that_s3_itself_has_wrong_are_a_integrity_issue_like_any(
-    store: FakeStore, manifest: Manifest
-) -> None:
+def test_bytes_corrupted_in_s3_are_an_integrity_issue(store: FakeStore, manifest: Manifest) -> None:
     class Rotten(FakeStore):
         def read(
             self, key: str, *, start: int = 0, length: int | None = None, etag: str = ""
@@ -91,9 +89,7 @@ def test_bytes_that_s3_itself_has_wrong_are_a_integrity_issue_like_any(
     ]
 
 
-def test_a_listing_reports_what_is_absent_too_much_of_another_size_or_replaced(
-    store: FakeStore, manifest: Manifest
-) -> None:
+def test_listing_shows_missing_extra_resized_and_replaced_files(store: FakeStore, manifest: Manifest) -> None:
     prefix = weights_prefix(manifest.name)
     assert compare_listing(store, manifest, listed(store, prefix)) == ()
     store.put(f"{prefix}model.safetensors", bytes(len(NOISE)))
@@ -122,21 +118,19 @@ def test_another_version_of_the_same_bytes_is_no_integrity_issue(
     assert compare_listing(store, older, listed(store, prefix)) == ()
 
 
-def test_a_manifest_that_is_written_again_names_the_versions_that_exist(
-    store: FakeStore, manifest: Manifest
-) -> None:
+def test_rewritten_manifest_has_the_current_versions(store: FakeStore, manifest: Manifest) -> None:
     newer = replace(manifest, files=tuple(replace(file, etag="newer") for file in manifest.files))
     assert write_manifest(store, newer) == manifest
     assert read_manifest(store, manifest.name) == newer
 
 
-def test_what_is_used_stays(store: FakeStore, manifest: Manifest) -> None:
+def test_used_weights_are_not_removed(store: FakeStore, manifest: Manifest) -> None:
     with pytest.raises(Refused, match="tiny uses these weights"):
         remove(store, manifest.name, used={manifest.name: "tiny"})
     assert read_manifest(store, manifest.name) == manifest
 
 
-def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> None:
+def test_unused_weights_are_removed_completely(store: FakeStore, manifest: Manifest) -> None:
     store.objects["weights/org--model/other/file"] = b"stays"
     store.create_multipart(f"{weights_prefix(manifest.name)}model.safetensors")
     assert remove(store, manifest.name, used={}) == sum(map(len, FILES.values()))
@@ -146,7 +140,7 @@ def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> 
         remove(store, manifest.name, used={})
 
 
-def test_uploads_that_no_one_will_finish_are_found_by_age(store: FakeStore) -> None:
+def test_abandoned_uploads_are_found_by_age(store: FakeStore) -> None:
     old = store.create_multipart(f"weights/{STARTED}/model.safetensors")
     for expected in ("somebody/elses", "weights/resnet/2019/model.pt"):
         store.create_multipart(expected)
@@ -156,7 +150,7 @@ def test_uploads_that_no_one_will_finish_are_found_by_age(store: FakeStore) -> N
     assert [upload.key for upload in store.uploads("")] == ["somebody/elses", "weights/resnet/2019/model.pt"]
 
 
-def test_an_upload_that_took_a_part_lately_is_still_running(store: FakeStore) -> None:
+def test_upload_with_a_recent_part_is_still_running(store: FakeStore) -> None:
     """It began long before; the small files beside it came then, too."""
     store.objects[f"weights/{STARTED}/config.json"] = b"{}"
     running = store.create_multipart(f"weights/{STARTED}/model.safetensors")
@@ -170,7 +164,7 @@ def test_an_upload_that_took_a_part_lately_is_still_running(store: FakeStore) ->
     assert [one.name for one in unfinished(store, before=LATER)] == [STARTED]
 
 
-def test_objects_that_a_deployment_names_are_no_orphans(store: FakeStore) -> None:
+def test_objects_of_a_deployment_are_no_orphans(store: FakeStore) -> None:
     store.objects[f"weights/{STARTED}/a"] = b"12"
     assert unfinished(store, before=LATER, used={STARTED}) == ()
 
@@ -211,7 +205,7 @@ class FailingStore(FakeStore):
         return super().copy(source, key, size=size, bucket=bucket, owner=owner, etag=etag)
 
 
-def test_weights_go_to_another_bucket_without_a_byte_of_ours(store: FakeStore, manifest: Manifest) -> None:
+def test_weights_are_copied_to_another_bucket_inside_s3(store: FakeStore, manifest: Manifest) -> None:
     target = FailingStore(bucket="far", others={"fake": store})
     target.refusals = 1
     with pytest.raises(TransferFailed, match="1 of 3 files"):
@@ -227,7 +221,7 @@ def test_weights_go_to_another_bucket_without_a_byte_of_ours(store: FakeStore, m
     assert target.sent < 2000
 
 
-def test_a_copy_that_became_something_else_is_no_weights(store: FakeStore, manifest: Manifest) -> None:
+def test_changed_source_is_not_copied(store: FakeStore, manifest: Manifest) -> None:
     store.objects[f"{weights_prefix(manifest.name)}model.safetensors"] = bytes(len(NOISE))
     target = FakeStore(bucket="far", others={"fake": store})
     with pytest.raises(IntegrityError, match=crc32_of(NOISE).replace("+", r"\+")):
@@ -236,6 +230,6 @@ def test_a_copy_that_became_something_else_is_no_weights(store: FakeStore, manif
     assert not [key for key in target.objects if key.endswith("model.safetensors")]
 
 
-def test_only_complete_weights_are_copied(store: FakeStore) -> None:
+def test_weights_without_a_manifest_are_not_copied(store: FakeStore) -> None:
     with pytest.raises(NotFound, match="no such weights"):
         ended(copy_weights("org--model/none", route=route(store, FakeStore()), key="c"))

@@ -17,7 +17,7 @@ GIB = 1 << 30
 
 @examples(60)
 @given(st.one_of(st.integers(1, 300 * MIB), st.integers(1, LARGEST), st.sampled_from([40 * GIB, 200 * GIB])))
-def test_the_limits_of_s3_are_kept(size: int) -> None:
+def test_part_size_respects_the_s3_limits(size: int) -> None:
     each = part_size(size)
     assert LEAST <= each <= MOST
     assert part_count(size) <= COUNT
@@ -26,7 +26,7 @@ def test_the_limits_of_s3_are_kept(size: int) -> None:
 
 @examples(60)
 @given(st.integers(1, 3000 * MIB))
-def test_the_parts_are_the_file(size: int) -> None:
+def test_parts_cover_the_file_exactly(size: int) -> None:
     found = list(spans(size))
     assert [span.number for span in found] == list(range(1, part_count(size) + 1))
     assert found[0].start == 0
@@ -35,20 +35,20 @@ def test_the_parts_are_the_file(size: int) -> None:
     assert {span.size for span in found[:-1]} <= {part_size(size)}
 
 
-def test_what_s3_cannot_hold_is_refused() -> None:
+def test_file_over_the_s3_limit_is_refused() -> None:
     with pytest.raises(Unresolvable, match="at most"):
         part_size(LARGEST + 1)
 
 
 @pytest.mark.parametrize("size", [USUAL, 40 * GIB, 200 * GIB])
-def test_the_usual_memory_is_enough_for_any_file(size: int) -> None:
+def test_default_memory_suffices_for_any_file(size: int) -> None:
     settings = TransferSettings()
     buffer = part_size(size)
     assert settings.buffers(buffer) >= 2
     assert settings.buffers(buffer) * buffer + settings.resident <= settings.memory
 
 
-def test_a_bound_that_is_too_tight_reports_what_would_do() -> None:
+def test_too_small_memory_is_refused_with_the_minimum() -> None:
     with pytest.raises(UsageRefused, match="are too small for 2 parts") as caught:
         TransferSettings(memory=110_000_000).buffers(USUAL)
     assert caught.value.hint == "allow at least 117 MB"

@@ -49,9 +49,7 @@ def stored_objects(store: FakeStore, name: str) -> dict[str, bytes]:
     return {key.removeprefix(prefix): body for key, body in store.objects.items() if key.startswith(prefix)}
 
 
-def test_every_byte_arrives_and_the_manifest_reports_what_exists(
-    source: GeneratedSource, store: FakeStore
-) -> None:
+def test_all_bytes_are_uploaded_and_listed_in_the_manifest(source: GeneratedSource, store: FakeStore) -> None:
     manifest, events = pushed(source.listing(), push_context(source, store))
     assert stored_objects(store, manifest.name) == FILES
     assert manifest.name == weights_name("org/model", "c" * 40, source.listing().files)
@@ -63,7 +61,7 @@ def test_every_byte_arrives_and_the_manifest_reports_what_exists(
     assert (last.done, last.total, last.unit) == (TOTAL, TOTAL, "bytes")
 
 
-def test_a_second_push_moves_no_byte_in_at_most_three_calls(
+def test_second_push_uploads_nothing_with_at_most_three_calls(
     source: GeneratedSource, store: FakeStore
 ) -> None:
     first, _ = pushed(source.listing(), push_context(source, store))
@@ -75,16 +73,14 @@ def test_a_second_push_moves_no_byte_in_at_most_three_calls(
     assert len(store.calls) <= 3
 
 
-def test_the_manifest_comes_last_and_so_nothing_half_is_observed(
-    source: GeneratedSource, store: FakeStore
-) -> None:
+def test_manifest_is_written_last(source: GeneratedSource, store: FakeStore) -> None:
     pushed(source.listing(), push_context(source, store))
     writes = [call for call in store.calls if call in ("put", "put_part", "complete")]
     assert writes[-1] == "put"
     assert writes.count("complete") == 3
 
 
-def test_a_file_of_another_selection_is_copied_inside_the_bucket(
+def test_file_of_another_selection_is_copied_inside_the_bucket(
     source: GeneratedSource, store: FakeStore
 ) -> None:
     listing = source.listing()
@@ -102,7 +98,7 @@ def test_a_file_of_another_selection_is_copied_inside_the_bucket(
     }
 
 
-def test_a_copy_that_is_not_what_its_manifest_reports_is_sent_after_all(
+def test_copy_that_differs_from_its_manifest_is_uploaded_instead(
     source: GeneratedSource, store: FakeStore
 ) -> None:
     listing = source.listing()
@@ -126,7 +122,7 @@ class Flipping:
 
 
 @pytest.mark.parametrize("path", ["model-1.safetensors", "config.json", "big.json"])
-def test_a_corrupted_byte_is_read_again(path: str, source: GeneratedSource, store: FakeStore) -> None:
+def test_corrupted_byte_is_read_again(path: str, source: GeneratedSource, store: FakeStore) -> None:
     source.twist = Flipping(path, times=1)
     manifest, _ = pushed(source.listing(), push_context(source, store))
     assert stored_objects(store, manifest.name) == FILES
@@ -134,7 +130,7 @@ def test_a_corrupted_byte_is_read_again(path: str, source: GeneratedSource, stor
 
 
 @pytest.mark.parametrize("path", ["model-1.safetensors", "config.json", "big.json"])
-def test_bytes_that_stay_wrong_never_become_an_object(
+def test_bytes_that_stay_corrupt_create_no_object(
     path: str, source: GeneratedSource, store: FakeStore
 ) -> None:
     source.twist = Flipping(path, times=9)
@@ -147,7 +143,7 @@ def test_bytes_that_stay_wrong_never_become_an_object(
     assert store.uploads("") == ()
 
 
-def test_memory_is_bounded_by_the_window_whatever_the_size(store: FakeStore) -> None:
+def test_memory_is_bounded_whatever_the_file_size(store: FakeStore) -> None:
     """A part that comes late holds the others back: they are in line to be hashed, each in its buffer."""
     late = threading.Event()
     waited: list[int] = []
@@ -166,19 +162,19 @@ def test_memory_is_bounded_by_the_window_whatever_the_size(store: FakeStore) -> 
     assert sum(source.buffers.values()) <= 3 * USUAL
 
 
-def test_two_buffers_are_enough_for_any_number_of_files(source: GeneratedSource, store: FakeStore) -> None:
+def test_two_buffers_suffice_for_any_number_of_files(source: GeneratedSource, store: FakeStore) -> None:
     manifest, _ = pushed(source.listing(), push_context(source, store, memory=100_000_000 + 2 * USUAL))
     assert stored_objects(store, manifest.name) == FILES
     assert len(source.buffers) <= 2
 
 
-def test_large_files_take_turns(source: GeneratedSource, store: FakeStore) -> None:
+def test_parts_of_two_large_files_alternate(source: GeneratedSource, store: FakeStore) -> None:
     pushed(source.listing(), push_context(source, store, streams=2))
     order = [path for path, _, _ in source.requests if path.endswith(".safetensors")]
     assert order[:4].count("model-2.safetensors") == 2
 
 
-def test_a_foreign_user_under_the_prefix_is_refused_before_a_byte_moves(
+def test_foreign_object_under_the_prefix_is_refused_before_any_upload(
     source: GeneratedSource, store: FakeStore
 ) -> None:
     name = weights_name("org/model", "c" * 40, source.listing().files)
@@ -201,7 +197,7 @@ class FailingUploads(FakeStore):
         return super().put_part(upload, number, body, crc32=crc32)
 
 
-def test_what_arrived_is_kept_and_not_sent_again(source: GeneratedSource) -> None:
+def test_uploaded_parts_are_kept_and_not_sent_again(source: GeneratedSource) -> None:
     store = FailingUploads()
     store.left = 1
     with pytest.raises(TransferFailed, match="1 of 6 files failed") as caught:
@@ -217,7 +213,7 @@ def test_what_arrived_is_kept_and_not_sent_again(source: GeneratedSource) -> Non
     assert store.sent - sent - len(as_bytes(manifest)) == len(FILES["model-1.safetensors"]) - kept
 
 
-def test_a_refusal_ends_everything_at_once(source: GeneratedSource) -> None:
+def test_access_error_ends_the_push(source: GeneratedSource) -> None:
     store = FailingUploads()
     store.left, store.error = 99, AccessError
     with pytest.raises(AccessError):
@@ -225,9 +221,7 @@ def test_a_refusal_ends_everything_at_once(source: GeneratedSource) -> None:
     assert not [key for key in store.objects if key.startswith("manifests/")]
 
 
-def test_a_part_that_was_changed_in_the_bucket_is_sent_again(
-    source: GeneratedSource, store: FakeStore
-) -> None:
+def test_part_changed_in_the_bucket_is_sent_again(source: GeneratedSource, store: FakeStore) -> None:
     listing = source.listing()
     name = weights_name("org/model", "c" * 40, listing.files)
     key = f"{weights_prefix(name)}model-1.safetensors"
@@ -241,7 +235,7 @@ def test_a_part_that_was_changed_in_the_bucket_is_sent_again(
     assert store.sent - sent - len(as_bytes(manifest)) == TOTAL - USUAL
 
 
-def test_of_several_uploads_the_fullest_continues_and_the_others_end(
+def test_most_complete_upload_continues_and_others_are_aborted(
     source: GeneratedSource, store: FakeStore
 ) -> None:
     listing = source.listing()
@@ -257,7 +251,7 @@ def test_of_several_uploads_the_fullest_continues_and_the_others_end(
     assert store.uploads("") == ()
 
 
-def test_two_at_once_both_end_right_with_one_manifest(store: FakeStore) -> None:
+def test_two_concurrent_pushes_end_with_one_manifest(store: FakeStore) -> None:
     sources = [GeneratedSource(FILES, git=GIT), GeneratedSource(FILES, git=GIT)]
     ended: list[object] = []
 
@@ -278,7 +272,7 @@ def test_two_at_once_both_end_right_with_one_manifest(store: FakeStore) -> None:
     assert store.uploads("") == ()
 
 
-def test_an_upload_that_someone_aborts_is_started_again(source: GeneratedSource, store: FakeStore) -> None:
+def test_upload_aborted_by_others_is_started_again(source: GeneratedSource, store: FakeStore) -> None:
     aborted = threading.Event()
 
     def abort(path: str, start: int, buffer: memoryview) -> None:
@@ -292,7 +286,7 @@ def test_an_upload_that_someone_aborts_is_started_again(source: GeneratedSource,
     assert stored_objects(store, manifest.name) == FILES
 
 
-def test_ctrl_c_reports_what_exists_and_how_to_continue(source: GeneratedSource, store: FakeStore) -> None:
+def test_ctrl_c_reports_progress_and_how_to_continue(source: GeneratedSource, store: FakeStore) -> None:
     pushing = push(
         source.listing(), source.listing().files, push_context=push_context(source, store), key="weights"
     )
@@ -305,7 +299,7 @@ def test_ctrl_c_reports_what_exists_and_how_to_continue(source: GeneratedSource,
     assert stored_objects(store, manifest.name) == FILES
 
 
-def test_a_bug_in_a_worker_is_no_silent_loss(source: GeneratedSource, store: FakeStore) -> None:
+def test_bug_in_a_worker_is_raised(source: GeneratedSource, store: FakeStore) -> None:
     def crash(path: str, start: int, buffer: memoryview) -> None:
         raise ZeroDivisionError
 
@@ -315,17 +309,17 @@ def test_a_bug_in_a_worker_is_no_silent_loss(source: GeneratedSource, store: Fak
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"schema": 1}', b'{"schema": 1, "files": [{"x": 1}]}'])
-def test_a_manifest_that_is_none_is_reported(text: bytes) -> None:
+def test_invalid_manifest_is_an_error(text: bytes) -> None:
     with pytest.raises(IntegrityError, match="not a manifest"):
         parse_manifest(text, "manifests/x.json")
 
 
-def test_a_manifest_of_a_newer_lmi_is_left_alone() -> None:
+def test_manifest_of_a_newer_lmi_is_refused() -> None:
     with pytest.raises(Refused, match="schema 2"):
         parse_manifest(b'{"schema": 2}', "manifests/x.json")
 
 
-def test_a_manifest_of_other_content_is_never_overwritten(source: GeneratedSource, store: FakeStore) -> None:
+def test_manifest_of_other_content_is_never_overwritten(source: GeneratedSource, store: FakeStore) -> None:
     manifest, _ = pushed(source.listing(), push_context(source, store))
     other = replace(manifest, files=manifest.files[1:])
     store.objects[manifest_key(manifest.name)] = as_bytes(other)
@@ -333,7 +327,7 @@ def test_a_manifest_of_other_content_is_never_overwritten(source: GeneratedSourc
         pushed(source.listing(), push_context(source, store))
 
 
-def test_a_listing_may_be_empty(store: FakeStore) -> None:
+def test_empty_listing_can_be_pushed(store: FakeStore) -> None:
     source = GeneratedSource({})
     manifest, _ = pushed(source.listing(), push_context(source, store))
     assert manifest.files == ()

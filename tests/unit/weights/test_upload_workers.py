@@ -58,20 +58,20 @@ def worked(parties: int, *, idle: float, first: int) -> int:
     return rendezvous.most
 
 
-def test_while_the_processors_wait_there_are_more_up_to_the_most() -> None:
+def test_workers_are_added_up_to_the_maximum_while_the_cpu_is_idle() -> None:
     assert worked(MOST, idle=0.9, first=2) == MOST
 
 
 @pytest.mark.parametrize("first", [2, 3])
-def test_where_they_do_not_it_stays_at_the_first(first: int) -> None:
+def test_workers_are_not_added_while_the_cpu_is_busy(first: int) -> None:
     assert worked(first, idle=0.1, first=first) == first
 
 
-def test_never_more_than_there_are_buffers_for() -> None:
+def test_workers_never_exceed_the_number_of_buffers() -> None:
     assert worked(MOST, idle=0.9, first=50) == MOST
 
 
-def test_idleness_is_what_this_process_left_of_the_processors() -> None:
+def test_idle_share_is_measured_for_this_process() -> None:
     idle_meter = CpuIdleMeter()
     threading.Event().wait(0.2)
     assert idle_meter() > 0.5

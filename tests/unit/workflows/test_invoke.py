@@ -75,7 +75,7 @@ def deps(
     return replace(app.deps(), targets={"local": Scripted(app, record, *parts)})
 
 
-def test_a_stream_is_measured(tmp_path: Path) -> None:
+def test_stream_is_measured(tmp_path: Path) -> None:
     usage = {"usage": {"completion_tokens": 5}}
     parts = [(0.5, LINES), (0.5, line("a")), (1.0, line("b") + line("c")), (1.0, line(**usage))]
     measured = ResponseMetrics()
@@ -88,7 +88,7 @@ def test_a_stream_is_measured(tmp_path: Path) -> None:
     assert measured.tokens_per_second == pytest.approx(4 / 2)
 
 
-def test_a_whole_response_is_measured_at_its_end(tmp_path: Path) -> None:
+def test_unary_response_is_measured_at_its_end(tmp_path: Path) -> None:
     choice = {"message": {"content": "OK then"}, "finish_reason": "length"}
     body = json.dumps({"choices": [choice], "usage": {"completion_tokens": 2}}).encode()
     measured = ResponseMetrics()
@@ -104,7 +104,7 @@ def test_a_whole_response_is_measured_at_its_end(tmp_path: Path) -> None:
     ("first", "total", "tokens", "rate"),
     [(None, 1.0, 9, None), (0.5, 1.0, 1, None), (1.0, 1.0, 9, None), (0.5, 1.0, 6, 10.0)],
 )
-def test_a_rate_needs_two_tokens_and_time_between_them(
+def test_rate_needs_two_tokens_and_time_between_them(
     first: float | None, total: float, tokens: int, rate: float | None
 ) -> None:
     assert (
@@ -117,7 +117,7 @@ def test_a_rate_needs_two_tokens_and_time_between_them(
     ("status", "hint"),
     [(400, "correct the request"), (424, "see `lmi logs tiny`"), (503, "see `lmi logs tiny`")],
 )
-def test_a_refusal_uploads_the_servers_words(tmp_path: Path, status: int, hint: str) -> None:
+def test_error_response_shows_the_server_message(tmp_path: Path, status: int, hint: str) -> None:
     head = ResponseHead(status=status, reason="No", headers=())
     with pytest.raises(DeployFailed, match=f"the server responded {status} No") as refused:
         list(
@@ -133,7 +133,7 @@ def test_a_refusal_uploads_the_servers_words(tmp_path: Path, status: int, hint: 
     assert hint in refused.value.hint
 
 
-def test_a_response_that_breaks_off_reports_it_after_what_had_come(tmp_path: Path) -> None:
+def test_broken_response_is_an_error_after_the_received_part(tmp_path: Path) -> None:
     parts = [(0.0, LINES), (0.0, line("a")), (0.0, b'{"error": {"message": "out of memory"}}\n')]
     chunks = invoke(
         REF, InferenceRequest(prompt="x", stream=True), deps(tmp_path, *parts), ResponseMetrics(), timeout=1
@@ -143,7 +143,7 @@ def test_a_response_that_breaks_off_reports_it_after_what_had_come(tmp_path: Pat
         next(chunks)
 
 
-def test_raw_is_every_byte_whatever_its_status(tmp_path: Path) -> None:
+def test_raw_returns_every_byte_whatever_the_status(tmp_path: Path) -> None:
     head = ResponseHead(status=500, reason="Oh", headers=())
     raw = invoke_raw(
         REF, InferenceRequest(prompt="x"), deps(tmp_path, (0, head), (0, b"{"), (0, b"x")), timeout=1
@@ -153,7 +153,7 @@ def test_raw_is_every_byte_whatever_its_status(tmp_path: Path) -> None:
         next(raw)
 
 
-def test_who_is_not_there_cannot_be_asked(tmp_path: Path) -> None:
+def test_invoking_a_missing_deployment_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="tiny: no such deployment"):
         list(
             invoke(

@@ -150,7 +150,7 @@ def settled(observed: LocalObserved, spec: Spec, artifact: Artifact) -> LocalObs
 
 @MANY
 @given(worlds(), INVENTORIES)
-def test_after_the_plan_nothing_is_left_to_do(observed: LocalObserved, inventory: LocalInventory) -> None:
+def test_applied_plan_leaves_nothing_to_do(observed: LocalObserved, inventory: LocalInventory) -> None:
     plan = diff(SPEC, ARTIFACT, observed, inventory)
     account, inventory = after(plan, observed, inventory)
     account = settled(account, SPEC, ARTIFACT)
@@ -161,7 +161,7 @@ def test_after_the_plan_nothing_is_left_to_do(observed: LocalObserved, inventory
 
 @MANY
 @given(worlds(), INVENTORIES)
-def test_what_serves_is_not_touched_before_the_new_one_has_answered(
+def test_serving_server_is_untouched_until_the_new_one_answers(
     observed: LocalObserved, inventory: LocalInventory
 ) -> None:
     plan = diff(SPEC, ARTIFACT, observed, inventory)
@@ -173,7 +173,7 @@ def test_what_serves_is_not_touched_before_the_new_one_has_answered(
 
 @MANY
 @given(worlds(), INVENTORIES)
-def test_every_action_has_a_key_of_its_own(observed: LocalObserved, inventory: LocalInventory) -> None:
+def test_every_action_of_a_plan_has_a_unique_key(observed: LocalObserved, inventory: LocalInventory) -> None:
     for plan in (diff(SPEC, ARTIFACT, observed, inventory), teardown(observed)):
         keys = [action.key for action in plan.actions]
         assert len({*keys}) == len(keys)
@@ -181,18 +181,18 @@ def test_every_action_has_a_key_of_its_own(observed: LocalObserved, inventory: L
 
 @MANY
 @given(worlds(), INVENTORIES)
-def test_after_a_teardown_nothing_exists(observed: LocalObserved, inventory: LocalInventory) -> None:
+def test_teardown_removes_everything(observed: LocalObserved, inventory: LocalInventory) -> None:
     account, _ = after(teardown(observed), observed, inventory)
     assert not account.exists
     assert teardown(account).empty
     assert isinstance(teardown(observed).actions[-1], RemoveDeployment)
 
 
-def test_nothing_there_is_nothing_to_tear_down() -> None:
+def test_teardown_of_nothing_is_empty() -> None:
     assert teardown(LocalObserved(ref=REF, exists=False, record=None)).empty
 
 
-def test_a_change_is_reported_by_what_appears_and_what_goes() -> None:
+def test_change_shows_added_changed_and_removed_values() -> None:
     live = generation("old0", PORT)
     other = replace(live.serving, model="org/other", properties=(("option.dtype", "bf16"),))
     before = replace(live, serving=other)

@@ -34,7 +34,7 @@ def recipe_for(runtime: RuntimeName, *, engine: Engine = "accelerate", image: st
     )
 
 
-def test_auto_is_the_best_available_that_runs_the_engine() -> None:
+def test_auto_selects_the_best_available_runtime_for_the_engine() -> None:
     assert runtime_of(recipe_for("auto"), ALL) == "container"
     assert (
         runtime_of(recipe_for("auto"), AvailableRuntimes(names=("djl-serving", "embedded"))) == "djl-serving"
@@ -73,7 +73,7 @@ def test_auto_is_the_best_available_that_runs_the_engine() -> None:
         ),
     ],
 )
-def test_what_cannot_run_is_refused_with_what_could(
+def test_unavailable_runtime_is_refused_with_an_alternative(
     given: Recipe, available: AvailableRuntimes, words: str, hint: str
 ) -> None:
     with pytest.raises(Unresolvable) as refused:
@@ -86,7 +86,7 @@ def spec(runtime: RuntimeName) -> Spec:
     return resolve(recipe_for(runtime, image="repo/i:1"), replace(facts(), runtimes=ALL))
 
 
-def test_only_a_container_has_an_image_and_it_is_part_of_the_servers_name() -> None:
+def test_only_a_container_has_an_image_and_it_is_part_of_the_server_name() -> None:
     assert (spec("container").place.image, spec("embedded").place.image) == ("repo/i:1", "")
     other = replace(spec("container").place, image="repo/i:2")
     first = spec("container")
@@ -119,7 +119,7 @@ def test_only_what_the_runtime_needs_is_created(runtime: RuntimeName, created: l
         ("container", "container", True),
     ],
 )
-def test_where_no_socket_can_be_handed_over_the_plan_reports_it(
+def test_plan_reports_a_takeover_without_socket_handover(
     before: RuntimeName, after: RuntimeName, again: bool
 ) -> None:
     one = spec(after)

@@ -43,7 +43,7 @@ def _observed(phase: Literal["starting", "loading", "ready"], record: Record | N
         ),
     ],
 )
-def test_a_server_that_came_up_once_and_is_silent_is_not_reported_to_load(
+def test_status_starting_explains_loading_or_an_unresponsive_server(
     phase: Literal["starting", "loading"], generations: tuple[Generation, ...], why: str
 ) -> None:
     record = Record(ref=REF, generations=generations)
@@ -51,7 +51,7 @@ def test_a_server_that_came_up_once_and_is_silent_is_not_reported_to_load(
 
 
 @pytest.mark.parametrize("requested", [False, True])
-def test_a_server_that_is_ready_and_unproved_is_reported_from_one_that_gave_no_response(
+def test_ready_server_without_a_probe_differs_from_one_whose_probe_failed(
     requested: bool,
 ) -> None:
     intents = (Intent(action="ProbeServer", names={"server": "s-1"}, outcome=None),) if requested else ()
@@ -60,7 +60,7 @@ def test_a_server_that_is_ready_and_unproved_is_reported_from_one_that_gave_no_r
     assert ("did not finish" if requested else "no probe was sent yet; `lmi wait` sends it") in why
 
 
-def test_a_server_without_a_record_is_reported_from_another_generation() -> None:
+def test_serving_without_a_record_differs_from_another_generation() -> None:
     serving = LocalObserved(ref=REF, exists=True, record=None, serving="s-1")
     assert status_of(serving) == (
         "drifted",

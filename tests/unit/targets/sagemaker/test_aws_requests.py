@@ -66,13 +66,13 @@ def called() -> set[str]:
     return other_location | {f"s3 {names[call]}" for call in ACTIONS}
 
 
-def test_every_call_of_the_adapters_is_in_the_table() -> None:
+def test_every_call_of_the_adapters_is_documented() -> None:
     listed = [row.request for row in rows()]
     assert len(set(listed)) == len(listed)
     assert called() - set(listed) == set()
 
 
-def test_each_statement_that_is_named_grants_something_that_is_demanded() -> None:
+def test_every_documented_statement_grants_the_required_actions() -> None:
     existing: dict[str, set[str]] = {}
     for statement in grants():
         existing.setdefault(statement.sid, set()).update(statement.actions)
@@ -89,6 +89,6 @@ def test_each_statement_that_is_named_grants_something_that_is_demanded() -> Non
     assert set(existing) - named == set(), "statements that no request needs"
 
 
-def test_each_permission_that_is_printed_is_demanded_by_a_request() -> None:
+def test_every_printed_permission_is_required_by_a_request() -> None:
     demanded = {action for row in rows() for action in row.demanded}
     assert {action for statement in grants() for action in statement.actions} - demanded == set()

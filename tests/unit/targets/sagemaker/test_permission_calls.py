@@ -84,5 +84,5 @@ def test_every_call_is_granted() -> None:
     assert called() - granted() - BY_THE_ROLE == set()
 
 
-def test_nothing_is_granted_that_no_one_calls() -> None:
+def test_every_granted_permission_is_used_by_a_call() -> None:
     assert granted() - called() - BEHIND == set()

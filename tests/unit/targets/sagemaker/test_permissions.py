@@ -45,7 +45,7 @@ def allowed(document: dict[str, Any], action: str, resource: str, **context: str
 
 
 @given(st.sampled_from(EXTRAS))
-def test_documents_are_what_iam_takes(extra: str) -> None:
+def test_policy_documents_are_valid_for_iam(extra: str) -> None:
     documents = json.loads(json.dumps(policies(grown(extra)).documents))
     assert set(documents) == {"deployer", "execution", "trust"}
     for part in ("deployer", "execution"):
@@ -62,7 +62,7 @@ def test_documents_are_what_iam_takes(extra: str) -> None:
     assert trusts(documents["trust"], "sagemaker.amazonaws.com")
 
 
-def test_who_deploys_may_do_it_to_this_deployment_alone() -> None:
+def test_deployer_may_change_only_this_deployment() -> None:
     document = policies(grown()).documents["deployer"]
     config = resource_name("m", "settings")
     arn = f"arn:aws:sagemaker:{HERE}"
@@ -88,7 +88,7 @@ def test_who_deploys_may_do_it_to_this_deployment_alone() -> None:
         assert not allowed(document, action, resource), resource
 
 
-def test_the_role_goes_to_sagemaker_and_nowhere_else() -> None:
+def test_pass_role_is_limited_to_the_role_and_to_sagemaker() -> None:
     document = policies(grown()).documents["deployer"]
     role = f"arn:aws:iam::{ACCOUNT}:role/lmi-endpoint"
     to_sagemaker = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
@@ -97,7 +97,7 @@ def test_the_role_goes_to_sagemaker_and_nowhere_else() -> None:
     assert not allowed(document, "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin", **to_sagemaker)
 
 
-def test_the_role_reads_its_model_and_writes_nothing_of_it() -> None:
+def test_execution_role_reads_its_model_and_writes_nothing() -> None:
     document = policies(grown()).documents["execution"]
     weights = f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/model.safetensors"
     assert allowed(document, "s3:GetObject", weights)
@@ -108,7 +108,7 @@ def test_the_role_reads_its_model_and_writes_nothing_of_it() -> None:
     assert not allowed(document, "ecr:BatchGetImage", "arn:aws:ecr:us-east-1:763104351884:repository/other")
 
 
-def test_with_a_transfer_job_the_endpoints_role_still_writes_nothing() -> None:
+def test_transfer_job_does_not_let_the_execution_role_write() -> None:
     """The job has a role of its own, which writes its own model's weights and can touch nobody else's job."""
     found = policies(grown(JOB))
     written = {"Put", "Delete", "Create", "Abort"}
@@ -131,7 +131,7 @@ def test_with_a_transfer_job_the_endpoints_role_still_writes_nothing() -> None:
         assert not allowed(job, "s3:DeleteObject", f"{bucket}/{resource}"), resource
 
 
-def test_both_roles_may_be_passed_and_are_named_in_the_commands() -> None:
+def test_both_roles_can_be_passed_and_are_in_the_commands() -> None:
     spec = grown(JOB.replace("via: job", "via: job, job: {role: team/transfers}"))
     found = policies(spec)
     to_sagemaker = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
@@ -143,7 +143,7 @@ def test_both_roles_may_be_passed_and_are_named_in_the_commands() -> None:
     assert "put-role-policy --role-name transfers --policy-name lmi-m-job" in lines
 
 
-def test_a_job_with_a_key_of_the_users_may_lend_it() -> None:
+def test_job_with_a_kms_key_may_create_a_grant() -> None:
     """SageMaker demands kms:CreateGrant of a processing job's role where its volumes have a key."""
     found = policies(grown(JOB + "endpoint: {kms_key: 0-1}\n")).job
     assert found is not None
@@ -153,7 +153,7 @@ def test_a_job_with_a_key_of_the_users_may_lend_it() -> None:
     assert allowed(found.document, "kms:GenerateDataKey", key)
 
 
-def test_one_shared_policy_holds_for_every_deployment_with_the_prefix_and_for_no_other() -> None:
+def test_shared_policy_covers_only_deployments_with_its_prefix() -> None:
     found = policies(grown(JOB), prefix="team-a-")
     assert found.job is not None
     config = resource_name("team-a-chat", "settings")
@@ -183,7 +183,7 @@ def test_one_shared_policy_holds_for_every_deployment_with_the_prefix_and_for_no
         assert policy.characters < INLINE_MOST
 
 
-def test_weights_in_the_artifact_need_no_right_of_their_own() -> None:
+def test_weights_in_the_artifact_need_no_permission_of_their_own() -> None:
     document = policies(grown("weights: {deliver: artifact}\n")).documents["execution"]
     assert not allowed(document, "s3:GetObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/x")
     assert allowed(document, "s3:GetObject", f"arn:aws:s3:::{CLOUD.bucket}/artifacts/m/0/x")
@@ -202,7 +202,7 @@ def test_weights_in_the_artifact_need_no_right_of_their_own() -> None:
         ),
     ],
 )
-def test_a_permission_exists_only_with_what_needs_it(extra: str, part: str, begins: str) -> None:
+def test_permission_is_granted_only_with_what_needs_it(extra: str, part: str, begins: str) -> None:
     def has(document: dict[str, Any]) -> bool:
         return any(action.startswith(begins) for each in document["Statement"] for action in each["Action"])
 
@@ -210,13 +210,13 @@ def test_a_permission_exists_only_with_what_needs_it(extra: str, part: str, begi
     assert not has(policies(grown()).documents[part])
 
 
-def test_a_bucket_of_the_users_is_never_made() -> None:
+def test_own_bucket_of_the_user_is_never_created() -> None:
     own = cloud_spec(cloud=replace(CLOUD, bucket="models"))
     assert "MakeBucket" not in {statement.sid for statement in policies(own).deployer.grants}
     assert "MakeBucket" in {statement.sid for statement in policies(grown()).deployer.grants}
 
 
-def test_a_model_in_s3_is_read_where_it_lies() -> None:
+def test_model_in_s3_can_be_read_at_its_prefix_only() -> None:
     plain = cloud_facts()
     existing = replace(plain.listing, source="s3", model_id="s3://theirs/models/m/")
     document = policies(cloud_spec(listing=existing)).documents["deployer"]
@@ -224,20 +224,20 @@ def test_a_model_in_s3_is_read_where_it_lies() -> None:
     assert not allowed(document, "s3:GetObject", "arn:aws:s3:::theirs/models/other/config.json")
 
 
-def test_an_alias_is_named_by_a_condition() -> None:
+def test_kms_alias_becomes_a_condition() -> None:
     document = policies(grown("endpoint: {kms_key: alias/models}\n")).documents["execution"]
     statement = next(each for each in document["Statement"] if each["Sid"] == "ReadEncrypted")
     assert statement["Resource"] == [f"arn:aws:kms:{HERE}:key/*"]
     assert statement["Condition"] == {"ForAnyValue:StringEquals": {"kms:ResourceAliases": "alias/models"}}
 
 
-def test_permissions_to_ask_about_hold_no_placeholder() -> None:
+def test_simulated_permissions_contain_no_placeholder() -> None:
     found = policies(grown()).deployer.rights
     assert all("?" not in right.resource for right in found)
     assert len(found) == len(set(found)) > 40
 
 
-def test_the_commands_make_the_role_of_the_recipe() -> None:
+def test_printed_commands_create_the_role_of_the_recipe() -> None:
     spec = grown("endpoint: {role: team/serve}\n")
     lines = "\n".join(role_commands(spec, "'my recipe.yaml'", policies(spec)))
     assert "--role-name serve --path /team/ --assume-role-policy-document file://trust.json" in lines
@@ -245,7 +245,7 @@ def test_the_commands_make_the_role_of_the_recipe() -> None:
     assert "aws iam create-policy --policy-name lmi-m-deployer" in lines
 
 
-def test_a_policy_that_is_too_long_for_one_of_its_own_becomes_a_roles() -> None:
+def test_too_long_managed_policy_becomes_an_inline_policy() -> None:
     text = (
         "weights: {via: job, token_secret: hub-token}\n"
         "endpoint:\n  kms_key: alias/a-long-name-for-a-key\n"

@@ -267,7 +267,7 @@ class AccountCase:
 
 @MANY
 @given(CASES)
-def test_after_the_plan_nothing_is_left_to_do(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
+def test_applied_plan_leaves_nothing_to_do(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
     spec, observed, inventory = case
     artifact = render(spec)
     plan = diff(spec, artifact, observed, inventory)
@@ -283,7 +283,7 @@ def test_after_the_plan_nothing_is_left_to_do(case: tuple[Spec, CloudObserved, C
 
 @MANY
 @given(CASES)
-def test_after_a_teardown_nothing_of_ours_exists(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
+def test_teardown_removes_everything_of_ours(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
     _, observed, inventory = case
     account = AccountCase(observed, inventory).play(teardown(observed))
     assert (account.named, account.stored, account.now_observed.endpoint, account.now_observed.record) == (
@@ -299,7 +299,7 @@ def test_after_a_teardown_nothing_of_ours_exists(case: tuple[Spec, CloudObserved
 
 @MANY
 @given(CASES)
-def test_every_action_has_a_key_of_its_own(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
+def test_every_action_of_a_plan_has_a_unique_key(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
     spec, observed, inventory = case
     for plan in (diff(spec, render(spec), observed, inventory), teardown(observed)):
         keys = [action.key for action in plan.actions]
@@ -308,7 +308,7 @@ def test_every_action_has_a_key_of_its_own(case: tuple[Spec, CloudObserved, Clou
 
 @MANY
 @given(CASES)
-def test_what_serves_is_deleted_only_where_no_update_would_help(
+def test_serving_endpoint_is_never_deleted(
     case: tuple[Spec, CloudObserved, CloudInventory],
 ) -> None:
     spec, observed, inventory = case
@@ -321,7 +321,7 @@ def kinds(plan: Plan) -> list[str]:
     return [action.kind for action in plan.actions]
 
 
-def test_a_first_deployment_in_order() -> None:
+def test_first_deployment_creates_resources_in_order() -> None:
     observed = CloudObserved(ref=REF, record=None, endpoint=None)
     plan = diff(SPEC, ARTIFACT, observed, CloudInventory(bucket=False, weights=False))
     assert kinds(plan) == [
@@ -330,7 +330,7 @@ def test_a_first_deployment_in_order() -> None:
     ]
 
 
-def test_what_is_in_step_needs_nothing_whichever_placement_it_has() -> None:
+def test_deployment_in_step_needs_nothing_with_any_placement() -> None:
     assert diff(SPEC, ARTIFACT, served(), READY).empty
     second = desired_state(SPEC, ARTIFACT).configs[1]
     observed = served()
@@ -343,7 +343,7 @@ def test_what_is_in_step_needs_nothing_whichever_placement_it_has() -> None:
     assert diff(SPEC, ARTIFACT, observed, READY).empty
 
 
-def test_another_count_is_another_config_of_the_same_model() -> None:
+def test_changed_count_creates_only_a_config() -> None:
     plan = diff(placed_spec(count=3), ARTIFACT, served(), READY)
     assert kinds(plan) == [
         "CreateEndpointConfig",
@@ -356,14 +356,14 @@ def test_another_count_is_another_config_of_the_same_model() -> None:
     assert response == {"count": ("1", "3")}
 
 
-def test_scaling_alone_touches_neither_model_nor_config() -> None:
+def test_changed_scaling_touches_neither_model_nor_config() -> None:
     assert kinds(diff(SPECS["scaled"], ARTIFACT, served(), READY)) == ["SetScaling", "TagEndpoint"]
     observed = served(SPECS["scaled"])
     assert kinds(diff(SPECS["scaled"], ARTIFACT, observed, READY)) == []
     assert kinds(diff(SPEC, ARTIFACT, observed, READY)) == ["RemoveScaling", "TagEndpoint"]
 
 
-def test_an_instance_type_is_changed_without_a_scalable_target() -> None:
+def test_scaling_is_removed_while_the_instance_type_changes() -> None:
     other = placed_spec(scaling=SCALED, placements=SPEC.cloud.placements[1:])
     assert kinds(diff(other, ARTIFACT, served(SPECS["scaled"]), READY)) == [
         *("CreateEndpointConfig", "RemoveScaling", "UpdateEndpoint", "AwaitService", "ProbeEndpoint"),
@@ -371,7 +371,7 @@ def test_an_instance_type_is_changed_without_a_scalable_target() -> None:
     ]
 
 
-def test_the_time_to_live_is_a_change_of_its_own() -> None:
+def test_ttl_is_a_change_of_its_own() -> None:
     """Of the tag `lmi:ttl` alone: when it expires is `lmi extend`'s to move."""
     hour = placed_spec(ttl=3600)
     assert spec_digest(hour) == spec_digest(SPEC)
@@ -388,20 +388,20 @@ def test_the_time_to_live_is_a_change_of_its_own() -> None:
     assert diff(hour, ARTIFACT, expired, READY).actions == (SetExpiry(endpoint="m", ttl=3600),)
 
 
-def test_a_models_folder_changes_nothing() -> None:
+def test_path_of_a_model_folder_changes_nothing() -> None:
     local = replace(SPEC, model=replace(SPEC.model, model_id="/home/one/m"))
     existing = replace(SPEC, model=replace(SPEC.model, model_id="/srv/two/m"))
     assert spec_digest(local) == spec_digest(existing)
 
 
-def test_the_next_placement_where_the_first_could_not_be_had() -> None:
+def test_next_placement_is_used_when_the_first_is_avoided() -> None:
     observed = CloudObserved(ref=REF, record=None, endpoint=None)
     plan = diff(SPEC, ARTIFACT, observed, replace(READY, avoid=("ml.g5.xlarge",)))
     created = next(action for action in plan.actions if isinstance(action, CreateEndpointConfig))
     assert (created.settings.instance, created.settings.volume_gb) == ("ml.m5.xlarge", 30)
 
 
-def test_a_foreign_user_is_refused_and_left_alone() -> None:
+def test_foreign_endpoint_is_refused_and_not_torn_down() -> None:
     observed = replace(
         served(),
         not_owned_reason="m: an endpoint of that name was not created by lmi",
@@ -415,7 +415,7 @@ def test_a_foreign_user_is_refused_and_left_alone() -> None:
 
 
 @pytest.mark.parametrize("status", ["Creating", "Updating"])
-def test_what_another_user_changes_is_refused(status: str) -> None:
+def test_endpoint_being_changed_by_another_run_is_refused(status: str) -> None:
     observed = served()
     assert observed.endpoint
     foreign = replace(observed.endpoint, status=status, config="theirs", pending="theirs")
@@ -423,14 +423,14 @@ def test_what_another_user_changes_is_refused(status: str) -> None:
         diff(SPEC, ARTIFACT, replace(observed, endpoint=foreign), READY)
 
 
-def test_what_another_user_deletes_is_refused() -> None:
+def test_endpoint_being_deleted_by_another_run_is_refused() -> None:
     observed = served()
     assert observed.endpoint
     with pytest.raises(Refused, match="another process is deleting its endpoint"):
         diff(SPEC, ARTIFACT, replace(observed, endpoint=replace(observed.endpoint, status="Deleting")), READY)
 
 
-def test_an_unfinished_up_is_gone_on_with() -> None:
+def test_unfinished_up_is_continued() -> None:
     observed = served()
     assert observed.endpoint
     observed = replace(observed, endpoint=replace(observed.endpoint, status="Creating"), record=None)
@@ -438,7 +438,7 @@ def test_an_unfinished_up_is_gone_on_with() -> None:
 
 
 @pytest.mark.parametrize("status", ["Failed", "OutOfService"])
-def test_an_endpoint_that_no_update_mends_is_created_again(status: str) -> None:
+def test_endpoint_that_cannot_be_updated_is_created_again(status: str) -> None:
     observed = served()
     assert observed.endpoint
     observed = replace(observed, endpoint=replace(observed.endpoint, status=status))
@@ -447,7 +447,7 @@ def test_an_endpoint_that_no_update_mends_is_created_again(status: str) -> None:
     ]
 
 
-def test_the_last_five_generations_stay_and_older_ones_go() -> None:
+def test_five_generations_are_kept_and_older_ones_deleted() -> None:
     observed = served()
     assert observed.record
     old = [f"m-{number:010}" for number in range(6)]
@@ -465,7 +465,7 @@ def test_the_last_five_generations_stay_and_older_ones_go() -> None:
     ]
 
 
-def test_the_figures_name_price_and_source() -> None:
+def test_estimate_has_price_and_source() -> None:
     price = Price(hourly=1.408, currency="USD", source="AWS price list, 2026-11-01")
     inventory = CloudInventory(bucket=True, weights=False, prices={"ml.g5.xlarge": price})
     response = dict(estimate(SPEC, inventory).figures)
@@ -483,7 +483,7 @@ def test_the_figures_name_price_and_source() -> None:
     assert unknown["cost"] == "unknown: no source has the price"
 
 
-def test_a_rollback_is_one_update_to_the_generation_before() -> None:
+def test_rollback_is_one_update_to_the_previous_generation() -> None:
     observed = served()
     assert observed.record
     before = replace(
@@ -501,7 +501,7 @@ def test_a_rollback_is_one_update_to_the_generation_before() -> None:
         rollback(observed)
 
 
-def test_weights_and_logs_go_only_when_asked() -> None:
+def test_weights_and_logs_are_deleted_only_on_request() -> None:
     observed = served(log_group="/aws/sagemaker/Endpoints/m")
     assert {"DeleteLogs", "DeleteWeights"}.isdisjoint(kinds(teardown(observed)))
     requests = kinds(teardown(observed, logs=True, purge=("org--m/1",)))

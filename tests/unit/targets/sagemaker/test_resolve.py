@@ -27,7 +27,7 @@ LMI = "763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:"
 NEW_HOST, OLD_HOST = "al2023-ami-sagemaker-inference-gpu-4-1", "al2-ami-sagemaker-inference-gpu-3-1"
 
 
-def test_a_short_recipe_leaves_no_choice_open() -> None:
+def test_short_recipe_resolves_every_value() -> None:
     place = cloud_place()
     assert (place.account, place.partition, place.region) == (ACCOUNT, "aws", "us-east-1")
     assert place.bucket == CLOUD.bucket
@@ -41,7 +41,7 @@ def test_a_short_recipe_leaves_no_choice_open() -> None:
     assert place == cloud_place()
 
 
-def test_what_the_recipe_reports_is_kept() -> None:
+def test_given_values_are_kept() -> None:
     place = cloud_place(
         f"{G5}ttl: 8h\nweights: {{via: job, token_secret: hub}}\n"
         "container: {version: 0.34.0, environment: {SERVING_FAIL_FAST: 'false', A: b}}\n"
@@ -61,7 +61,7 @@ def test_what_the_recipe_reports_is_kept() -> None:
     assert (place.kms_key, place.tags) == ("alias/models", (("team", "search"),))
 
 
-def test_an_instance_list_gives_a_placement_each_and_a_volume_where_one_is_taken() -> None:
+def test_every_instance_type_gets_a_placement_and_a_volume_where_accepted() -> None:
     place = cloud_place(
         "instance_type: [ml.g5.xlarge, ml.m5.xlarge]\nendpoint: {volume_gb: 100}\n", size=50 * GB
     )
@@ -72,24 +72,24 @@ def test_an_instance_list_gives_a_placement_each_and_a_volume_where_one_is_taken
 
 
 @pytest.mark.parametrize(("size", "volume"), [(10, 0), (15 * GB, 0), (50 * GB, 62), (400 * GB, 420)])
-def test_a_volume_is_chosen_where_the_default_one_is_too_small(size: int, volume: int) -> None:
+def test_volume_is_enlarged_when_the_default_is_too_small(size: int, volume: int) -> None:
     # ml.m5.24xlarge: 25 Gbit/s
     assert cloud_place("instance_type: ml.m5.24xlarge\n", size=size).placements[0].volume_gb == volume
 
 
-def test_a_cut_off_container_gets_its_weights_mounted() -> None:
+def test_isolated_container_gets_its_weights_mounted() -> None:
     place = cloud_place(f"{G5}endpoint: {{network_isolation: true}}\n")
     assert (place.network_isolation, place.delivery) == (True, "mount")
 
 
-def test_the_degree_is_that_of_the_instance_unless_the_recipe_reports_one() -> None:
+def test_default_degree_is_that_of_the_instance() -> None:
     assert cloud_spec("instance_type: ml.g5.12xlarge\n").engine.tensor_parallel_degree == 4
     output = cloud_spec("instance_type: ml.g5.12xlarge\ntensor_parallel_degree: 2\n")
     assert output.engine.tensor_parallel_degree == 2
     assert cloud_spec(M5).engine.tensor_parallel_degree == 1
 
 
-def test_time_outs_grow_with_the_weights_as_far_as_sagemaker_waits() -> None:
+def test_timeouts_grow_with_the_weights_up_to_the_sagemaker_limit() -> None:
     assert cloud_place(size=14 * GB).startup_timeout == 720
     slow = cloud_place(size=100 * GB)
     # 640 s on half of 2.5 Gbit/s, then 1120 s to load them and start, in whole minutes
@@ -99,7 +99,7 @@ def test_time_outs_grow_with_the_weights_as_far_as_sagemaker_waits() -> None:
     assert cloud_place("instance_type: ml.p4d.24xlarge\n", size=800 * GB).startup_timeout == 3600
 
 
-def test_what_stands_in_the_artifact_does_not_depend_on_the_instance() -> None:
+def test_artifact_does_not_depend_on_the_instance() -> None:
     def properties(extra: str) -> object:
         return cloud_spec(extra, size=100 * GB).engine.properties
 
@@ -143,14 +143,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("extra", "size", "words", "hint"), REFUSED)
-def test_what_cannot_be_is_refused_with_its_arithmetic(extra: str, size: int, words: str, hint: str) -> None:
+def test_impossible_recipe_is_refused_with_the_numbers(extra: str, size: int, words: str, hint: str) -> None:
     with pytest.raises(Unresolvable) as refused:
         cloud_place(extra, size=size)
     assert words in refused.value.message
     assert hint in refused.value.hint
 
 
-def test_every_contradiction_is_reported_at_once() -> None:
+def test_contradictions_are_reported_together() -> None:
     with pytest.raises(Unresolvable) as refused:
         cloud_place(f"{G5}tensor_parallel_degree: 4\nendpoint: {{volume_gb: 40}}\n")
     assert [refused.value.message, *refused.value.details][1].startswith(
@@ -158,7 +158,7 @@ def test_every_contradiction_is_reported_at_once() -> None:
     )
 
 
-def test_another_region_means_another_registry() -> None:
+def test_region_determines_the_registry() -> None:
     china = CloudFacts(
         account=ACCOUNT, partition="aws-cn", region="cn-north-1", principal="", bucket="models"
     )
@@ -167,12 +167,12 @@ def test_another_region_means_another_registry() -> None:
     assert place.role == f"arn:aws-cn:iam::{ACCOUNT}:role/lmi-endpoint"
 
 
-def test_without_the_account_nothing_follows() -> None:
+def test_account_is_required() -> None:
     with pytest.raises(Unresolvable, match="but the account was not looked up"):
         resolve(cloud_recipe(), cloud_facts(cloud=None))
 
 
-def test_heads_that_cannot_be_shared_out_are_refused() -> None:
+def test_degree_that_does_not_divide_the_heads_is_refused() -> None:
     auto = replace(cloud_recipe("instance_type: ml.g5.48xlarge\n"), engine="vllm")
     recipe = replace(auto, tensor_parallel_degree=8)
     from lmi_deploy.sizing.tensor_parallel import degree_of

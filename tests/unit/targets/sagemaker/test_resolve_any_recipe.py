@@ -91,7 +91,9 @@ REGION = st.sampled_from(sagemaker_limits.names("regions"))
 
 @given(RECIPE, REGION, SIZE, st.sampled_from([{}, {"num_attention_heads": 12}]))
 @examples(200)
-def test_resolve_is_total(written: dict[str, Any], region: str, size: int, config: dict[str, Any]) -> None:
+def test_any_valid_recipe_is_resolved_or_refused(
+    written: dict[str, Any], region: str, size: int, config: dict[str, Any]
+) -> None:
     try:
         recipe = parse(json.dumps(written), "r.yaml")
     except RecipeError:
@@ -128,7 +130,7 @@ def _is_what_sagemaker_takes(spec: Spec, size: int) -> None:
     assert not [action for action in actions if "*" in action]
 
 
-def test_what_ships_is_the_same_whatever_the_target() -> None:
+def test_artifact_is_equal_for_both_targets() -> None:
     cloud = cloud_recipe()
     local = replace(cloud, instance_type=(), endpoint=replace(cloud.endpoint, target="local"))
     both = facts(listing=cloud_facts(10).listing, cloud=CLOUD)

@@ -44,24 +44,24 @@ def observed(status: str, *, config: str = "m-1", reason: str = "") -> CloudObse
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_a_status_in_plain_text(status: str) -> None:
+def test_endpoint_status_is_explained(status: str) -> None:
     current_status, why = status_of(observed(status))
     assert (current_status, STATUSES[status][1] in why) == (STATUSES[status][0], True)
 
 
 @pytest.mark.parametrize("status", ["Failed", "OutOfService", "RollingBack", "UpdateRollbackFailed"])
-def test_awss_own_reason_is_reported(status: str) -> None:
+def test_failure_reason_of_aws_is_shown(status: str) -> None:
     assert "did not pass the ping" in status_of(observed(status, reason="did not pass the ping"))[1]
 
 
-def test_an_update_that_was_rolled_back_is_reported_with_what_serves() -> None:
+def test_rolled_back_update_shows_the_serving_config() -> None:
     status, why = status_of(observed("InService", config="m-0", reason="no capacity"))
     assert status == "drifted"
     assert why == "m-0 serves, but the record says m-1 (no capacity)"
 
 
 @pytest.mark.parametrize(("sent", "output"), [(True, "rolled back"), (False, "ended before it updated")])
-def test_what_was_being_transferred_and_does_not_serve_is_reported(*, sent: bool, output: str) -> None:
+def test_pending_update_that_does_not_serve_is_explained(*, sent: bool, output: str) -> None:
     started = Intent(action="UpdateEndpoint", names={"config": "m-2"}, outcome="begun")
     pending = replace(RECORD, coming=replace(GENERATION, server="m-2"), intents=(started,) if sent else ())
     status, why = status_of(replace(observed("InService", reason="no ping"), record=pending))
@@ -69,7 +69,7 @@ def test_what_was_being_transferred_and_does_not_serve_is_reported(*, sent: bool
     assert ("no ping" in why) == sent
 
 
-def test_what_exists_without_an_endpoint() -> None:
+def test_status_without_an_endpoint() -> None:
     nothing = CloudObserved(ref=REF, record=None, endpoint=None)
     assert status_of(nothing)[0] == "absent"
     assert status_of(replace(nothing, record=RECORD))[0] == "drifted"
@@ -77,7 +77,7 @@ def test_what_exists_without_an_endpoint() -> None:
     assert status_of(replace(nothing, not_owned_reason="m: not ours")) == ("absent", "m: not ours")
 
 
-def test_what_serves_without_a_settled_record() -> None:
+def test_serving_without_a_committed_record_is_explained() -> None:
     existing = observed("InService")
     assert "no record" in status_of(replace(existing, record=None))[1]
     assert "did not finish" in status_of(replace(existing, record=Record(ref=REF)))[1]

@@ -26,13 +26,13 @@ def store() -> FakeStore:
     return existing
 
 
-def test_of_a_deployment_every_job_goes_and_nothing_else() -> None:
+def test_clear_jobs_deletes_every_job_of_the_deployment_only() -> None:
     existing = store()
     clear_jobs(existing, "q")
     assert sorted(existing.objects) == sorted(THEIRS)
 
 
-def test_of_one_job_every_attempt_goes_and_nothing_else() -> None:
+def test_clear_job_deletes_every_attempt_of_the_job_only() -> None:
     existing = store()
     clear_job(existing, "q-0123456789")
     assert sorted(existing.objects) == sorted((OURS[2], *THEIRS))

@@ -21,12 +21,12 @@ def messages(recipe: Recipe) -> list[str]:
     return [issue.path for issue in validate(recipe)]
 
 
-def test_nothing_speaks_against_another_target() -> None:
+def test_local_recipe_has_no_sagemaker_errors() -> None:
     local = parse(b"name: q\nmodel_id: a/b\nendpoint: {target: local}\n", "r.yaml")
     assert messages(local) == []
 
 
-def test_our_own_variable_needs_a_place_among_a_hundred() -> None:
+def test_variable_limit_includes_the_variable_of_lmi() -> None:
     plain = cloud_recipe()
     full = tuple((f"V{number}", "x") for number in range(100))
     assert messages(replace(plain, container=replace(plain.container, environment=full[:99]))) == []
@@ -37,7 +37,7 @@ def test_our_own_variable_needs_a_place_among_a_hundred() -> None:
     assert messages(replace(plain, container=replace(plain.container, environment=own))) == []
 
 
-def test_our_own_tags_need_their_places_among_fifty() -> None:
+def test_tag_limit_includes_the_tags_of_lmi() -> None:
     plain = cloud_recipe()
     left = 50 - len(OWN)
     tags = tuple((f"t{number}", "x") for number in range(left + 1))
@@ -55,13 +55,13 @@ def test_our_own_tags_need_their_places_among_fifty() -> None:
         ("ml.p2.xlarge", None, "an unknown number of devices"),
     ],
 )
-def test_devices_are_what_a_model_can_be_cut_over(name: str, count: int | None, words: str) -> None:
+def test_device_count_is_what_a_model_can_be_divided_over(name: str, count: int | None, words: str) -> None:
     machine = instance(name)
     assert machine is not None
     assert (devices(machine), in_words(machine)) == (count, words)
 
 
-def test_every_instance_type_can_be_spoken_of() -> None:
+def test_every_instance_type_can_be_validated() -> None:
     for name in names():
         messages(replace(cloud_recipe(), instance_type=(name,), tensor_parallel_degree=7))
 
@@ -77,7 +77,9 @@ def test_every_instance_type_can_be_spoken_of() -> None:
         (None, "1.dkr.ecr.us-east-1.amazonaws.com/mine:0.34.0", ("", "")),
     ],
 )
-def test_the_server_of_an_image(version: str | None, image: str | None, expected: tuple[str, str]) -> None:
+def test_server_version_of_an_image(
+    version: str | None, image: str | None, expected: tuple[str, str]
+) -> None:
     assert server_version(version, image) == expected
 
 
@@ -91,5 +93,5 @@ def test_the_server_of_an_image(version: str | None, image: str | None, expected
         ("12.dkr.ecr.us-west-2.amazonaws.com/a:1", None),
     ],
 )
-def test_the_region_of_a_registry(image: str, region: str | None) -> None:
+def test_region_of_a_registry(image: str, region: str | None) -> None:
     assert region_of(image) == region

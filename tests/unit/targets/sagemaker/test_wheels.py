@@ -19,7 +19,7 @@ assert boto3.__file__.startswith(sys.argv[1]), boto3.__file__
 """
 
 
-def test_what_is_packed_runs_without_what_is_installed_here(tmp_path: Path) -> None:
+def test_packed_wheels_run_without_installed_packages(tmp_path: Path) -> None:
     found = wheelhouse()
     for content in found.values():
         with zipfile.ZipFile(io.BytesIO(content)) as wheel:
@@ -32,7 +32,7 @@ def test_what_is_packed_runs_without_what_is_installed_here(tmp_path: Path) -> N
     assert result.returncode == 0, result.stderr
 
 
-def test_the_same_again_and_nothing_compiled() -> None:
+def test_wheelhouse_is_reproducible_and_pure_python() -> None:
     found = wheelhouse()
     assert found == wheelhouse()
     assert all(name.endswith("-py3-none-any.whl") for name in found)
