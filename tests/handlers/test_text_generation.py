@@ -115,9 +115,7 @@ def test_chat_stream_is_openai_chunks_as_json_lines(handler: Worker) -> None:
 
 
 @pytest.mark.parametrize("body", [CHAT, PROMPT, INPUTS], ids=["chat", "prompt", "inputs"])
-def test_a_client_that_accepts_events_gets_the_same_stream_as_events(
-    handler: Worker, body: dict[str, Any]
-) -> None:
+def test_accepted_event_stream_has_the_same_content(handler: Worker, body: dict[str, Any]) -> None:
     reply = handler.invoke({**body, "stream": True}, EVENTS)
     assert (reply.code, reply.properties) == (200, {"Content-Type": "text/event-stream"})
     assert len(reply.frames) == len(reply.events) + 1
@@ -127,7 +125,7 @@ def test_a_client_that_accepts_events_gets_the_same_stream_as_events(
     ]
 
 
-def test_a_client_that_accepts_events_but_wants_no_stream_gets_json(handler: Worker) -> None:
+def test_request_without_stream_gets_json_despite_accept(handler: Worker) -> None:
     reply = handler.invoke(PROMPT, EVENTS)
     assert (reply.properties, reply.json["object"]) == (
         {"Content-Type": "application/json"},
@@ -333,7 +331,7 @@ def test_stream_in_a_batch_is_returned_as_lines(handler: Worker) -> None:
     assert lines[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_streams_in_a_group_are_events_if_they_accept_them_and_so_is_the_error_of_a_bad_one(
+def test_batched_streams_and_errors_are_events_if_accepted(
     handler: Worker,
 ) -> None:
     streamed = {**PROMPT, "stream": True}

@@ -94,7 +94,7 @@ def test_every_recording_is_answered_equally_or_as_listed() -> None:
 
 if "DJL_SERVING_HOME" in os.environ:  # an optional comparison: there is no test of ours without the real one
 
-    def test_the_server_that_was_recorded_still_answers_so() -> None:
+    def test_real_djl_serving_still_answers_as_recorded() -> None:
         names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=timeout_of, reverse=True)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             bad = [str(difference) for found in pool.map(real, names) for difference in found]

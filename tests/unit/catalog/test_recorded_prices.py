@@ -7,21 +7,21 @@ import pytest
 from lmi_deploy.catalog import instances, recorded_prices, sagemaker_limits
 
 
-def test_a_price_reports_who_reported_it_and_when() -> None:
+def test_price_names_its_source_and_date() -> None:
     found = recorded_prices.price("ml.m5.xlarge", "us-east-1")
     assert found is not None
     assert (found.hourly, found.currency) == (0.23, "USD")
     assert found.source == "AWS's price list, as public repositories quote it, 2026-09-28"
 
 
-def test_what_no_one_wrote_down_is_not_guessed() -> None:
+def test_unknown_price_is_none() -> None:
     assert recorded_prices.price("ml.p5en.48xlarge", "us-east-1") is None
     assert recorded_prices.price("ml.g5.xlarge", "eu-north-1") is None
     assert recorded_prices.price("ml.g9.xlarge", "us-east-1") is None
 
 
 @pytest.mark.parametrize("region", recorded_prices.regions())
-def test_every_price_is_of_a_type_that_is_known(region: str) -> None:
+def test_every_price_is_of_a_known_type(region: str) -> None:
     assert region in sagemaker_limits.names("regions")
     known = {name: recorded_prices.price(name, region) for name in instances.names()}
     hourly = [found.hourly for found in known.values() if found]

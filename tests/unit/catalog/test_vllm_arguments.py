@@ -124,7 +124,7 @@ def sources(tmp_path: Path) -> Sources:
     return Sources.of_wheel(wheel)
 
 
-def test_arguments_are_read_from_the_definitions(sources: Sources) -> None:
+def test_arguments_are_read_from_vllm_sources(sources: Sources) -> None:
     assert arguments(sources) == {
         "kv_dtype": {"kind": "choice", "values": ["auto", "fp8"]},
         "share": {"kind": "float", "gt": 0, "le": 1},
@@ -139,7 +139,7 @@ def test_arguments_are_read_from_the_definitions(sources: Sources) -> None:
     }
 
 
-def test_what_a_version_supports_is_read_from_its_registries(sources: Sources) -> None:
+def test_supported_features_are_read_from_vllm_registries(sources: Sources) -> None:
     assert architectures(sources) == ["LlamaForCausalLM"]
     assert uses_transformers(sources)
     assert quantization(sources) == {method: [75, ["float16"]] for method in ("awq", "awq_marlin")}
@@ -147,11 +147,11 @@ def test_what_a_version_supports_is_read_from_its_registries(sources: Sources) -
     assert parsers(sources, "reasoning_parser") == ["one", "two"]
 
 
-def test_the_table_has_every_image_of_the_script() -> None:
+def test_table_has_every_image_of_the_script() -> None:
     assert {image: vllm_arguments.version(image) for image in vllm_arguments.images()} == IMAGES
 
 
-def test_the_table_has_every_published_image_up_to_its_newest() -> None:
+def test_table_has_every_published_image_up_to_its_newest() -> None:
     published = {
         int(tag.partition("-lmi")[2].split(".")[0]) for tag in images.tags("djl-inference") if "-lmi" in tag
     }
@@ -160,7 +160,7 @@ def test_the_table_has_every_published_image_up_to_its_newest() -> None:
     )
 
 
-def test_the_families_are_those_of_the_engines() -> None:
+def test_families_are_those_of_the_engines() -> None:
     assert {name: engine(name).family for name in ("vllm", "accelerate", "custom")} == FAMILIES
 
 
@@ -172,19 +172,19 @@ def test_the_families_are_those_of_the_engines() -> None:
         ("attention_backend", [(19, None)]),
     ],
 )
-def test_an_argument_has_the_images_that_know_it(
+def test_argument_lists_the_images_that_know_it(
     name: str, images_of_it: list[tuple[int, int | None]]
 ) -> None:
     assert vllm_arguments.argument_spans()[name] == images_of_it
 
 
-def test_a_newer_image_counts_as_the_newest_known() -> None:
+def test_unknown_newer_image_counts_as_the_newest_known() -> None:
     assert vllm_arguments.version(99) == vllm_arguments.version(28) == "0.26.0"
     assert vllm_arguments.argument("max_num_seqs", 99) == vllm_arguments.argument("max_num_seqs", 28)
     assert vllm_arguments.number(28) == (0, 26)
 
 
-def test_architectures_by_image() -> None:
+def test_architectures_depend_on_the_image() -> None:
     assert vllm_arguments.architecture_known("LlamaForCausalLM", 10)
     assert not vllm_arguments.architecture_known("T5ForConditionalGeneration", 28)
     assert vllm_arguments.architecture_images("PersimmonForCausalLM") == [(11, 28)]
@@ -193,7 +193,7 @@ def test_architectures_by_image() -> None:
     assert vllm_arguments.runs_transformers(15)
 
 
-def test_what_a_device_must_be_able_to_do() -> None:
+def test_device_requirements_of_methods_are_known() -> None:
     assert vllm_arguments.quantization_support("awq", 20) == (7.5, ("float16",))
     assert vllm_arguments.quantization_support("fp_quant", 28) == (10.0, ("bfloat16",))
     assert vllm_arguments.quantization_support("no_such_method", 28) is None
@@ -201,7 +201,7 @@ def test_what_a_device_must_be_able_to_do() -> None:
     assert vllm_arguments.backend_support("TRITON_ATTN", 27) is None
 
 
-def test_every_option_of_vllm_has_a_server_version() -> None:
+def test_vllm_options_have_a_server_version() -> None:
     assert options.option_status("vllm", "max_num_scheduled_tokens", "0.36.0/lmi28").state == "known"
     assert options.option_status("vllm", "swap_space", "0.35.0").state == "known"
     assert options.option_status("vllm", "swap_space", "0.36.0/lmi28").state == "removed"

@@ -24,29 +24,29 @@ class Other:
     second: tuple[int, ...] = ()
 
 
-def test_a_digest_is_this_one_for_ever() -> None:
+def test_digest_never_changes() -> None:
     assert digest(Noun("ä", (1, 2))) == "122b5a453b9ae0d9174d07e34e1ed373a14b5419fd1ddc1ab2b63d0fb978f012"
     assert short(digest({"b": 1, "a": [None, True, 1.5]})) == "26ddf64c7b"
 
 
-def test_the_order_of_a_dictionary_does_not_count_and_that_of_a_list_does() -> None:
+def test_digest_ignores_mapping_order_and_respects_list_order() -> None:
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest([1, 2]) != digest([2, 1])
     assert digest((1, 2)) == digest([1, 2])
 
 
-def test_nouns_of_the_same_fields_differ() -> None:
+def test_equal_fields_of_different_classes_have_different_digests() -> None:
     assert digest(Noun("a")) != digest(Other("a"))
     assert digest(b"a") != digest("a")
 
 
-def test_an_artifacts_digest_is_this_one_for_ever() -> None:
+def test_artifact_digest_never_changes() -> None:
     files = (ArtifactFile("model.py", b"x"), ArtifactFile("serving.properties", b"engine=Python\n"))
     assert Artifact(files).digest[:16] == "f6dce50704400ea5"
 
 
 @given(st.lists(st.tuples(st.text(max_size=4), st.binary(max_size=4)), max_size=3))
-def test_no_two_artifacts_share_a_digest_by_where_a_file_ends(files: list[tuple[str, bytes]]) -> None:
+def test_artifact_digest_depends_on_file_boundaries(files: list[tuple[str, bytes]]) -> None:
     created = Artifact(tuple(ArtifactFile(path, content) for path, content in files))
     if files:
         path, content = files[0]
@@ -55,21 +55,21 @@ def test_no_two_artifacts_share_a_digest_by_where_a_file_ends(files: list[tuple[
 
 
 @pytest.mark.parametrize("name", ["a", "a1", "tiny-llama-2", "0", "a" * MAX_NAME])
-def test_good_names(name: str) -> None:
+def test_valid_deployment_name_is_accepted(name: str) -> None:
     assert name_error(name) == ""
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "a/b", "..", "a\n", "ä"])
-def test_bad_names(name: str) -> None:
+def test_invalid_deployment_name_is_refused(name: str) -> None:
     assert "lower case letters, digits and single dashes" in name_error(name)
 
 
-def test_a_name_that_is_too_long_reports_by_how_much() -> None:
+def test_too_long_name_reports_its_length() -> None:
     assert name_error("a" * 49) == "49 characters, at most 48"
 
 
 @given(st.from_regex(NAME, fullmatch=True))
-def test_no_good_name_leaves_its_folder(name: str) -> None:
+def test_valid_name_stays_inside_its_folder(name: str) -> None:
     if not name_error(name):
         assert "/" not in name
         assert not name.startswith(".")

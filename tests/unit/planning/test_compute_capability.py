@@ -55,11 +55,13 @@ def asked(image: int = 28, environment: dict[str, str] | None = None, **options:
         ({"attention_config": "{damaged"}, T4, False),
     ],
 )
-def test_a_device_refuses(options: dict[str, str], capability: float, refused: bool) -> None:
+def test_options_the_device_cannot_run_are_refused(
+    options: dict[str, str], capability: float, refused: bool
+) -> None:
     assert bool([*device_mistakes(asked(**options), "it", capability)]) == refused
 
 
-def test_fp8_needs_more_of_a_device_in_older_images() -> None:
+def test_fp8_needs_a_higher_capability_in_older_images() -> None:
     old = [*device_mistakes(asked(15, quantize="fp8"), "NVIDIA T4", T4)]
     assert (
         "fp8 needs compute capability 8.0 in vLLM 0.8.4, and NVIDIA T4 has compute capability 7.5"
@@ -68,14 +70,14 @@ def test_fp8_needs_more_of_a_device_in_older_images() -> None:
     assert old[0].hint == "methods that run there: awq, gptq, bitsandbytes"
 
 
-def test_flash_attention_3_ran_on_an_a100_in_older_images() -> None:
+def test_flash_attention_3_was_accepted_on_a100_by_older_images() -> None:
     environment = {"VLLM_FLASH_ATTN_VERSION": "3"}
     assert not [*device_mistakes(asked(15, environment), "it", A100)]
     assert [*device_mistakes(asked(18, environment), "it", A100)]
     assert [*device_mistakes(asked(15, environment), "it", A10G)]
 
 
-def test_what_a_device_does_in_another_way_is_noted() -> None:
+def test_fallback_of_a_device_is_noted() -> None:
     (note,) = device_notes(asked(quantize="fp8"), "NVIDIA A10G", A10G)
     assert "Marlin" in note
     (note,) = device_notes(asked(kv_cache_dtype="fp8"), "NVIDIA A10G", A10G)
@@ -108,7 +110,9 @@ def test_what_a_device_does_in_another_way_is_noted() -> None:
         ),
     ],
 )
-def test_vllm_refuses_a_model(config: dict[str, Any], options: dict[str, str], key: str, what: str) -> None:
+def test_model_vllm_cannot_run_is_refused(
+    config: dict[str, Any], options: dict[str, str], key: str, what: str
+) -> None:
     (mistake,) = model_mistakes(config, asked(**options))
     assert mistake.option == key
     assert what in mistake.what
@@ -130,20 +134,20 @@ def test_vllm_refuses_a_model(config: dict[str, Any], options: dict[str, str], k
         ({"architectures": ["SomethingNewForCausalLM"]}, {}),
     ],
 )
-def test_vllm_runs_a_model_or_lmi_cannot_tell(config: dict[str, Any], options: dict[str, str]) -> None:
+def test_model_that_may_run_is_accepted(config: dict[str, Any], options: dict[str, str]) -> None:
     assert not [*model_mistakes(config, asked(**options))]
 
 
-def test_weights_quantised_by_an_older_tool_have_a_file_of_their_own() -> None:
+def test_gptq_file_of_an_older_tool_is_accepted() -> None:
     assert not [*model_mistakes(LLAMA, asked(quantize="gptq"), files=["quantize_config.json"])]
 
 
-def test_a_long_context_may_be_forced() -> None:
+def test_long_context_can_be_forced() -> None:
     forced = asked(environment={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, max_model_len="99999")
     assert not [*model_mistakes(LLAMA, forced)]
 
 
-def test_an_architecture_is_known_by_version() -> None:
+def test_architecture_depends_on_the_version() -> None:
     qwen3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
     (mistake,) = model_mistakes(qwen3, asked(14))
     assert mistake.what == "vLLM 0.7.1 has no Qwen3ForCausalLM"
@@ -151,14 +155,14 @@ def test_an_architecture_is_known_by_version() -> None:
     assert not [*model_mistakes(qwen3, asked(15))]
 
 
-def test_an_unknown_architecture_may_run_by_transformers() -> None:
+def test_unknown_architecture_may_run_with_transformers() -> None:
     (note,) = model_notes({"architectures": ["SomethingNewForCausalLM"]}, asked())
     assert "lmi cannot tell" in note
     assert not [*model_notes(LLAMA, asked())]
     assert not [*model_notes(T5, asked())]
 
 
-def test_a_quantised_checkpoint_needs_a_device_that_runs_it() -> None:
+def test_quantised_checkpoint_needs_a_capable_device() -> None:
     mxfp4 = {"quantization_config": {"quant_method": "mxfp4"}}
     assert "quantised by mxfp4, which needs compute capability 8.0" in checkpoint_needs(
         mxfp4, asked(), "a T4", T4
@@ -180,11 +184,11 @@ def test_a_quantised_checkpoint_needs_a_device_that_runs_it() -> None:
         ("damaged", ""),
     ],
 )
-def test_which_model_drafts(value: str, name: str) -> None:
+def test_draft_model_is_read_from_the_speculative_config(value: str, name: str) -> None:
     assert draft_model(asked(speculative_config=value)) == name
 
 
-def test_a_draft_model_needs_the_same_vocabulary() -> None:
+def test_draft_model_needs_the_same_vocabulary() -> None:
     mistake = draft_mistake(LLAMA, LLAMA | {"vocab_size": 32000}, "org/small")
     assert mistake is not None
     assert "org/small has a vocabulary of 32000 tokens, the model one of 128256" in mistake.what

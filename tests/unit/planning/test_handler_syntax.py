@@ -42,7 +42,7 @@ FATAL = [
 
 
 @pytest.mark.parametrize(("source", "expected", "line", "what"), FATAL, ids=[what[:50] for *_, what in FATAL])
-def test_what_the_server_would_refuse_is_an_error_at_its_line(
+def test_handler_the_server_would_refuse_is_an_error_at_its_line(
     source: str, expected: dict[str, object], line: int, what: str
 ) -> None:
     found = [each for each in check_handler(source.encode(), HandlerRequirements(**expected)) if each.fatal]  # type: ignore[arg-type]
@@ -66,22 +66,22 @@ GOOD = [
 
 
 @pytest.mark.parametrize("source", GOOD)
-def test_what_works_is_let_through(source: str) -> None:
+def test_working_handler_is_accepted(source: str) -> None:
     assert check_handler(source.encode(), HandlerRequirements()) == ()
 
 
-def test_a_wrong_answer_in_one_branch_is_no_reason_to_refuse() -> None:
+def test_wrong_return_in_one_branch_is_a_warning() -> None:
     (found,) = check_handler(FINE.replace("return None", "return {}").encode(), HandlerRequirements())
     assert (found.line, found.fatal) == (5, False)
 
 
-def test_an_asynchronous_handler_is_fine_where_it_is_requested() -> None:
+def test_async_handler_is_accepted_in_async_mode() -> None:
     assert check_handler(ASYNC.encode(), HandlerRequirements(async_mode=True)) == ()
     gives_awaitable = b"def handle(x):\n    return work(x)\n"
     assert check_handler(gives_awaitable, HandlerRequirements(async_mode=True)) == ()
 
 
-def test_heavy_work_at_import_is_reported() -> None:
+def test_heavy_work_at_import_is_a_warning() -> None:
     code = f"from transformers import AutoModel\nmodel = AutoModel.from_pretrained('x')\n{FINE}"
     (found,) = check_handler(code.encode(), HandlerRequirements(packages=("transformers==4.57.6",)))
     assert (found.line, found.fatal) == (2, False)
@@ -90,7 +90,7 @@ def test_heavy_work_at_import_is_reported() -> None:
     assert check_handler(main.encode(), HandlerRequirements()) == ()
 
 
-def test_imports_that_nothing_transfers_are_reported_once() -> None:
+def test_missing_imports_are_reported_once() -> None:
     code = f"import cv2\nfrom PIL import Image\nimport cv2.aruco\nimport torch, os\n{FINE}"
     results = check_handler(code.encode(), HandlerRequirements(packages=("torch==2.13.0",)))
     assert [(each.line, each.what.split(",")[0], each.fatal) for each in results] == [
@@ -108,6 +108,6 @@ def test_imports_that_nothing_transfers_are_reported_once() -> None:
 @pytest.mark.parametrize(
     "template", sorted((ROOT / "templates").glob("*/model.py")), ids=lambda path: path.parent.name
 )
-def test_our_own_templates_pass(template: Path) -> None:
+def test_our_templates_pass(template: Path) -> None:
     packages = ("torch==2.13.0", "transformers==4.57.6")
     assert check_handler(template.read_bytes(), HandlerRequirements(packages=packages)) == ()

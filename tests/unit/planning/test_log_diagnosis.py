@@ -78,12 +78,12 @@ KEPT_NUMBERS = {
 }
 
 
-def test_the_table_is_the_one_that_the_samples_make() -> None:
+def test_failure_table_equals_the_generated_one() -> None:
     assert json.loads(TABLE.read_text(encoding="utf-8")) == table(), "run python -m tools.generate_failures"
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=[entry["id"] for entry in ENTRIES])
-def test_an_entry_is_reported_from_its_own_lines(entry: dict[str, object]) -> None:
+def test_entry_is_diagnosed_from_its_own_lines(entry: dict[str, object]) -> None:
     lines: list[str] = entry["lines"]  # type: ignore[assignment]
     assert diagnosed(stream(entry, lines), around(entry)) == entry["id"]  # type: ignore[arg-type]
     for line in lines:
@@ -95,18 +95,18 @@ def test_an_entry_is_reported_from_its_own_lines(entry: dict[str, object]) -> No
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=[entry["id"] for entry in ENTRIES])
-def test_it_is_reported_without_knowing_where_it_comes_from(entry: dict[str, object]) -> None:
+def test_entry_is_diagnosed_without_knowing_the_source(entry: dict[str, object]) -> None:
     lines: list[str] = entry["lines"]  # type: ignore[assignment]
     plain = DiagnosisContext(facts=entry.get("given", {}))  # type: ignore[arg-type]
     assert diagnosed(stream(entry, lines), plain) == entry["id"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("each", WRITTEN["noise"], ids=range(len(WRITTEN["noise"])))
-def test_noise_is_no_diagnosis(each: dict[str, str]) -> None:
+def test_noise_gives_no_diagnosis(each: dict[str, str]) -> None:
     assert diagnose([each["line"]]) is None
 
 
-def test_every_entry_reports_what_to_do_and_names_its_source() -> None:
+def test_every_entry_has_cause_remedy_and_source() -> None:
     for failure in failures():
         assert failure.cause.endswith((".", "?")), failure.id
         assert failure.remedy.endswith("."), failure.id
@@ -147,17 +147,17 @@ LOOK_ALIKE = [
 
 
 @pytest.mark.parametrize(("lines", "expected"), LOOK_ALIKE, ids=[expected for _, expected in LOOK_ALIKE])
-def test_look_alikes_are_distinguished(lines: list[str], expected: str) -> None:
+def test_similar_failures_are_distinguished(lines: list[str], expected: str) -> None:
     assert diagnosed(lines, DiagnosisContext()) == expected
 
 
-def test_a_wrapper_reports_that_it_is_one() -> None:
+def test_wrapper_error_is_marked_as_wrapper() -> None:
     found = diagnose(["RuntimeError: Engine core initialization failed. See root cause above."])
     assert found is not None
     assert found.wrapper
 
 
-def test_the_values_of_the_line_stand_in_the_words() -> None:
+def test_cause_contains_values_of_the_line() -> None:
     found = diagnose(["x", "ModuleNotFoundError: No module named 'flash_attn'"])
     assert found is not None
     assert (found.line, found.evidence) == (2, "ModuleNotFoundError: No module named 'flash_attn'")
@@ -165,7 +165,7 @@ def test_the_values_of_the_line_stand_in_the_words() -> None:
     assert found.link == "docs/reference/failures.md#module-not-found"
 
 
-def test_a_fact_beside_the_log_may_be_the_evidence() -> None:
+def test_fact_outside_the_log_can_be_the_evidence() -> None:
     found = diagnose([], DiagnosisContext(facts={"EndpointStatus": "Failed"}))
     assert found is not None
     assert (found.id, found.evidence, found.line) == (
@@ -176,7 +176,7 @@ def test_a_fact_beside_the_log_may_be_the_evidence() -> None:
     assert diagnose(["all is well"]) is None
 
 
-def test_a_long_log_is_read_with_few_patterns_tried() -> None:
+def test_long_log_is_diagnosed_quickly() -> None:
     lines = [
         f"INFO {number} Python process: step {number} of model took {number * 3} ms"
         for number in range(10_000)
@@ -188,7 +188,7 @@ def test_a_long_log_is_read_with_few_patterns_tried() -> None:
     assert time.process_time() - started < 5, "a tenth of it is usual"
 
 
-def test_every_literal_is_in_what_its_pattern_matches() -> None:
+def test_every_pattern_has_a_literal_of_four_characters() -> None:
     for failure in failures():
         for each in (*failure.patterns, *noise()):
             assert len(each.literal) >= 4, failure.id

@@ -64,7 +64,7 @@ def recipe_of(found: ModelListing, config: dict[str, Any], choice: Choice = HERE
     return parse(text_of(found, config, choice), "r.yaml")
 
 
-def test_a_recipe_for_this_machine_has_our_template_and_its_reasons() -> None:
+def test_local_recipe_has_our_template_and_reasons() -> None:
     text = text_of(listing(*SAFE), LLAMA)
     recipe = parse(text, "some-model-7b.yaml")
     assert text.startswith("# yaml-language-server: $schema=recipe.schema.json\n")
@@ -77,7 +77,7 @@ def test_a_recipe_for_this_machine_has_our_template_and_its_reasons() -> None:
     assert "It is text-generation: class LlamaForCausalLM." in text
 
 
-def test_a_recipe_for_sagemaker_has_every_choice() -> None:
+def test_sagemaker_recipe_has_every_choice() -> None:
     recipe = recipe_of(listing(*SAFE), LLAMA, CLOUD)
     assert (recipe.endpoint.target, recipe.endpoint.region) == ("sagemaker", "eu-west-1")
     assert (recipe.instance_type, recipe.tensor_parallel_degree) == (("ml.g5.12xlarge",), 4)
@@ -87,7 +87,7 @@ def test_a_recipe_for_sagemaker_has_every_choice() -> None:
 
 
 @pytest.mark.parametrize("choice", [HERE, CLOUD])
-def test_plain_is_the_same_recipe_without_a_comment(choice: Choice) -> None:
+def test_plain_recipe_is_equal_without_comments(choice: Choice) -> None:
     found = listing(*SAFE)
     plain = text_of(found, LLAMA, choice, plain=True)
     assert "#" not in plain
@@ -95,7 +95,7 @@ def test_plain_is_the_same_recipe_without_a_comment(choice: Choice) -> None:
     assert parse(plain, "r.yaml") == recipe_of(found, LLAMA, choice)
 
 
-def test_other_tasks_get_djls_own_handler() -> None:
+def test_other_tasks_get_the_builtin_handler_of_djl() -> None:
     recipe = recipe_of(listing(*SAFE), {"architectures": ["BertForQuestionAnswering"]})
     assert (recipe.task, recipe.handler.builtin) == ("question-answering", "djl_python.huggingface")
 
@@ -105,12 +105,12 @@ def test_each_template_is_chosen_for_its_task() -> None:
         assert recipe_of(listing(*SAFE, pipeline_tag=task), {}).handler.template == task
 
 
-def test_what_no_one_reports_is_left_to_the_user() -> None:
+def test_unknown_task_is_left_to_the_user() -> None:
     assert recipe_of(listing(*SAFE), {}).task is None
     assert any("the task is unknown" in note for note in decisions_left(summarize(listing(*SAFE), {})))
 
 
-def test_pickles_and_remote_code_are_offered_not_chosen() -> None:
+def test_pickle_and_remote_code_are_offered_but_not_enabled() -> None:
     found, config = listing(("pytorch_model.bin", GIB)), {**LLAMA, "auto_map": {"AutoModel": "x.Y"}}
     text = text_of(found, config)
     recipe = parse(text, "r.yaml")
@@ -121,7 +121,7 @@ def test_pickles_and_remote_code_are_offered_not_chosen() -> None:
     assert len(list(decisions_left(summarize(found, config)))) == 2
 
 
-def test_a_folder_has_no_revision() -> None:
+def test_recipe_of_a_folder_has_no_revision() -> None:
     text = text_of(listing(*SAFE, model_id="./models/My Model", source="folder"), LLAMA)
     assert parse(text, "r.yaml").model_id == "./models/My Model"
     assert "revision:" not in text
@@ -143,7 +143,7 @@ T5 = {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5"}
         (T5, "local", None, True, "accelerate"),
     ],
 )
-def test_the_engine_is_chosen_by_the_model(
+def test_engine_is_chosen_by_model_and_target(
     config: dict[str, Any], target: TargetName, asked: InitEngine | None, can_run_vllm: bool, engine: str
 ) -> None:
     model = summarize(listing(*SAFE), config).recognition
@@ -163,7 +163,7 @@ def test_the_engine_is_chosen_by_the_model(
         ),
     ],
 )
-def test_what_no_engine_serves_is_refused(
+def test_model_no_engine_serves_is_refused(
     config: dict[str, Any], asked: InitEngine | None, what: str
 ) -> None:
     model = summarize(listing(*SAFE), config).recognition
@@ -172,19 +172,19 @@ def test_what_no_engine_serves_is_refused(
     assert refused.value.hint
 
 
-def test_the_image_of_a_new_recipe_exists() -> None:
+def test_image_of_a_new_recipe_exists() -> None:
     assert images.image("djl-lmi", image_version(), "us-east-1").uri
 
 
 @given(st.text(max_size=120))
-def test_any_name_becomes_one_that_can_be_a_deployments(model_id: str) -> None:
+def test_any_model_name_becomes_a_valid_deployment_name(model_id: str) -> None:
     name = name_for(model_id)
     assert name_error(name) == ""
     assert len(name) <= 40
 
 
 @given(st.text(max_size=40), st.text(max_size=20), st.sampled_from([None, "text-generation", "x\ny: z"]))
-def test_a_unsafe_repository_adds_no_line_to_the_recipe(
+def test_hostile_repository_cannot_inject_lines_into_the_recipe(
     architecture: str, tag: str, pipeline: str | None
 ) -> None:
     config = {"architectures": [f"{architecture}\nendpoint: {tag}"], "num_attention_heads": tag}

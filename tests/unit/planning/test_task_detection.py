@@ -54,7 +54,7 @@ VISION = {"vision_config": {"hidden_size": 1024}}
         ("WhisperForConditionalGeneration", {"model_type": "whisper"}, "other"),
     ],
 )
-def test_config_json_says_what_a_model_does(architecture: str, config: dict[str, Any], kind: str) -> None:
+def test_task_is_recognised_from_config_json(architecture: str, config: dict[str, Any], kind: str) -> None:
     found = recognition(architecture, **config)
     assert found.kind == kind
     assert (found.task is None) == (kind == "other") == bool(found.advice)
@@ -73,7 +73,7 @@ def test_config_json_says_what_a_model_does(architecture: str, config: dict[str,
         ("a-label-of-tomorrow", "LlamaForCausalLM", "text-generation"),
     ],
 )
-def test_the_label_of_the_hub_is_trusted_before_config_json(label: str, architecture: str, kind: str) -> None:
+def test_hub_label_has_precedence_over_config_json(label: str, architecture: str, kind: str) -> None:
     assert recognition(architecture, label, vocab_size=32000).kind == kind
 
 
@@ -88,19 +88,19 @@ def test_the_label_of_the_hub_is_trusted_before_config_json(label: str, architec
         ("text-classification", "XLMRobertaForSequenceClassification", {"num_labels": 1}, "reranking"),
     ],
 )
-def test_the_class_says_which_form_of_the_labels_task(
+def test_model_class_refines_the_task_of_the_label(
     label: str, architecture: str, config: dict[str, Any], kind: str
 ) -> None:
     assert recognition(architecture, label, **config).kind == kind
 
 
-def test_modules_of_sentence_transformers_decide_where_the_class_says_only_how_it_is_built() -> None:
+def test_sentence_transformers_modules_decide_for_a_generic_class() -> None:
     assert recognition("Qwen3ForCausalLM", None, "modules.json").kind == "text-embedding"
     assert recognition("BertForSequenceClassification", None, "modules.json").kind == "text-classification"
     assert recognition("Qwen3ForCausalLM", "text-generation", "modules.json").kind == "text-generation"
 
 
-def test_a_reranker_that_writes_its_answer_has_no_request_and_says_what_to_do() -> None:
+def test_generative_reranker_has_no_task_but_advice() -> None:
     found = recognition("Qwen3ForCausalLM", "text-ranking")
     assert (found.kind, found.task) == ("reranking", None)
     assert "task: text-generation" in found.advice
@@ -117,7 +117,7 @@ def test_a_reranker_that_writes_its_answer_has_no_request_and_says_what_to_do() 
         (("model-Q4_K_M.gguf", "config.json"), "gguf", "is a model in GGUF: *.gguf files only"),
     ],
 )
-def test_adapters_and_gguf_are_named_with_what_to_do(paths: tuple[str, ...], kind: str, what: str) -> None:
+def test_adapters_and_gguf_are_refused_with_advice(paths: tuple[str, ...], kind: str, what: str) -> None:
     found = recognize(listing(*paths, label="text-generation"), {})
     assert (found.kind, found.task) == (kind, None)
     with pytest.raises(Unresolvable, match=re.escape(what)) as refused:
@@ -125,12 +125,12 @@ def test_adapters_and_gguf_are_named_with_what_to_do(paths: tuple[str, ...], kin
     assert refused.value.hint == found.advice
 
 
-def test_a_model_with_an_adapters_config_beside_it_is_a_model() -> None:
+def test_model_with_an_additional_adapter_config_is_a_model() -> None:
     assert recognition("LlamaForCausalLM", None, "adapter_config.json").kind == "text-generation"
 
 
 @pytest.mark.parametrize("config", [{}, {"architectures": "Llama"}, {"architectures": [7]}])
-def test_what_no_one_tells_is_unknown(config: dict[str, Any]) -> None:
+def test_model_without_information_is_unknown(config: dict[str, Any]) -> None:
     found = recognize(listing(), config)
     assert (found.kind, found.task) == ("unknown", None)
     assert "task:" in found.advice
@@ -143,7 +143,7 @@ def test_published_models_are_recognised(part: str) -> None:
     assert right == judged >= 25
 
 
-def test_a_third_was_left_out_by_a_rule_that_nobody_chooses() -> None:
+def test_left_out_models_are_chosen_by_hash() -> None:
     for name, model in read_models()["models"].items():
         is_third = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
         assert model["part"] == ("left-out" if is_third else "build"), name

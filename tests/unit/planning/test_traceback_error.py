@@ -50,11 +50,11 @@ Python engine process died
         ("", ""),
     ],
 )  # fmt: skip
-def test_the_error_that_ends_the_first_traceback(log: str, line: str) -> None:
+def test_error_line_is_the_end_of_the_first_traceback(log: str, line: str) -> None:
     assert error_line(log.splitlines()) == line
 
 
-def test_it_leads_where_sagemaker_reports_no_more_than_that_a_ping_failed() -> None:
+def test_worker_error_leads_where_only_the_ping_failure_is_known() -> None:
     failed, reason = f"tiny: the endpoint is Failed: {PING}", f"FailureReason: {PING}"
     output = lead_with_error(failed, [*PLAIN.splitlines(), reason])
     assert output.startswith(

@@ -73,7 +73,7 @@ def test_keys_without_a_default_are_required(path: str, group: KeyGroup) -> None
 
 
 @pytest.mark.parametrize(("path", "key"), leaves(), ids=lambda value: value if isinstance(value, str) else "")
-def test_values_are_read_as_the_field_is_typed(path: str, key: Key) -> None:
+def test_values_match_the_type_of_the_field(path: str, key: Key) -> None:
     *parents, name = path.split(".")
     group = next(group for found, group in groups(RECIPE) if found == ".".join(parents))
     assert not isinstance(key.shape, KeyGroup)
@@ -89,7 +89,7 @@ def refuse(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "key"), leaves(), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_key_has_words_and_an_example_that_reads(path: str, key: Key) -> None:
+def test_every_key_has_a_description_and_a_valid_example(path: str, key: Key) -> None:
     assert key.doc.endswith(".")
     assert key.example
     # Read and found good, but not built yet, or at odds with the small recipe around it.
@@ -106,12 +106,12 @@ def problems_of(assignment: str) -> tuple[str, ...]:
     return ()
 
 
-def test_the_schema_is_a_schema() -> None:
+def test_schema_is_valid_json_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema.json_schema())
 
 
 @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
-def test_our_recipes_hold_to_the_schema_and_to_parse(file: Path) -> None:
+def test_our_recipes_pass_the_schema_and_parse(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert text.startswith("# yaml-language-server: $schema=../docs/reference/recipe.schema.json\n")
     validate(yaml.safe_load(text))
@@ -136,7 +136,7 @@ def validate(document: Any) -> None:
         "instance_type: []",
     ],
 )
-def test_the_schema_takes_what_parse_takes(more: str) -> None:
+def test_schema_accepts_what_parse_accepts(more: str) -> None:
     parse(BASE + more, "r.yaml")
     validate(yaml.safe_load(BASE + more))
 
@@ -155,14 +155,14 @@ def test_the_schema_takes_what_parse_takes(more: str) -> None:
         "trust_remote_code: maybe",
     ],
 )
-def test_the_schema_refuses_what_an_editor_should_mark(more: str) -> None:
+def test_schema_refuses_what_an_editor_should_mark(more: str) -> None:
     with pytest.raises(RecipeError):
         parse(BASE + more, "r.yaml")
     with pytest.raises(jsonschema.ValidationError):
         validate(yaml.safe_load(BASE + more))
 
 
-def test_the_limits_are_those_of_the_installed_botocore() -> None:
+def test_limits_are_those_of_the_installed_botocore() -> None:
     table = json.loads(generate_limits.TABLE.read_text(encoding="ascii"))
     fresh = generate_limits.table()
     if botocore.__version__ not in table["source"]:
@@ -171,27 +171,27 @@ def test_the_limits_are_those_of_the_installed_botocore() -> None:
     assert table == fresh, "python tools/generate_limits.py"
 
 
-def test_names_of_several_generations_are_known() -> None:
+def test_instance_types_and_regions_of_all_generations_are_known() -> None:
     assert {"ml.g5.12xlarge", "ml.inf1.xlarge", "ml.p3.2xlarge", "ml.trn1.2xlarge"} <= set(
         sagemaker_limits.names("instance_types")
     )
     assert {"us-east-1", "cn-north-1", "us-gov-west-1"} <= set(sagemaker_limits.names("regions"))
 
 
-def test_tables_say_where_they_come_from_and_when() -> None:
+def test_tables_have_source_and_date() -> None:
     for source, date in (sagemaker_limits.source(), options.source()):
         assert source
         assert date.startswith("20")
 
 
-def test_our_templates_say_themselves_what_options_they_read() -> None:
+def test_templates_contain_every_option_listed_for_them() -> None:
     assert set(options.TEMPLATE_OPTIONS) == set(TEMPLATES)
     for name, known in options.TEMPLATE_OPTIONS.items():
         code = (ROOT / "templates" / name / "model.py").read_text(encoding="utf-8")
         assert all(f'"{option}"' in code for option in known), name
 
 
-def test_an_option_is_judged_by_the_server_version() -> None:
+def test_option_status_depends_on_the_server_version() -> None:
     option_status = options.option_status("accelerate", "is_mpi", "0.25.0")
     assert (option_status.state, option_status.kind) == ("known", "bool")
     assert options.option_status("accelerate", "is_mpi", "0.34.0").state == "removed"

@@ -28,17 +28,17 @@ def _slips(word: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("slip", "word"), [("costum", "custom"), ("onw", "own"), ("VLLM", "vllm"), ("deepsped", "deepspeed")]
 )
-def test_what_people_typed(slip: str, word: str) -> None:
+def test_typical_typo_gets_the_right_suggestion(slip: str, word: str) -> None:
     known = next(names for names in LISTS if word in names)
     assert suggestion_text(slip, known) == f"did you mean {word}?"
 
 
 @pytest.mark.parametrize("known", LISTS, ids=lambda names: names[0])
-def test_one_slip_is_known_again(known: tuple[str, ...]) -> None:
+def test_every_single_typo_gets_a_suggestion(known: tuple[str, ...]) -> None:
     slips = chain.from_iterable(_slips(word) for word in known if len(word) > 3)
     missed = [slip for slip in slips if slip not in known and not suggestion_text(slip, known)]
     assert missed == []
 
 
-def test_nothing_is_guessed_of_what_is_far() -> None:
+def test_distant_word_gets_no_suggestion() -> None:
     assert suggestion_text("sglang", get_args(Engine)) == ""

@@ -29,14 +29,14 @@ def _uv(folder: Path, environ: dict[str, str]) -> Uv:
     return Uv({**environ, "HOME": str(folder), "UV_CACHE_DIR": str(folder / "uv")}, folder)
 
 
-def test_without_torch_no_one_is_asked(tmp_path: Path) -> None:
+def test_packages_without_torch_need_no_index(tmp_path: Path) -> None:
     assert choose(("six",), "idna\n", NOWHERE, _uv(tmp_path, NOWHERE)).backend == ""
 
 
 @pytest.mark.parametrize(
     ("packages", "requirements"), [(("torch==2.13.0",), ""), (("six",), "# mine\ntorch\n")]
 )
-def test_an_index_that_does_not_answer_leaves_the_registry(
+def test_unreachable_torch_index_falls_back_to_the_registry(
     tmp_path: Path, packages: tuple[str, ...], requirements: str
 ) -> None:
     chosen = choose(packages, requirements, NOWHERE, _uv(tmp_path, NOWHERE))
@@ -45,24 +45,24 @@ def test_an_index_that_does_not_answer_leaves_the_registry(
     assert chosen.expected >= 10**9
 
 
-def test_the_users_own_backend_stands(tmp_path: Path) -> None:
+def test_uv_torch_backend_of_the_user_is_kept(tmp_path: Path) -> None:
     environ = {**NOWHERE, "UV_TORCH_BACKEND": "cu128"}
     chosen = choose(("torch",), "", environ, _uv(tmp_path, environ))
     assert (chosen.backend, chosen.words) == ("", "torch as set by UV_TORCH_BACKEND")
 
 
-def test_a_missing_wheelhouse_is_reported(tmp_path: Path) -> None:
+def test_missing_wheelhouse_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DeployFailed, match="no such folder") as caught:
         from_wheelhouse(tmp_path / "none")
     assert "LMI_WHEELHOUSE" in caught.value.hint
 
 
-def test_what_the_disk_cannot_hold_is_refused_with_the_numbers(tmp_path: Path) -> None:
+def test_too_little_disk_space_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(DeployFailed, match=r"GB free, the serving environment needs about 1000 TB"):
         require_space(10**15, tmp_path / "environments", linked=lambda: False)
 
 
-def test_an_environment_that_the_disk_cannot_hold_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+def test_too_little_disk_space_is_refused_before_the_build(tmp_path: Path) -> None:
     wheels, cache = tmp_path / "wheels", tmp_path / "cache"
     wheels.mkdir()
     with (wheels / "large-1-py3-none-any.whl").open("wb") as sparse:
@@ -74,11 +74,11 @@ def test_an_environment_that_the_disk_cannot_hold_is_refused_before_anything_is_
     LocalEnvironments(cache, {}, None).require_space("e1", ("torch",), "")
 
 
-def test_what_is_on_the_disk_already_needs_no_room(tmp_path: Path) -> None:
+def test_packages_already_on_disk_need_no_space(tmp_path: Path) -> None:
     require_space(10**15, tmp_path / "environments", linked=lambda: True)
 
 
-def test_pips_settings_count_where_uv_has_none() -> None:
+def test_pip_settings_apply_where_uv_has_none() -> None:
     pip = {"PIP_INDEX_URL": "p", "PIP_EXTRA_INDEX_URL": "e", "PIP_CERT": "c"}
     assert settings(pip) == {
         **pip,
@@ -91,7 +91,7 @@ def test_pips_settings_count_where_uv_has_none() -> None:
     assert "UV_DEFAULT_INDEX" not in settings({**pip, "UV_INDEX_URL": "u"})
 
 
-def test_a_toolchain_is_never_downloaded() -> None:
+def test_python_is_never_downloaded() -> None:
     assert settings({"UV_PYTHON_DOWNLOADS": "automatic"})["UV_PYTHON_DOWNLOADS"] == "never"
 
 
@@ -108,7 +108,7 @@ def test_credentials_are_masked(line: str, shown: str) -> None:
     assert mask_urls(line) == shown
 
 
-def test_uv_knows_what_it_would_have_to_fetch(tmp_path: Path) -> None:
+def test_uv_knows_whether_a_download_is_needed(tmp_path: Path) -> None:
     uv = _uv(tmp_path, {"PATH": os.environ["PATH"]})
     make_wheel(tmp_path / "wheels", "tinyone")
     (tmp_path / "r.txt").write_text("tinyone\n")
@@ -122,7 +122,7 @@ def test_uv_knows_what_it_would_have_to_fetch(tmp_path: Path) -> None:
     assert uv.has_all(tmp_path / "again", install)
 
 
-def test_what_an_installer_prints_is_masked_before_it_is_shown_or_kept(tmp_path: Path) -> None:
+def test_installer_output_is_masked_before_it_is_shown_or_stored(tmp_path: Path) -> None:
     log = io.StringIO()
     observed = EnvironmentInstall(key="k", expected=0, log=log)
     with ProcessOutput(["echo", "https://ann:s3cret@host/simple"], environ={}, cwd=tmp_path) as running:
@@ -134,7 +134,7 @@ def test_what_an_installer_prints_is_masked_before_it_is_shown_or_kept(tmp_path:
     )
 
 
-def test_a_silent_installer_still_shows_that_it_works(tmp_path: Path) -> None:
+def test_silent_installer_shows_progress(tmp_path: Path) -> None:
     observed = EnvironmentInstall(key="k", expected=10**9, log=io.StringIO())
     with ProcessOutput(["sleep", "60"], environ=os.environ, cwd=tmp_path) as running:
         beat = next(observed.follow(running))
@@ -142,7 +142,7 @@ def test_a_silent_installer_still_shows_that_it_works(tmp_path: Path) -> None:
     assert (beat.key, beat.unit, beat.total) == ("k", "bytes", 10**9)
 
 
-def test_uv_is_asked_in_the_users_environment(tmp_path: Path) -> None:
+def test_uv_runs_in_the_environment_of_the_user(tmp_path: Path) -> None:
     uv = _uv(tmp_path, {"PATH": os.environ["PATH"]})
     assert uv.cache() == tmp_path / "uv"
     assert uv.version()[0].isdigit()

@@ -38,7 +38,7 @@ def refused(check: Callable[[Request], None], **headers: str) -> bool:
         "model.localhost:80", "host.docker.internal:8080", "localhost.", socket.gethostname(),
     ],
 )  # fmt: skip
-def test_a_host_that_may_be_this_machine(host: str) -> None:
+def test_host_that_may_be_this_machine_is_accepted(host: str) -> None:
     assert not host_refused(LOCAL, host)
 
 
@@ -52,12 +52,12 @@ def test_a_host_that_may_be_this_machine(host: str) -> None:
         "a.internal.example",
     ],
 )
-def test_a_host_that_is_in_another_location_is_refused_on_loopback_alone(host: str) -> None:
+def test_foreign_host_is_refused_only_on_loopback(host: str) -> None:
     assert host_refused(LOCAL, host)
     assert not host_refused(OPEN, host)
 
 
-def test_no_host_at_all_is_answered() -> None:
+def test_missing_host_header_is_accepted() -> None:
     assert not host_refused(LOCAL)
 
 
@@ -70,7 +70,7 @@ def test_no_host_at_all_is_answered() -> None:
         ("https://console.example", "localhost:8080"),
     ],
 )
-def test_pages_that_may_manage_models(origin: str, host: str) -> None:
+def test_local_page_can_manage_models(origin: str, host: str) -> None:
     assert not origin_refused(LOCAL, origin, host)
 
 
@@ -87,12 +87,12 @@ def test_pages_that_may_manage_models(origin: str, host: str) -> None:
         ("http://x:8080", "x:8080"),
     ],
 )
-def test_pages_that_may_not_manage_models_even_where_every_origin_may_ask(origin: str, host: str) -> None:
+def test_foreign_page_can_never_manage_models(origin: str, host: str) -> None:
     assert origin_refused(LOCAL, origin, host)
     assert origin_refused(OPEN, origin, host)
 
 
-def test_a_program_that_names_no_origin_may_manage_models() -> None:
+def test_request_without_an_origin_can_manage_models() -> None:
     assert not refused(LOCAL.check_origin, Host="localhost")
 
 
@@ -100,5 +100,5 @@ def test_a_program_that_names_no_origin_may_manage_models() -> None:
     ("host", "alone"),
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("h", False)],
 )
-def test_which_addresses_are_loopback(host: str, alone: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, alone: bool) -> None:
     assert is_loopback(host) is alone

@@ -29,7 +29,7 @@ def names(jobs: list[Job]) -> list[str]:
     return [one.properties[0][1] for one in jobs]
 
 
-def test_first_come_first_served() -> None:
+def test_jobs_are_taken_in_order() -> None:
     async def go() -> None:
         queue = JobQueue(10)
         for name in "abc":
@@ -40,7 +40,7 @@ def test_first_come_first_served() -> None:
     asyncio.run(go())
 
 
-def test_a_full_batch_does_not_wait_for_the_delay() -> None:
+def test_full_batch_does_not_wait_for_the_delay() -> None:
     async def go() -> None:
         queue = JobQueue(10)
         used = asyncio.create_task(queue.take(most=2, delay=60, idle=None))
@@ -52,7 +52,7 @@ def test_a_full_batch_does_not_wait_for_the_delay() -> None:
     asyncio.run(go())
 
 
-def test_a_lone_job_leaves_after_the_delay_and_an_idle_taker_with_nothing() -> None:
+def test_incomplete_batch_leaves_after_the_delay_and_an_idle_taker_gets_nothing() -> None:
     async def go() -> None:
         queue = JobQueue(10)
         queue.put(job("a"))
@@ -62,7 +62,7 @@ def test_a_lone_job_leaves_after_the_delay_and_an_idle_taker_with_nothing() -> N
     asyncio.run(go())
 
 
-def test_who_stops_waiting_for_more_loses_nothing() -> None:
+def test_cancelled_taker_loses_no_job() -> None:
     async def go() -> None:
         queue = JobQueue(10)
         queue.put(job("a"))
@@ -89,7 +89,7 @@ def test_two_takers_never_get_the_same_job() -> None:
     asyncio.run(go())
 
 
-def test_a_job_whose_client_left_is_skipped_and_settled() -> None:
+def test_job_of_a_disconnected_client_is_skipped_and_settled() -> None:
     async def go() -> None:
         queue = JobQueue(10)
         left = job("left", missing=lambda: True)
@@ -102,7 +102,7 @@ def test_a_job_whose_client_left_is_skipped_and_settled() -> None:
     asyncio.run(go())
 
 
-def test_an_abandoned_stream_holds_no_one_up() -> None:
+def test_abandoned_stream_blocks_nobody() -> None:
     async def go() -> None:
         one = job()
 
@@ -119,7 +119,7 @@ def test_an_abandoned_stream_holds_no_one_up() -> None:
     asyncio.run(go())
 
 
-def test_one_job_is_an_ordinary_request_and_two_are_a_batch() -> None:
+def test_one_job_is_a_request_and_two_are_a_batch() -> None:
     async def go() -> None:
         assert merge_requests([job("a")], "handle") == ([("name", "a")], [("data", b"a")])
         properties, content = merge_requests([job("a"), job("b")], "handle")
@@ -134,7 +134,7 @@ def test_one_job_is_an_ordinary_request_and_two_are_a_batch() -> None:
     asyncio.run(go())
 
 
-def test_a_batch_answer_is_taken_apart() -> None:
+def test_batch_response_is_split() -> None:
     response = WorkerResponse(
         201, "Made", (("k", "v"),), (("batch_1.", b"second"), ("batch_0.data", b"first"))
     )
@@ -152,7 +152,9 @@ def test_a_batch_answer_is_taken_apart() -> None:
         ((("batch_0.", b""), ("batch_2.", b"")), "Unexpected batch output key: batch_2."),
     ],
 )
-def test_a_batch_answer_that_does_not_match(content: tuple[tuple[str, bytes], ...], why: str) -> None:
+def test_batch_response_of_the_wrong_size_is_refused(
+    content: tuple[tuple[str, bytes], ...], why: str
+) -> None:
     with pytest.raises(ErrorReply) as caught:
         split_response(WorkerResponse(200, "OK", (), content), 2)
     assert caught.value.message == why

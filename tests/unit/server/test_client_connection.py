@@ -84,18 +84,18 @@ def send_bytes(settings: ServerSettings, *chunks: bytes, pause: float = 0.0, by:
     return asyncio.run(go())
 
 
-def test_a_silent_client_is_closed_when_its_time_is_over() -> None:
+def test_idle_client_is_disconnected() -> None:
     assert send_bytes(limits(idle=SHORT)) == b""
     body = send_bytes(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n")
     assert body.startswith(b"HTTP/1.1 200 OK")
     assert body.endswith(b"none")
 
 
-def test_line_ends_do_not_keep_a_connection() -> None:
+def test_empty_lines_do_not_keep_a_connection() -> None:
     assert send_bytes(limits(idle=SHORT), *[b"\r\n"] * 8, pause=SHORT / 4) == b""
 
 
-def test_a_head_that_does_not_end_is_408() -> None:
+def test_unfinished_head_is_408() -> None:
     drip = [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 8]
     assert send_bytes(limits(head=SHORT), *drip, pause=SHORT / 4).startswith(
         b"HTTP/1.1 408 Request Timeout\r\n"
@@ -103,13 +103,13 @@ def test_a_head_that_does_not_end_is_408() -> None:
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
-def test_a_body_that_does_not_come_is_408(head: bytes) -> None:
+def test_missing_body_is_408(head: bytes) -> None:
     settings = dataclasses.replace(limits(body=SHORT), max_request_size=1000)
     body = send_bytes(settings, b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
     assert body.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
-def test_a_refused_body_that_does_not_come_is_not_waited_for() -> None:
+def test_body_of_a_refused_request_is_not_waited_for() -> None:
     settings = dataclasses.replace(limits(body=SHORT), max_request_size=1000)
     settings = dataclasses.replace(settings, time_limits=TimeLimits(body=SHORT))
     # However long it is said to be: a time that grew with this would never be over.
@@ -118,7 +118,7 @@ def test_a_refused_body_that_does_not_come_is_not_waited_for() -> None:
         assert body.startswith(b"HTTP/1.1 413 ")
 
 
-def test_who_sends_no_more_but_listens_is_answered() -> None:
+def test_half_closed_connection_is_answered() -> None:
     """The real server closes such a connection, and the answer may be lost: RFC 9112, 9.6 lets a client do so."""
 
     async def go() -> bytes:
@@ -134,19 +134,19 @@ def test_who_sends_no_more_but_listens_is_answered() -> None:
     assert asyncio.run(go()).endswith(b"none")
 
 
-def test_chunks_that_trickle_do_not_gain_time_without_end() -> None:
+def test_trickling_chunks_do_not_extend_the_time_limit() -> None:
     head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
     body = send_bytes(limits(body=4 * SHORT), head, *[b"1\r\na\r\n"] * 40, pause=SHORT / 4)
     assert body.startswith(b"HTTP/1.1 408")
 
 
-def test_a_large_body_has_more_time() -> None:
+def test_large_body_has_a_longer_time_limit() -> None:
     settings = dataclasses.replace(limits(), time_limits=TimeLimits(body=0.0, idle=SHORT, slowest=1))
     body = send_bytes(settings, b"POST / HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def", pause=SHORT)
     assert body.endswith(b"abcdef")
 
 
-def test_a_long_answer_is_no_idle_connection() -> None:
+def test_long_response_is_not_an_idle_connection() -> None:
     async def slow(exchange: Exchange) -> None:
         await asyncio.sleep(4 * SHORT)
         await echo(exchange)
@@ -156,7 +156,7 @@ def test_a_long_answer_is_no_idle_connection() -> None:
     assert body.count(b"HTTP/1.1 200 OK") == 2
 
 
-def test_a_client_that_reads_nothing_is_given_up() -> None:
+def test_client_that_reads_nothing_is_disconnected() -> None:
     async def large(exchange: Exchange) -> None:
         await exchange.reply(Response(400, body=bytes(20_000_000)))
 
@@ -173,7 +173,7 @@ def test_a_client_that_reads_nothing_is_given_up() -> None:
     asyncio.run(go())
 
 
-def test_an_unexpected_exception_closes_the_connection_and_is_logged(
+def test_unexpected_exception_closes_the_connection_and_is_logged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def invalid(exchange: Exchange) -> None:

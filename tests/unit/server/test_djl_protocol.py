@@ -43,12 +43,12 @@ def read(raw: bytes, *, largest: int = 1000) -> WorkerResponse:
 
 
 @given(st.integers(-32768, 32767), texts, pairs, entries)
-def test_a_response_is_read_back(code: int, message: str, properties: Pairs, content: Entries) -> None:
+def test_packed_response_is_read_back(code: int, message: str, properties: Pairs, content: Entries) -> None:
     response = read(packed_answer(code, message, properties, content))
     assert response == WorkerResponse(code, message, tuple(properties), tuple(content))
 
 
-def test_the_worked_example_of_a_request() -> None:
+def test_packed_request_equals_the_documented_bytes() -> None:
     raw = pack_request([("handler", "handle"), ("requestId", "id-1")], [("data", b"unary")])
     assert raw.hex(" ") == (
         "00 02 00 00 00 07 68 61 6e 64 6c 65 72 00 00 00 06 68 61 6e 64 6c 65 "
@@ -57,7 +57,7 @@ def test_the_worked_example_of_a_request() -> None:
     )
 
 
-def test_frames_follow_a_streamed_answer() -> None:
+def test_frames_follow_a_streamed_response() -> None:
     async def go() -> list[tuple[bool, bytes]]:
         head = struct.pack(">h", 200) + pack_text("OK") + struct.pack(">hh", 0, -1)
         async with stream_of(head + b"\x01" + pack_text("one") + b"\x00" + pack_text("")) as (stream, _):
@@ -68,29 +68,29 @@ def test_frames_follow_a_streamed_answer() -> None:
     assert asyncio.run(go()) == [(True, b"one"), (False, b"")]
 
 
-def test_a_blob_over_the_limit_is_an_error_and_not_read() -> None:
+def test_response_over_the_limit_is_refused_unread() -> None:
     with pytest.raises(WireError, match="an answer of 11 bytes: the limit is 10"):
         read(packed_answer(200, "OK", [], [(None, b"x" * 11)]), largest=10)
 
 
-def test_more_entries_than_the_protocol_counts() -> None:
+def test_more_entries_than_the_protocol_allows_are_refused() -> None:
     with pytest.raises(WireError, match="40000 entries"):
         pack_request([("a", "b")] * 40000, [])
 
 
-def test_the_body_is_the_entry_called_data_or_the_first() -> None:
+def test_response_body_is_the_entry_data_or_the_first() -> None:
     assert WorkerResponse(200, "OK", (), ((None, b"a"), ("data", b"b"))).body() == b"b"
     assert WorkerResponse(200, "OK", (), (("k", b"a"), ("l", b"b"))).body() == b"a"
     assert WorkerResponse(204, "No content").body() == b""
 
 
 @given(st.dictionaries(texts, texts, max_size=5))
-def test_a_nested_map_is_read_back(pairs: dict[str, str]) -> None:
+def test_map_is_read_back(pairs: dict[str, str]) -> None:
     raw = struct.pack(">h", len(pairs)) + b"".join(pack_text(k) + pack_text(v) for k, v in pairs.items())
     assert unpack_map(raw) == pairs
 
 
 @given(st.binary(max_size=40))
-def test_bytes_that_are_no_map_never_raise_anything_else(raw: bytes) -> None:
+def test_random_bytes_raise_at_most_a_wire_error(raw: bytes) -> None:
     with contextlib.suppress(WireError):
         unpack_map(raw)

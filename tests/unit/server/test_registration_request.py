@@ -17,7 +17,7 @@ def register(body: object, query: dict[str, str] | None = None) -> Registration:
     return read_registration(Request("POST", "/models", JSON, json.dumps(body).encode()), query or {})
 
 
-def test_a_query() -> None:
+def test_registration_is_read_from_the_query() -> None:
     query = {
         "url": "file:/m/x/", "model_name": "n", "model_version": "1.0", "min_worker": "1", "max_worker": "-1",
         "batch_size": "4", "device": "0;1", "synchronous": "false",
@@ -27,7 +27,7 @@ def test_a_query() -> None:
     assert found.over.keys == {"minWorkers": "1", "batch_size": "4", "load_on_devices": "0;1"}
 
 
-def test_a_json_body_is_taken_instead_of_the_query() -> None:
+def test_json_body_replaces_the_query() -> None:
     found = register(
         {"url": "file:///m/x", "max_worker": 3, "synchronous": True}, {"model_name": "of the query"}
     )
@@ -44,11 +44,11 @@ def test_a_json_body_is_taken_instead_of_the_query() -> None:
         ("/m/plain", "plain"),
     ],
 )
-def test_the_name_in_a_url(url: str, name: str) -> None:
+def test_model_name_is_derived_from_the_url(url: str, name: str) -> None:
     assert register({"url": url}).name == name
 
 
-def test_what_is_refused() -> None:
+def test_invalid_registration_is_refused() -> None:
     with pytest.raises(ErrorReply, match="Parameter url is required") as missing:
         read_registration(Request("POST", "/models", []), {})
     with pytest.raises(ErrorReply, match="startsWith") as null:
@@ -61,7 +61,7 @@ def test_what_is_refused() -> None:
 @pytest.mark.parametrize(
     "raw", [b"[" * 200_000, b'{"url": ' * 200_000, b'{"batch_size": ' + b"9" * 5000 + b"}"]
 )
-def test_a_unsafe_body_is_refused_as_any_other_that_is_no_json(raw: bytes) -> None:
+def test_hostile_json_body_is_a_syntax_error(raw: bytes) -> None:
     with pytest.raises(ErrorReply) as caught:
         read_registration(Request("POST", "/models", JSON, raw), {})
     assert (caught.value.status, caught.value.kind) == (500, "JsonSyntaxException")

@@ -21,7 +21,7 @@ def settings(
     return resolve(folder, name="m", around=ServerDefaults(defaults=defaults, environ=environ or {}))
 
 
-def test_options_reach_the_handler_without_their_prefix_and_defaults_do_not(tmp_path: Path) -> None:
+def test_options_reach_the_handler_without_prefix_and_defaults_do_not(tmp_path: Path) -> None:
     found = settings(
         tmp_path, "engine=Python\noption.MixedCase=Yes\nplain=pv\noption.env=FOO=bar, B = q x \n"
     )
@@ -34,17 +34,17 @@ def test_options_reach_the_handler_without_their_prefix_and_defaults_do_not(tmp_
     assert dict(found.extra_environment) == {"FOO": "bar", "B": "q x"}
 
 
-def test_no_file_at_all(tmp_path: Path) -> None:
+def test_missing_properties_file_uses_defaults(tmp_path: Path) -> None:
     (tmp_path / "model.py").touch()
     found = resolve(tmp_path, name="m", around=ServerDefaults(defaults={}, environ={}))
     assert dict(found.initialise) == {"handler": "handle"}
 
 
-def test_a_batch_is_stacked(tmp_path: Path) -> None:
+def test_batch_size_sets_batchifier_stack(tmp_path: Path) -> None:
     assert settings(tmp_path, "batch_size=2\n").initialise["batchifier"] == "stack"
 
 
-def test_the_file_beats_options_of_the_environment_and_sagemaker_beats_the_file(tmp_path: Path) -> None:
+def test_file_overrides_environment_options_and_sagemaker_overrides_the_file(tmp_path: Path) -> None:
     environ = {
         "OPTION_A": "env",
         "OPTION_B_C": "env",
@@ -69,7 +69,7 @@ def test_the_file_beats_options_of_the_environment_and_sagemaker_beats_the_file(
     assert (found.limits.predict_timeout, found.places[0].high) == (44, 7)
 
 
-def test_the_servers_own_keys_apply_where_the_model_is_silent(tmp_path: Path) -> None:
+def test_server_keys_apply_where_the_model_has_none(tmp_path: Path) -> None:
     environ = {"SERVING_JOB_QUEUE_SIZE": "77", "SERVING_BATCH_SIZE": "4"}
     found = settings(tmp_path, "engine=Python\nbatch_size=2\n", environ=environ)
     assert (found.limits.job_queue_size, found.limits.batch_size) == (77, 2)
@@ -86,14 +86,14 @@ def test_the_servers_own_keys_apply_where_the_model_is_silent(tmp_path: Path) ->
         ("", {"SAGEMAKER_NUM_MODEL_WORKERS": "3"}, (3, 3)),
     ],
 )
-def test_how_many_workers(
+def test_worker_counts_follow_the_settings(
     tmp_path: Path, text: str, environ: dict[str, str], bounds: tuple[int, int]
 ) -> None:
     [place] = settings(tmp_path, text, environ=environ).places
     assert (place.low, place.high) == bounds
 
 
-def test_entry_points(tmp_path: Path) -> None:
+def test_entry_point_follows_the_settings(tmp_path: Path) -> None:
     assert settings(tmp_path).entry_point == "model.py"
     assert settings(tmp_path).recommended_entry_point == ""
     by_id = settings(tmp_path, "option.model_id=/m\n")
@@ -102,14 +102,14 @@ def test_entry_points(tmp_path: Path) -> None:
     assert settings(tmp_path, environ={"DJL_ENTRY_POINT": "alt.py"}).entry_point == "alt.py"
 
 
-def test_a_handler_may_have_the_models_name(tmp_path: Path) -> None:
+def test_handler_file_can_have_the_name_of_the_model(tmp_path: Path) -> None:
     (tmp_path / "serving.properties").write_text("option.pythonExecutable=/own/python\n")
     (tmp_path / "m.py").touch()
     found = resolve(tmp_path, name="m", around=ServerDefaults(defaults={}, environ={}))
     assert (found.entry_point, found.python) == ("m.py", "/own/python")
 
 
-def test_time_limits_that_are_none_are_passed_over(tmp_path: Path) -> None:
+def test_invalid_time_limits_are_ignored(tmp_path: Path) -> None:
     text = "option.predict_timeout=soon\noption.model_loading_timeout=7\n"
     limits = settings(tmp_path, text, environ={"PREDICT_TIMEOUT": "x"}).limits
     assert (limits.predict_timeout, limits.model_loading_timeout) == (120, 7)
@@ -124,12 +124,12 @@ def test_time_limits_that_are_none_are_passed_over(tmp_path: Path) -> None:
         ("option.entryPoint=missing.py\n", "missing.py does not exist"),
     ],
 )
-def test_what_cannot_be_served(tmp_path: Path, text: str, why: str) -> None:
+def test_unsupported_settings_are_refused(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(InvalidSettings, match=why):
         settings(tmp_path, text)
 
 
-def test_a_folder_without_a_handler(tmp_path: Path) -> None:
+def test_folder_without_a_handler_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match=r"\.py file not found"):
         resolve(tmp_path, name="m", around=ServerDefaults(defaults={}, environ={}))
 
@@ -143,7 +143,7 @@ def test_a_folder_without_a_handler(tmp_path: Path) -> None:
         ("engine=Python\nbatch_size=2\n", "vllm", False),
     ],
 )
-def test_an_image_with_vllm_turns_text_generation_to_async_mode(
+def test_vllm_image_serves_text_generation_in_async_mode(
     tmp_path: Path, text: str, features: str, asynchronous: bool
 ) -> None:
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
@@ -155,7 +155,7 @@ def test_an_image_with_vllm_turns_text_generation_to_async_mode(
 @pytest.mark.parametrize(
     "line", ["batch_size=2 ", "job_queue_size=7 ", "max_batch_delay=50 ", "minWorkers=1 "]
 )
-def test_a_blank_after_a_number_ends_the_server_as_it_ends_the_real_one(tmp_path: Path, line: str) -> None:
+def test_trailing_space_after_a_number_is_refused_as_by_djl(tmp_path: Path, line: str) -> None:
     key, _, value = line.partition("=")
     with pytest.raises(
         InvalidSettings, match=f'{key}={value}: For input string: "{value}"; remove the blank'
@@ -163,18 +163,18 @@ def test_a_blank_after_a_number_ends_the_server_as_it_ends_the_real_one(tmp_path
         settings(tmp_path, line + "\n")
 
 
-def test_numbers_that_the_real_server_reads_with_a_blank_are_read(tmp_path: Path) -> None:
+def test_trailing_space_is_accepted_where_djl_accepts_it(tmp_path: Path) -> None:
     limits = settings(tmp_path, "option.predict_timeout=30 \nretry_threshold=2 \n").limits
     assert limits.retry_threshold == 2
 
 
 @pytest.mark.parametrize("text", ["1_000", "2147483648", "١", "0x10", ""])
-def test_a_number_that_java_does_not_read_is_refused(tmp_path: Path, text: str) -> None:
+def test_number_java_cannot_parse_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidSettings, match="For input string"):
         settings(tmp_path, f"max_idle_time={text.encode('unicode_escape').decode()}\n")
 
 
-def test_a_queue_without_room_is_refused(tmp_path: Path) -> None:
+def test_queue_size_zero_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match="job_queue_size=0: the queue needs room for 1 request or more"):
         settings(tmp_path, "job_queue_size=0\n")
 
@@ -186,5 +186,5 @@ def test_worker_counts_of_config_properties_are_ignored(tmp_path: Path) -> None:
     assert [(place.low, place.high) for place in places] == [(1, 2)]
 
 
-def test_a_device_named_twice_is_one_group_of_workers(tmp_path: Path) -> None:
+def test_device_named_twice_is_one_worker_group(tmp_path: Path) -> None:
     assert len(settings(tmp_path, "load_on_devices=cpu;cpu\n").places) == 1

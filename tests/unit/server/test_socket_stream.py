@@ -27,7 +27,7 @@ async def pair() -> AsyncIterator[tuple[Stream, Stream]]:
             await end.closed()
 
 
-def test_bytes_are_waited_for_until_enough_exist() -> None:
+def test_exactly_waits_for_enough_bytes() -> None:
     async def go() -> None:
         async with pair() as (local, existing):
             reading = asyncio.create_task(local.exactly(4))
@@ -41,7 +41,7 @@ def test_bytes_are_waited_for_until_enough_exist() -> None:
     asyncio.run(go())
 
 
-def test_what_never_comes_is_an_end_or_a_time_out() -> None:
+def test_missing_bytes_are_end_of_file_or_timeout() -> None:
     async def go() -> None:
         async with stream_of(b"abc") as (stream, _):
             with pytest.raises(EOFError, match="3 of 4"):
@@ -57,7 +57,7 @@ def test_what_never_comes_is_an_end_or_a_time_out() -> None:
     asyncio.run(go())
 
 
-def test_a_wait_after_a_short_one_keeps_its_own_limit() -> None:
+def test_next_wait_has_its_own_time_limit() -> None:
     async def go() -> None:
         async with pair() as (local, existing):
             loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ def test_a_wait_after_a_short_one_keeps_its_own_limit() -> None:
     asyncio.run(go())
 
 
-def test_a_sender_that_is_not_read_is_held_back_and_loses_nothing() -> None:
+def test_slow_reader_applies_backpressure_and_loses_nothing() -> None:
     async def go() -> None:
         size = 20 * READ_AHEAD
         async with pair() as (local, existing):
@@ -87,7 +87,7 @@ def test_a_sender_that_is_not_read_is_held_back_and_loses_nothing() -> None:
     asyncio.run(go())
 
 
-def test_no_one_waits_for_who_left() -> None:
+def test_aborted_reader_fails_the_sender() -> None:
     async def go() -> None:
         async with pair() as (local, existing):
             existing.write(b"x" * 20 * READ_AHEAD)

@@ -45,7 +45,7 @@ def fit(table: Table, devices: Devices | None, request: Request = V11, **options
     ],
     ids=["Llama-3.1-8B", "gpt-oss-20b"],
 )
-def test_cache_is_what_vllm_prints(table: Table, devices: Devices, degree: int, printed: float) -> None:
+def test_cache_size_matches_the_vllm_log(table: Table, devices: Devices, degree: int, printed: float) -> None:
     """The planner's study of vLLM 0.11 (llm-d-incubation/llm-d-planner, empirical-vllm-memory-results.md)."""
     found = fit(table, devices, replace(V11, degree=degree), gpu_memory_utilization="0.9")
     assert found.cache / GIB == pytest.approx(printed, rel=0.01)
@@ -75,7 +75,7 @@ def test_second_model_runner_keeps_graphs_beside_the_budget() -> None:
         ({"vllm_use_v2_model_runner": "0"}, (0, 26), False),
     ],
 )
-def test_model_runner_of_a_version(options: Table, version: tuple[int, int], second: bool) -> None:
+def test_model_runner_depends_on_the_version(options: Table, version: tuple[int, int], second: bool) -> None:
     """vllm, config/vllm.py `use_v2_model_runner` of 0.22.1 to 0.26.0."""
     parts = fit(LLAMA_8B, H100, Request(vllm=version), **options).parts
     assert ("graphs" not in parts) is second
@@ -110,19 +110,19 @@ def test_context_larger_than_the_cache_does_not_fit() -> None:
     assert fit(LLAMA_8B, instance_devices("ml.g5.4xlarge"), replace(request, context=8192)).verdict == "fits"
 
 
-def test_seventy_billion_on_one_small_gpu_does_not_fit() -> None:
+def test_llama_70b_does_not_fit_one_small_gpu() -> None:
     found = fit(LLAMA_70B, A10G)
     assert (found.verdict, found.max_context, found.max_sequences) == ("does-not-fit", 0, 0)
     assert found.parts["weights"] > 131 * GIB
 
 
-def test_parts_and_cache_are_the_budget() -> None:
+def test_parts_and_cache_sum_to_the_budget() -> None:
     found = fit(LLAMA_8B, H100)
     assert sum(found.parts.values()) + found.cache == found.budget
     assert found.budget == int(H100.memory * 0.9)
 
 
-def test_wished_sequences_must_all_fit() -> None:
+def test_all_requested_sequences_must_fit() -> None:
     request = replace(V11, context=8192)
     one = fit(LLAMA_8B, H100, request)
     assert fit(LLAMA_8B, H100, replace(request, sequences=one.max_sequences)).verdict != "does-not-fit"
@@ -131,7 +131,7 @@ def test_wished_sequences_must_all_fit() -> None:
     assert more.max_context < 8192
 
 
-def test_little_to_spare_is_tight() -> None:
+def test_verdict_is_tight_with_little_memory_left() -> None:
     found = fit(LLAMA_8B, H100)
     exact = replace(
         V11, context=8192, sequences=fit(LLAMA_8B, H100, replace(V11, context=8192)).max_sequences
@@ -147,7 +147,7 @@ def test_degree_that_does_not_divide_the_heads_is_refused(degree: int) -> None:
     assert f"degree {degree} does not divide the 32 attention heads; use " in found.reason
 
 
-def test_more_devices_than_there_are() -> None:
+def test_degree_above_the_number_of_devices_is_refused() -> None:
     found = fit(LLAMA_8B, A10G, replace(V11, degree=2))
     assert (found.verdict, found.reason) == (
         "does-not-fit",
@@ -155,7 +155,7 @@ def test_more_devices_than_there_are() -> None:
     )
 
 
-def test_degree_left_out_is_the_largest_that_divides() -> None:
+def test_default_degree_is_the_largest_that_divides() -> None:
     assert fit(QWEN_7B, instance_devices("ml.g5.48xlarge")).degree == 4
 
 
@@ -173,7 +173,7 @@ def test_degree_left_out_is_the_largest_that_divides() -> None:
         ({**LLAMA_8B, "vision_config": {"depth": 3}}, "vision or audio part"),
     ],
 )
-def test_what_config_does_not_say_is_unknown(table: Table, missing: str) -> None:
+def test_missing_config_value_gives_unknown(table: Table, missing: str) -> None:
     found = fit(table, H100)
     assert found.verdict == "unknown"
     assert missing in found.reason
@@ -191,30 +191,30 @@ def test_what_config_does_not_say_is_unknown(table: Table, missing: str) -> None
         ({"dtype": "bf17"}, "'bf17'"),
     ],
 )
-def test_options_that_make_no_sense_are_unknown(options: dict[str, str], missing: str) -> None:
+def test_invalid_options_give_unknown(options: dict[str, str], missing: str) -> None:
     found = fit(LLAMA_8B, H100, V11, **options)
     assert found.verdict == "unknown"
     assert missing in found.reason
 
 
-def test_without_a_device_nothing_is_reported() -> None:
+def test_missing_device_is_reported() -> None:
     assert "--gpu NAME --gpus N" in fit(LLAMA_8B, None).reason
 
 
-def test_unknown_model_that_exceeds_all_devices_does_not_fit() -> None:
+def test_unknown_model_larger_than_all_devices_does_not_fit() -> None:
     checkpoint = Checkpoint(table={"model_type": "tomorrow"}, tensors=[Tensor("a", "BF16", (2**40,))])
     assert assess(checkpoint, V11, H100).verdict == "does-not-fit"
     small = replace(checkpoint, tensors=[Tensor("a", "BF16", (2**20,))])
     assert assess(small, V11, H100).verdict == "unknown"
 
 
-def test_gguf_and_trouble_are_named() -> None:
+def test_gguf_and_damaged_files_are_reported() -> None:
     assert "GGUF" in assess(Checkpoint(table=LLAMA_8B, gguf=True), V11, H100).reason
     damaged = Checkpoint(table=LLAMA_8B, trouble="model.safetensors: cut")
     assert assess(damaged, V11, H100).reason == "model.safetensors: cut"
 
 
-def test_pickles_count_by_their_size() -> None:
+def test_pickle_weights_are_counted_by_file_size() -> None:
     checkpoint = Checkpoint(table=LLAMA_8B, pickles=[10 * GIB, 5 * GIB])
     found = assess(checkpoint, V11, H100)
     assert found.parts["weights"] / GIB == pytest.approx(15, rel=0.01)
@@ -224,13 +224,13 @@ def test_pickles_count_by_their_size() -> None:
     ("quantize", "verdict"),
     [("", "does-not-fit"), ("fp8", "does-not-fit"), ("bitsandbytes", "fits")],
 )
-def test_quantising_while_loading(quantize: str, verdict: str) -> None:
+def test_quantising_while_loading_needs_memory_as_published(quantize: str, verdict: str) -> None:
     """fp8 needs room for the 16-bit weights first: 15 GiB do not go on a T4 (14.56 GiB)."""
     request = Request(vllm=(0, 11), context=2048)
     assert fit(LLAMA_8B, named_devices("T4", 1), request, quantize=quantize).verdict == verdict
 
 
-def test_fp8_cache_holds_twice_as_much() -> None:
+def test_fp8_cache_has_twice_the_tokens() -> None:
     plain, small = fit(LLAMA_8B, H100), fit(LLAMA_8B, H100, V11, kv_cache_dtype="fp8")
     assert small.kv_tokens == pytest.approx(2 * plain.kv_tokens, rel=0.001)
 
@@ -242,7 +242,7 @@ def test_adapters_take_memory() -> None:
     assert (plain.cache - lora.cache) / 4 == pytest.approx(168e6 * 2, rel=0.05)
 
 
-def test_other_engines_on_their_devices() -> None:
+def test_other_engines_use_their_own_rules() -> None:
     neuron = Request(engine="neuronx", degree=24)
     found = fit(LLAMA_70B, instance_devices("ml.inf2.48xlarge"), neuron)
     assert (found.verdict, found.context, found.budget) == ("fits", 4096, 16 * GIB)
@@ -260,7 +260,7 @@ def test_other_engines_on_their_devices() -> None:
     assert fit(LLAMA_70B, instance_devices("ml.g5.12xlarge"), accelerate).verdict == "does-not-fit"
 
 
-def test_cpu_has_its_memory_and_a_cache_of_fixed_size() -> None:
+def test_cpu_uses_host_memory_and_a_fixed_cache() -> None:
     found = fit(LLAMA_8B, instance_devices("ml.m5.4xlarge"), Request(vllm=(0, 11), context=8192))
     assert (found.verdict, found.cache) == ("fits", 4 * GIB)
     assert fit(LLAMA_8B, instance_devices("ml.m5.xlarge"), Request(context=8192)).verdict == "does-not-fit"
@@ -268,7 +268,7 @@ def test_cpu_has_its_memory_and_a_cache_of_fixed_size() -> None:
     assert fit(BERT, instance_devices("ml.m5.large"), accelerate).verdict == "fits"
 
 
-def test_remedies_work() -> None:
+def test_every_remedy_makes_the_model_fit() -> None:
     devices, request = instance_devices("ml.g6e.12xlarge"), Request(vllm=(0, 23))
     checkpoint = Checkpoint(table=LLAMA_70B)
     named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices))
@@ -278,7 +278,7 @@ def test_remedies_work() -> None:
         assert assess(checkpoint, *_applied(one, request, devices)).verdict == "fits", one
 
 
-def test_share_of_the_device_is_a_remedy_even_if_one_is_given() -> None:
+def test_gpu_memory_utilization_is_a_remedy_even_if_given() -> None:
     devices = instance_devices("ml.g6.12xlarge")
     request = Request(vllm=(0, 23), options={"max_num_seqs": "256", "gpu_memory_utilization": "0.92"})
     checkpoint = Checkpoint(table=LLAMA_8B)
@@ -305,7 +305,7 @@ def test_larger_degree_is_a_remedy() -> None:
     assert "tensor_parallel_degree" in [one.key for one in named]
 
 
-def test_what_fits_needs_no_remedy() -> None:
+def test_fitting_model_has_no_remedies() -> None:
     checkpoint = Checkpoint(table=LLAMA_8B)
     assert remedies(checkpoint, V11, H100, assess(checkpoint, V11, H100)) == ()
 
@@ -313,17 +313,17 @@ def test_what_fits_needs_no_remedy() -> None:
 @pytest.mark.parametrize(
     ("name", "gib"), [("T4", 14.56), ("a10g", 21.98), ("NVIDIA A100-40GB", 39.38), ("RTX 4090", 23.52)]
 )
-def test_accelerators_by_name_have_what_torch_sees(name: str, gib: float) -> None:
+def test_named_accelerators_have_the_memory_torch_reports(name: str, gib: float) -> None:
     assert named_devices(name, 1).memory == int(gib * GIB)
 
 
 @pytest.mark.parametrize(("name", "why"), [("A100", "A100-40GB and A100-80GB"), ("Voodoo2", "lmi knows T4")])
-def test_accelerator_that_could_be_several_or_none(name: str, why: str) -> None:
+def test_ambiguous_or_unknown_accelerator_is_an_error(name: str, why: str) -> None:
     with pytest.raises(CannotTell, match=why):
         named_devices(name, 1)
 
 
-def test_memory_of_a_gpu_without_a_report_is_estimated_low() -> None:
+def test_unreported_gpu_memory_is_estimated_low() -> None:
     found = instance_devices("ml.p6-b300.48xlarge")
     assert found.estimated
     stated = instance("ml.p6-b300.48xlarge")
@@ -346,16 +346,18 @@ def test_memory_of_a_gpu_without_a_report_is_estimated_low() -> None:
         ("0.6.3.post1", ((0, 6), False)),
     ],
 )
-def test_version_names_the_vllm_of_an_image(text: str | None, version: tuple[tuple[int, int], bool]) -> None:
+def test_image_version_determines_the_vllm_version(
+    text: str | None, version: tuple[tuple[int, int], bool]
+) -> None:
     assert engine_version(text) == version
 
 
-def test_version_that_names_nothing() -> None:
+def test_unknown_image_version_is_an_error() -> None:
     with pytest.raises(CannotTell, match="does not know its vLLM version"):
         engine_version("banana")
 
 
-def test_options_have_one_spelling() -> None:
+def test_option_spellings_are_normalised() -> None:
     found = normalized({"option.max_rolling_batch_size": "64", "gpu-memory-utilization": "0.8"})
     assert (found["max_num_seqs"], found["gpu_memory_utilization"]) == ("64", "0.8")
 
@@ -373,7 +375,7 @@ _VALUES: Any = st.one_of(
 
 
 @pytest.mark.parametrize("table", [LLAMA_8B, T5_XL], ids=["decoder", "encoder-decoder"])
-def test_a_number_of_layers_that_no_model_has_is_not_counted_through(table: Table) -> None:
+def test_absurd_number_of_layers_is_unknown(table: Table) -> None:
     for key in ("num_hidden_layers", "num_layers", "num_decoder_layers"):
         if key in table:
             found = assess(Checkpoint(table={**table, key: 2**39}), Request(engine=ENGINES["vllm"]), H100)
@@ -392,7 +394,7 @@ def test_a_number_of_layers_that_no_model_has_is_not_counted_through(table: Tabl
     ),
     engine=st.sampled_from(sorted(ENGINES)),
 )
-def test_a_damaged_config_never_breaks_anything(table: Table, changes: Table, engine: str) -> None:
+def test_damaged_config_always_gives_a_verdict(table: Table, changes: Table, engine: str) -> None:
     request = Request(engine=ENGINES[engine], context=2048)
     found = assess(Checkpoint(table={**table, **changes}), request, H100, limits=False)
     assert found.verdict in ("fits", "tight", "does-not-fit", "unknown")
@@ -406,7 +408,7 @@ def test_a_damaged_config_never_breaks_anything(table: Table, changes: Table, en
     context=st.integers(1, 131072),
     engine=st.sampled_from(["vllm", "tensorrt-llm", "accelerate"]),
 )
-def test_more_memory_and_shorter_sequences_never_make_it_worse(
+def test_more_memory_or_shorter_sequences_never_worsen_the_verdict(
     table: Table, gib: int, context: int, engine: str
 ) -> None:
     order = ("does-not-fit", "tight", "fits")
@@ -422,7 +424,7 @@ def test_more_memory_and_shorter_sequences_never_make_it_worse(
 
 @pytest.mark.hypothesis
 @given(table=st.sampled_from(_TABLES), sequences=st.integers(1, 300), degree=st.sampled_from([1, 2, 4, 8]))
-def test_longest_context_is_one_that_does_not_fail(table: Table, sequences: int, degree: int) -> None:
+def test_longest_context_fits(table: Table, sequences: int, degree: int) -> None:
     devices = named_devices("H100", 8)
     request = Request(vllm=(0, 11), sequences=sequences, degree=degree, context=1024)
     found = assess(Checkpoint(table=table), request, devices)

@@ -38,19 +38,19 @@ def ends(*reached: int) -> TransferContext:
 
 
 @pytest.mark.parametrize("reached", [(len(CONTENT),), (0, 77, 77, 5000, len(CONTENT)), (1, len(CONTENT))])
-def test_the_sum_is_that_of_the_content(reached: tuple[int, ...]) -> None:
+def test_crc32_is_that_of_the_content(reached: tuple[int, ...]) -> None:
     buffer = bytearray(len(CONTENT))
     assert ends(*reached).read_into(ENTRY, memoryview(buffer), 0) == crc32_of(CONTENT)
     assert buffer == CONTENT
 
 
-def test_less_than_all_is_reported() -> None:
+def test_incomplete_content_is_an_error() -> None:
     with pytest.raises(TransferFailed, match=r"a: received 5 of 10240 bytes"):
         ends(5).read_into(ENTRY, memoryview(bytearray(len(CONTENT))), 0)
 
 
 @pytest.mark.parametrize("size", [1, 4096, HUGE, HUGE + 1])
-def test_a_buffer_is_memory_of_its_size_and_used_again(size: int) -> None:
+def test_buffer_has_its_size_and_is_reused(size: int) -> None:
     buffers = BufferPool(1, size)
     first = buffers.take()
     first.content[:] = bytes([7]) * size

@@ -54,7 +54,7 @@ def shard(
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_the_user_who_is_last_writes_the_manifest(first: int) -> None:
+def test_last_shard_writes_the_manifest(first: int) -> None:
     store = FakeStore()
     assert shard(first, store) is None
     manifest = shard(1 - first, store)
@@ -66,7 +66,7 @@ def test_the_user_who_is_last_writes_the_manifest(first: int) -> None:
     } == FILES
 
 
-def test_the_same_manifest_as_one_push_from_here_makes() -> None:
+def test_shards_write_the_same_manifest_as_one_push() -> None:
     alone, together = FakeStore(), FakeStore()
     by_hand, _ = pushed(SOURCE.listing(), push_context(SOURCE, alone))
     shard(0, together)
@@ -75,7 +75,7 @@ def test_the_same_manifest_as_one_push_from_here_makes() -> None:
     assert replace(by_job, created="") == replace(by_hand, created="")
 
 
-def test_a_job_that_was_broken_off_is_gone_on_with() -> None:
+def test_interrupted_job_is_continued() -> None:
     store = FakeStore()
     shard(0, store)
     sent = store.sent
@@ -84,7 +84,7 @@ def test_a_job_that_was_broken_off_is_gone_on_with() -> None:
     assert shard(1, store) is not None
 
 
-def test_what_exists_is_not_transferred_again() -> None:
+def test_existing_objects_are_not_uploaded_again() -> None:
     store = FakeStore()
     pushed(SOURCE.listing(), push_context(SOURCE, store))
     sent = store.sent
@@ -92,7 +92,7 @@ def test_what_exists_is_not_transferred_again() -> None:
     assert store.sent == sent
 
 
-def test_a_foreign_user_under_the_prefix_ends_it() -> None:
+def test_foreign_object_under_the_prefix_is_refused() -> None:
     store = FakeStore()
     shard(0, store)
     prefix = next(key for key in store.objects if key.startswith("weights/")).rpartition("/")[0]
@@ -101,7 +101,7 @@ def test_a_foreign_user_under_the_prefix_ends_it() -> None:
         shard(1, store)
 
 
-def test_a_corrupted_byte_makes_no_manifest() -> None:
+def test_corrupted_byte_leaves_no_manifest() -> None:
     store, listing = FakeStore(), SOURCE.listing()
     flipped = GeneratedSource({**FILES, "a.safetensors": b"x" + NOISE[1:]}, git=frozenset({"config.json"}))
     numbers = [n for n in (0, 1) if any(f.path == "a.safetensors" for f in shard_of(listing.files, n, 2))]
@@ -111,12 +111,12 @@ def test_a_corrupted_byte_makes_no_manifest() -> None:
     assert not [key for key in store.objects if key.startswith("manifests/")]
 
 
-def test_an_order_reads_back() -> None:
+def test_job_request_is_read_back_equal() -> None:
     assert read_order(order_text(order())) == order()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "listing": {}}'])
-def test_what_is_no_order_is_refused(text: str) -> None:
+def test_invalid_job_request_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         read_order(text)
 
@@ -130,7 +130,7 @@ entries = st.lists(st.integers(0, 10**12), max_size=40).map(
 
 
 @given(entries, st.integers(1, 9))
-def test_shards_are_a_partition_and_even(files: tuple[FileEntry, ...], count: int) -> None:
+def test_shards_are_a_balanced_partition(files: tuple[FileEntry, ...], count: int) -> None:
     shards = [shard_of(files, number, count) for number in range(count)]
     assert sorted(file.path for shard in shards for file in shard) == [file.path for file in files]
     loads = [sum(file.size for file in shard) for shard in shards]

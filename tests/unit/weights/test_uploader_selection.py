@@ -26,19 +26,21 @@ BOTH = ("s5cmd", "obstore")
     ],
     ids=["large", "many small", "not installed", "streamed", "mixed"],
 )
-def test_auto(chosen: list[FileEntry], is_local: bool, present: tuple[str, ...], engine: str) -> None:
+def test_engine_auto_follows_number_and_place_of_the_files(
+    chosen: list[FileEntry], is_local: bool, present: tuple[str, ...], engine: str
+) -> None:
     found = choose_engine("auto", chosen, is_local=is_local, present=present)
     assert found.engine == engine
     assert choose_engine(None, chosen, is_local=is_local, present=present) == found
     assert bool(found.why) == (engine != "own")
 
 
-def test_what_is_reported_is_done() -> None:
+def test_chosen_engine_is_used() -> None:
     assert choose_engine("obstore", LARGE, is_local=True, present=()).engine == "obstore"
     assert choose_engine("own", MANY, is_local=True, present=BOTH).engine == "own"
 
 
-def test_an_outside_engine_sends_files_of_this_machine() -> None:
+def test_external_engine_needs_local_files() -> None:
     with pytest.raises(Unresolvable, match="obstore sends files from the disk") as error:
         choose_engine("obstore", MANY, is_local=False, present=BOTH)
     assert "snapshot" in error.value.hint

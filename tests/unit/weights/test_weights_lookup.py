@@ -31,12 +31,12 @@ ADDRESS = f"s3://models/{weights_prefix(SMALL.name)}"
 @pytest.mark.parametrize(
     "requests", [SMALL.name, "Hugging", "HuggingFaceTB/SmolLM2-135M-Instruct", ADDRESS, ADDRESS.rstrip("/")]
 )
-def test_one_that_is_meant_is_found(requests: str) -> None:
+def test_unambiguous_name_is_found(requests: str) -> None:
     assert find_weights(MANIFESTS, requests, "models") == SMALL
 
 
 @pytest.mark.parametrize("requests", ["google", "google/flan-t5-xxl", ""])
-def test_what_may_be_several_is_refused_and_they_are_named(requests: str) -> None:
+def test_ambiguous_name_is_refused_with_the_matches(requests: str) -> None:
     with pytest.raises(UsageRefused, match=OLD.name):
         find_weights(MANIFESTS, requests, "models")
 
@@ -49,14 +49,14 @@ def test_what_may_be_several_is_refused_and_they_are_named(requests: str) -> Non
         ("google/flan-t5-xl", "google/flan-t5-xxl"),
     ],
 )
-def test_a_slip_is_met_with_what_was_meant(requests: str, suggestion: str) -> None:
+def test_typo_gets_a_suggestion(requests: str, suggestion: str) -> None:
     with pytest.raises(NotFound, match="no such weights in models") as caught:
         find_weights(MANIFESTS, requests, "models")
     assert f"did you mean {suggestion}?" in caught.value.hint
     assert "lmi weights ls --bucket models" in caught.value.hint
 
 
-def test_what_is_like_nothing_is_only_not_there() -> None:
+def test_unknown_name_gets_no_suggestion() -> None:
     with pytest.raises(NotFound) as caught:
         find_weights(MANIFESTS, "bert", "models")
     assert "did you mean" not in caught.value.hint
