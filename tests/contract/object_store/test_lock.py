@@ -263,7 +263,7 @@ def test_unreadable_lock_can_be_unlocked(strict: ObjectStore) -> None:
     with pytest.raises(Refused, match="an unreadable lock") as caught, lock(strict).hold("tiny"):
         pass
     assert "lmi unlock tiny unreadable" in caught.value.hint
-    with pytest.raises(Refused, match="was renewed 0 s ago"):
+    with pytest.raises(Refused, match=r"was renewed \d+ s ago"):
         lock(strict).unlock("tiny", "unreadable")
     lock(strict).unlock("tiny", "unreadable", force=True)
     with lock(strict).hold("tiny"):
