@@ -1,7 +1,5 @@
-"""The port ModelServer: what a target may count on, from our fake and from every runtime.
-
-`djl-serving` is a stand-in unless DJL_SERVING_HOME names a real one; `container` is podman, its image that stand-in.
-"""
+"""The port ModelServer: the same tests on our fake and on every runtime. `djl-serving` is a stand-in unless
+DJL_SERVING_HOME names a real one; `container` is podman, with an image of that stand-in."""
 
 from __future__ import annotations
 
@@ -50,11 +48,11 @@ BROKEN = 'raise RuntimeError("no such model")'
 
 
 class ServerBench(Protocol):
-    """One implementation, and how a model comes to it."""
+    """One implementation, and how a model gets into it."""
 
     clock: Clock
     counts: bool
-    """Whether the server tells how many requests it answered."""
+    """Whether the server reports how many requests it answered."""
 
     @property
     def servers(self) -> ModelServer: ...
@@ -165,7 +163,7 @@ class ServerCase:
             host="127.0.0.1",
             port=port,
             environment={},
-            # Containers have one name space on the whole machine.
+            # Container names are unique on the whole machine.
             labels={"deployment": f"tiny-{short(digest(str(self.root)), 8)}"},
             image=image() if isinstance(self.setup.servers, Container) else "",
         )
@@ -175,7 +173,7 @@ class ServerCase:
         return home
 
     def settled(self, home: Path, *phases: str) -> ObservedServer:
-        """What it is once it is none of `phases` any more."""
+        """The status once the phase is none of `phases`."""
         clock, servers = self.setup.clock, self.setup.servers
         deadline = clock.monotonic() + TIMEOUT
         while (observed := servers.status(home)).phase in (phases or ("starting", "loading")):
@@ -264,7 +262,7 @@ def test_port_in_use_is_a_failure_with_its_reason(server_case: ServerCase) -> No
     assert invoke(port) == "hello"
 
 
-# The two others cannot hand their listening socket over: the target starts them again at the address instead.
+# The two others cannot pass on their listening socket: the target starts them again at the address instead.
 @pytest.mark.parametrize(
     "server_bench", ["fake", pytest.param("embedded", marks=pytest.mark.worker)], indirect=True
 )

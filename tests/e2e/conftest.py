@@ -63,7 +63,7 @@ def hub_address() -> Iterator[str]:
 def installed(
     lmi_of_the_wheel: Path, hub_address: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:
-    """State and Hub cache of its own; the caches of environments and engine are the user's."""
+    """With its own state and Hub cache; the caches of environments and engine are the user's."""
     home = tmp_path_factory.mktemp("home")
     environment = {
         **os.environ,

@@ -1,4 +1,5 @@
-"""Other people's clients against `lmi emulator`, unchanged: told an address, its keys, a region, nothing else."""
+"""Clients of other vendors against `lmi emulator`, unchanged: they get an endpoint URL, keys and a region,
+nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(aws: Emulated, tmp_path: Path) -> Run:
-    """stdout of a program that has to work."""
+    """stdout of a program that must succeed."""
 
     def result(command: Sequence[str | Path], *, good: tuple[int, ...] = (0,), **more: str) -> str:
         done = subprocess.run(
@@ -129,7 +130,7 @@ def test_aws_cli_deploys_updates_and_deletes(run: Run, model: Path, tmp_path: Pa
 
 @pytest.fixture
 def terraform(run: Run, model: Path, tmp_path: Path) -> Run:
-    """Terraform with the provider in place; where either is not to be had, the test says so."""
+    """Terraform with its provider installed; skipped with the reason where either is missing."""
     shutil.copy(HERE / "main.tf", tmp_path)
     environment = terraform_environment(tmp_path)
 
@@ -149,9 +150,10 @@ def terraform(run: Run, model: Path, tmp_path: Path) -> Run:
 
 
 def test_terraform_applies_updates_and_destroys(terraform: Run, aws: Emulated) -> None:
-    """Apply, a plan without changes, an update by a new configuration, again no changes, destroy: nothing is left."""
+    """Apply, plan without changes, update to a new configuration, plan without changes, destroy: no resource
+    remains."""
     terraform("apply", "-auto-approve", generation="one")
-    # With -detailed-exitcode, 0 means that there is nothing to change.
+    # With -detailed-exitcode, 0 means no changes.
     terraform("plan", "-detailed-exitcode", generation="one")
     assert aws.described("tf-endpoint")["EndpointConfigName"] == "tf-one"
     runtime = aws.client("sagemaker-runtime")
@@ -169,7 +171,7 @@ def test_terraform_applies_updates_and_destroys(terraform: Run, aws: Emulated) -
 
 
 def remaining_resources(aws: Emulated) -> list[str]:
-    """Of everything that main.tf makes, what is still there."""
+    """The resources of main.tf that still exist."""
     sagemaker, logs = aws.client("sagemaker"), aws.client("logs")
     found = [
         *(item["EndpointName"] for item in sagemaker.list_endpoints()["Endpoints"]),

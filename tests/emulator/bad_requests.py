@@ -1,4 +1,4 @@
-"""Requests that AWS refuses, made from botocore's service model: one thing wrong in each, and what is said of it."""
+"""Requests that AWS refuses, generated from botocore's service model: one error in each, and its message."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class BadRequest:
 
 
 def bad_requests(service: str, operations: tuple[str, ...]) -> Iterator[BadRequest]:
-    """Missing, too long, too short, malformed, unknown, too many, too large, of the wrong type: member by member."""
+    """Missing, too long, too short, malformed, unknown, too many, too large, of the wrong type: member by
+    member."""
     model = service_model(service)
     for operation in operations:
         shape = model.operation_model(operation).input_shape
@@ -50,7 +51,7 @@ def bad_requests(service: str, operations: tuple[str, ...]) -> Iterator[BadReque
 
 
 def sample(shape: Any, *, depth: int, is_complete: bool = False) -> Any:
-    """A value that fits; of structures, what is required."""
+    """A valid value; of structures, the required members."""
     kind = shape.type_name
     if kind == "structure":
         names = shape.members if is_complete else shape.required_members
@@ -167,7 +168,7 @@ def _words(path: tuple[Any, ...]) -> str:
 
 
 def _with(good: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """`good` with this value there; None takes the member away. What lies on the way is made."""
+    """`good` with this value at the path; None removes the member. Missing parents are created."""
     created = copy.deepcopy(good)
     existing: Any = created
     for part, following in itertools.pairwise(path):

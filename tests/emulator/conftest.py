@@ -1,4 +1,4 @@
-"""One emulator a file: with a clock at full speed, with or without containers."""
+"""One emulator per file: with a clock at full speed, with or without containers."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 @pytest.fixture(scope="module")
 def idle_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    """A clock that goes on only when it is turned (as good as, while somebody waits)."""
+    """A clock that practically moves only when the test advances it."""
     with emulator(tmp_path_factory.mktemp("still"), "--speed", "0.001") as running:
         yield running

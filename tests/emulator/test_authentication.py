@@ -1,4 +1,4 @@
-"""Nobody else on the machine, and no web page, may ask the emulator for anything: it runs what it is asked to run."""
+"""No other user of the machine and no web page can use the emulator: it runs the commands of its clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TIMEOUT, TRU
 LAST_OF_IAM = "SignatureDoesNotMatch"
 FOREIGN = {"AccessKeyId": "any", "SecretAccessKey": "any"}
 CALLS: dict[str, tuple[str, dict[str, Any], str, str]] = {
-    # Service: operation, parameters, and what an unknown key and a wrong secret are called there.
+    # Service: operation, parameters, and the error codes for an unknown key and for a wrong secret.
     "sagemaker": ("ListModels", {}, "UnrecognizedClientException", "InvalidSignatureException"),
     "sagemaker-runtime": (
         "InvokeEndpoint",
@@ -53,7 +53,7 @@ def test_every_service_checks_key_and_signature(aws: Emulated, service: str) -> 
 
 
 def test_request_with_a_foreign_key_runs_no_command(tmp_path: Path) -> None:
-    """CreateProcessingJob as another user of the machine would send it: signed with any key, or not at all."""
+    """CreateProcessingJob from another user of the machine: signed with any key, or not at all."""
     with emulator(tmp_path, *FULL_SPEED, variables={"PATH": os.environ["PATH"]}) as aws:
         probe = tmp_path / "was-run"
         requests = {
@@ -124,7 +124,7 @@ def test_user_key_is_valid_until_it_is_deleted(aws: Emulated) -> None:
     )
     iam.update_access_key(UserName="ada", AccessKeyId=key["AccessKeyId"], Status="Inactive")
     assert code(expected, "ListModels", {}) == "UnrecognizedClientException"
-    # Of the controls they are none of the root's.
+    # User keys do not open the control API.
     pair = {**vars(aws), "key": key["AccessKeyId"], "secret": key["SecretAccessKey"]}
     with pytest.raises(urllib.error.HTTPError, match="401"):
         Emulated(**pair).get("/_clock")
@@ -172,7 +172,7 @@ def test_presigned_urls_of_both_versions_work(aws: Emulated) -> None:
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 urllib.request.urlopen(other)
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(url, b"x")  # a POST, with a URL that is for a GET
+            urllib.request.urlopen(url, b"x")  # a POST to a URL that was signed for a GET
 
 
 def test_upload_changed_in_transit_is_refused(aws: Emulated) -> None:

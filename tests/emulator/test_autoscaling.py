@@ -1,4 +1,4 @@
-"""Autoscaling that acts: measured invocations, alarms, counts within their bounds."""
+"""Autoscaling: measured invocations, alarms, and instance counts within their bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT = 60.0
 
 
 def live(aws: Emulated, name: str, *, count: int = 1) -> dict[str, str]:
-    """An endpoint in service; what names its variant as a scalable target."""
+    """Creates an endpoint in service; returns the id of its variant as a scalable target."""
     aws.model(name, aws.upload(f"artifacts/{name}", {"serving.properties": "engine=Python\n"}))
     aws.endpoint_config(name, name, InitialInstanceCount=count)
     aws.endpoint(name)

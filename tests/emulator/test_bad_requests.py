@@ -1,4 +1,4 @@
-"""Bad requests are refused as AWS refuses them: by the service model, and by what the service knows."""
+"""Bad requests are refused as AWS refuses them: by the service model and by the checks of the service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST = 120
 def raw(
     aws: Emulated, body: bytes = b"{}", /, service: str = "", **headers: str
 ) -> tuple[int, dict[str, Any]]:
-    """One request as it is, signed for a service if one is named; its status and JSON."""
+    """Sends one request unchanged, signed if a service is named; returns its status and JSON."""
     connection = connected(urlsplit(aws.url).netloc)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     if service:
@@ -41,7 +41,7 @@ def _closed(aws: Emulated) -> Iterator[None]:
 
 @cache
 def connected(place: str) -> http.client.HTTPConnection:
-    """One for all requests of this file."""
+    """One connection for all requests of this file."""
     connection = http.client.HTTPConnection(place, timeout=TIMEOUT)
     connection.connect()
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -49,7 +49,7 @@ def connected(place: str) -> http.client.HTTPConnection:
 
 
 def refusal(client: Any, operation: str, params: Any) -> tuple[str, str]:
-    """Code and message of the refusal; empty when it was not refused."""
+    """Code and message of the error; empty if there is none."""
     try:
         client._make_api_call(operation, params)
     except client.exceptions.ClientError as exc:
@@ -61,7 +61,7 @@ def refusal(client: Any, operation: str, params: Any) -> tuple[str, str]:
 def test_requests_that_violate_the_service_model_are_refused(aws: Emulated, operation: str) -> None:
     wrong = []
     for bad in bad_requests("sagemaker", (operation,)):
-        # As JSON, not through botocore, which would not send most of them.
+        # As JSON and not through botocore, which would refuse to send most of them.
         target = f"SageMaker.{operation}"
         _, description = raw(aws, json.dumps(bad.params).encode(), service="sagemaker", X_Amz_Target=target)
         code, message = description.get("__type"), description.get("message", "")

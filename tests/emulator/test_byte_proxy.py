@@ -1,4 +1,4 @@
-"""The byte proxy: what goes through is dropped, delayed, cut, stalled and flipped by the rules of `/_faults`."""
+"""The byte proxy drops, delays, cuts, stalls and flips bytes by the rules of `/_faults`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _no_faults(through: Emulated) -> Iterator[None]:
 
 
 def got(aws: Emulated, **settings: Any) -> bytes:
-    """Over a connection of its own."""
+    """Read over a new connection."""
     client = aws.client("s3", fresh=True, **settings)
     content: bytes = client.get_object(Bucket=BUCKET, Key="weights")["Body"].read()
     return content
@@ -76,7 +76,7 @@ def test_flipped_bit_in_a_download_is_detected(through: Emulated) -> None:
 
 
 def test_flipped_bit_in_an_upload_is_refused(through: Emulated) -> None:
-    """The body is not the one that was signed."""
+    """The body differs from the one that was signed."""
     through.fault(rule("up", {"flip": {"at": 100_000}}))
     with pytest.raises(ClientError, match="XAmzContentSHA256Mismatch"):
         through.client("s3", fresh=True).put_object(Bucket=BUCKET, Key="flipped", Body=CONTENT)
@@ -90,7 +90,7 @@ def test_delay_and_stall_slow_a_request_down(through: Emulated) -> None:
 
 
 def test_proxy_works_in_front_of_an_external_s3_server(aws: Emulated, tmp_path: Path) -> None:
-    """A second emulator is that server."""
+    """The external server is a second emulator."""
     aws.upload("outside", {"weights": CONTENT})
     with emulator(tmp_path, *FULL_SPEED, "--proxy", "--s3", aws.url, variables=aws.keys) as running:
         url = running.exported["AWS_ENDPOINT_URL_S3"]

@@ -1,4 +1,5 @@
-"""Eventual consistency on demand: what AWS's documentation says may lag does, for as long as was asked, and no more."""
+"""Eventual consistency on demand: what AWS documents as eventually consistent lags for the given time,
+nothing else does."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TAGS = [{"Key": "lmi:deployment", "Value": "chat"}]
 
 @pytest.fixture(scope="module")
 def lagging_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    """Its clock goes on only when it is turned."""
+    """Its clock moves only when the test advances it."""
     with emulator(tmp_path_factory.mktemp("late"), "--speed", "0.001", "--lag", LAG) as running:
         yield running
 
@@ -63,7 +64,7 @@ def _variant(model: str) -> list[dict[str, Any]]:
 
 
 def _indexed(late: Emulated) -> dict[str, str]:
-    """What the tagging API finds: by kind and name, the one tag's value."""
+    """What the tagging API finds: the value of the one tag, by kind and name."""
     found = late.client("resourcegroupstaggingapi").get_resources(TagFilters=[{"Key": TAGS[0]["Key"]}])
     return {
         item["ResourceARN"].split(":", 5)[5]: item["Tags"][0]["Value"]

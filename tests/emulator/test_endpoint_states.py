@@ -1,4 +1,4 @@
-"""The life of an endpoint as a client sees it, with the clock in the test's hand."""
+"""The states of an endpoint as a client sees them, with a clock that the test advances."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 
 def user(aws: Emulated, name: str, *statements: dict[str, Any]) -> Any:
-    """Clients of a user with these rights."""
+    """Clients of a user with these permissions."""
     iam = aws.client("iam")
     iam.create_user(UserName=name)
     policy = {"Version": "2012-10-17", "Statement": list(statements)}
@@ -91,7 +91,7 @@ def test_tags_need_their_own_permission_and_match_conditions(strict: Emulated) -
 
 @pytest.mark.parametrize(("kind", "most"), [("user", 2048), ("group", 5120), ("role", 10_240)])
 def test_inline_policies_share_a_quota(strict: Emulated, kind: str, most: int) -> None:
-    """All of a user, group or role together, whitespace not counted; one that is replaced counts once."""
+    """The sum of all of a user, group or role, without whitespace; a replaced policy counts once."""
     iam, name = strict.client("iam"), f"full-{kind}"
     trust = {"AssumeRolePolicyDocument": json.dumps(TRUST)} if kind == "role" else {}
     iam._make_api_call(f"Create{kind.title()}", {f"{kind.title()}Name": name, **trust})

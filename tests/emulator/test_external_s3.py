@@ -1,4 +1,4 @@
-"""Another S3 server in the place of the built-in one."""
+"""An external S3 server instead of the built-in one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.emulator_process import Emulated, emulator
 
 
 def test_endpoint_loads_its_artifact_from_an_external_s3_server(aws: Emulated, tmp_path: Path) -> None:
-    """A second emulator is the S3 server here: it is a program of its own, at another address."""
+    """The S3 server is a second emulator: a separate program at another address."""
     files = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
     uri = aws.upload("artifacts/outside", files)
     outside = (*FULL_SPEED, "--s3", aws.url)

@@ -1,4 +1,4 @@
-"""What the hosting service does, with real model servers: fetch, lay out, start, ping, replace, end."""
+"""The hosting service with real model servers: download, unpack, start, ping, replace, stop."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_role_that_lost_its_permissions_fails_the_endpoint(hosting: Emulated) ->
 
 
 def test_update_under_load_loses_no_request(hosting: Emulated) -> None:
-    """Old and new run side by side; the one that goes finishes what it has. Some request is always in flight."""
+    """Old and new run side by side; the old one completes its requests. Some request is always in flight."""
     assert deploy(hosting, "replaced", {"model.py": MANY_WAYS})["EndpointStatus"] == "InService"
     hosting.endpoint_config("replaced-2", "replaced")
     lost: list[str] = []

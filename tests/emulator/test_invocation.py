@@ -1,4 +1,4 @@
-"""Invocations through boto3: answers, streams in botocore's own event-stream decoder, limits, errors."""
+"""Invocations through boto3: responses, streams in botocore's own event-stream decoder, limits, errors."""
 
 from __future__ import annotations
 

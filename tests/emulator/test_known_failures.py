@@ -1,4 +1,4 @@
-"""What `failures.json` knows of SageMaker's refusals is brought about here, and known again by its patterns."""
+"""SageMaker's errors in `failures.json` are caused in the emulator, and their patterns match its messages."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def in_progress(aws: Emulated) -> str:
 
 
 def deleted_model(aws: Emulated) -> str:
-    """Its artifacts go after it was made."""
+    """The artifact is deleted after the model was created."""
     uri = aws.upload("artifacts/fleeting", {"serving.properties": "engine=Python\n"})
     aws.model("fleeting", uri)
     aws.endpoint_config("fleeting", "fleeting", InstanceType="ml.m5.large")

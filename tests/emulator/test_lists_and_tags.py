@@ -1,4 +1,4 @@
-"""Lists are paged, filtered and sorted; tags are kept with what they were put on."""
+"""Lists are paged, filtered and sorted; tags belong to their resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was deleted is forgotten: deployments that come and go leave the emulator as small as it was."""
+"""Deleted deployments leave no memory in the emulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.emulator_process import BUCKET, Emulated, emulator
 WARM, LIVES = 25, 75
 OBJECTS = 12
 GROWTH = 4 << 20
-"""Bytes; these lives take 1 MB, and 7 MB where moto keeps every instance of its models."""
+"""Bytes; these lifecycles take 1 MB, and 7 MB where moto keeps every instance of its models."""
 
 
 def test_deleted_deployments_free_their_memory(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_deleted_deployments_free_their_memory(tmp_path: Path) -> None:
 
 
 def lifecycle(aws: Emulated, name: str) -> None:
-    """As `lmi up` and `lmi down --purge --logs` leave it: the objects of a deployment, an endpoint, a log group."""
+    """As `lmi up` and `lmi down --purge --logs`: the objects of a deployment, an endpoint, a log group."""
     s3, api, logs = aws.client("s3"), aws.client("sagemaker"), aws.client("logs")
     files = {f"{number}.json": bytes(40_000) for number in range(OBJECTS)}
     uri = aws.upload(f"deployments/{name}", files)

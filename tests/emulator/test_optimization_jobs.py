@@ -1,4 +1,4 @@
-"""Optimization jobs: accepted, told, timed, stopped; nothing is optimized."""
+"""Optimization jobs: accepted, listed, timed, stopped; nothing is optimized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processing jobs: accepted and refused as AWS does, and carried out as real processes."""
+"""Processing jobs: accepted and refused as by AWS, and run as real processes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 
 def role(aws: Emulated, name: str = "worker", *, put: str = "out/*") -> str:
-    """One that may read `in/`, list, and put below a prefix."""
+    """A role that may read `in/`, list, and write below a prefix."""
     arn = aws.role(name, trust=TRUST, resources=[f"arn:aws:s3:::{BUCKET}", f"arn:aws:s3:::{BUCKET}/in/*"])
     rights = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/{put}"}
     policy = {"Version": "2012-10-17", "Statement": [rights]}
@@ -111,7 +111,7 @@ def stopped(aws: Emulated, name: str) -> dict[str, Any]:
 
 
 def running(aws: Emulated, name: str) -> None:
-    """Until the container has printed something."""
+    """Waits until the container has printed something."""
     deadline = time.monotonic() + TIMEOUT
     logs = aws.client("logs")
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The program: what it prints, how it ends, what it leaves."""
+"""The emulator as a program: its output, how it ends, what it leaves."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ DETACHES = (
 
 
 def run_job(aws: Emulated) -> None:
-    """One that has begun, and has detached a program of its own."""
+    """Starts a job that has detached a process of its own."""
     cluster = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
     aws.client("sagemaker").create_processing_job(
         ProcessingJobName="one",
@@ -183,7 +183,7 @@ def run_job(aws: Emulated) -> None:
 
 
 def assert_ended(processes: list[psutil.Process], *folders: Path) -> bool:
-    """Whether all of them are gone, now or soon."""
+    """Waits until all of them have ended; False if some have not."""
     psutil.wait_procs(processes, timeout=TIMEOUT)
     deadline = time.monotonic() + TIMEOUT
     while any(folder.exists() for folder in folders) and time.monotonic() < deadline:
@@ -287,7 +287,7 @@ def test_rule_that_can_never_match_is_refused(
 
 
 def test_container_that_never_answers_ping_leaves_no_worker(hosting: Emulated) -> None:
-    """The handler hangs as it loads; its worker leads a session of its own."""
+    """The handler hangs while it loads; its worker leads a session of its own."""
     files = {**FILES, "model.py": "import time\ntime.sleep(600)\n"}
     hosting.model("hangs", hosting.upload("artifacts/hangs", files))
     hosting.endpoint_config("hangs", "hangs", ContainerStartupHealthCheckTimeoutInSeconds=60)

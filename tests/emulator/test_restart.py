@@ -1,4 +1,4 @@
-"""With a folder, everything is as it was after a restart, a hard one included."""
+"""With `--dir`, a restart restores all state, also after a kill."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_restart_restores_inference_components_and_scaling(tmp_path: Path) -> No
 
 
 def rights(iam: Any) -> dict[str, Any]:
-    """What a client can see of them, but for when it was asked."""
+    """The permissions as a client reads them, without times."""
     description = {
         "attached": iam.list_attached_role_policies(RoleName="execution")["AttachedPolicies"],
         "inline": iam.list_role_policies(RoleName="execution")["PolicyNames"],
@@ -164,7 +164,7 @@ def test_read_only_call_writes_no_state(tmp_path: Path) -> None:
 
 
 def test_everything_acknowledged_before_a_kill_is_restored(tmp_path: Path) -> None:
-    """Killed in the middle of changes, by several clients at once."""
+    """Killed in the middle of changes by several concurrent clients."""
     kept = ("--dir", str(tmp_path / "state"))
     created: list[str] = []
     with emulator(tmp_path, *kept) as aws:
@@ -187,7 +187,7 @@ def test_everything_acknowledged_before_a_kill_is_restored(tmp_path: Path) -> No
 
 
 def make_roles(aws: Emulated, prefix: str, created: list[str]) -> None:
-    """Until the emulator is gone."""
+    """Creates roles until the emulator is gone."""
     iam = aws.client("iam", fresh=True)
     with suppress(botocore.exceptions.BotoCoreError):
         for number in range(100_000):
@@ -206,7 +206,7 @@ def test_log_file_with_a_truncated_last_line_is_continued(tmp_path: Path) -> Non
 
 
 def test_restart_restores_every_moto_service(tmp_path: Path) -> None:
-    """Each kind of thing that moto keeps as an object of its own."""
+    """Every kind of resource that moto keeps as an object."""
     kept = ("--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept) as aws:
         iam, s3, kms = aws.client("iam"), aws.client("s3"), aws.client("kms")

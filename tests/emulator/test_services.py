@@ -1,4 +1,4 @@
-"""The services beside SageMaker, as far as a deployer calls them."""
+"""The services besides SageMaker, as far as a deployer calls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Our own transfer job in the emulator: with its wheels and its role, and nothing else of ours or of the caller's."""
+"""Our own transfer job in the emulator: with its wheels and its role, without the caller's packages or
+credentials."""
 
 from __future__ import annotations
 

@@ -10,9 +10,8 @@ from tests.support.local_app import RECIPE, LocalApp
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalApp]:
-    """A folder with one recipe, `tiny.yaml`, and nothing deployed.
-
-    In memory where there is such a place: a record is synced to disk twice an action."""
+    """A folder with one recipe, `tiny.yaml`, and nothing deployed. On a memory file system where there is
+    one: a record is synced to disk twice per action."""
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         monkeypatch.chdir(folder)
@@ -30,7 +29,7 @@ def broken(app: LocalApp) -> None:
 
 @pytest.fixture
 def answering(app: LocalApp) -> list[FakeResponse]:
-    """Put an answer in, and every server gives it; empty, they answer as ever."""
+    """Every server gives the responses in this list; the default response while it is empty."""
     given: list[FakeResponse] = []
     behaviour = Behaviour(answer=lambda body: given[0] if given else chat(body))
     app.servers.next.extend([behaviour] * 10)

@@ -1,4 +1,4 @@
-"""A changed recipe on a deployment that serves: what the clients see, what is said, what is left."""
+"""A changed recipe on a serving deployment: what clients see, what is printed, what remains."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_failed_new_server_keeps_the_old_one_serving(app: LocalApp, how: str) ->
     assert f"the previous version of tiny still serves, at {address}" in result.err
     assert app.observed().serving == old
     assert app.lmi("invoke", "hello").out == "OK then\n"
-    # A server that only hangs is waited for again; any other is started anew.
+    # A server that hangs is waited for again; any other is started again.
     assert app.lmi(*CHANGED).code == (1 if how == "hangs" else 0)
 
 
@@ -130,7 +130,7 @@ def test_wait_completes_a_detached_up(app: LocalApp) -> None:
     assert "tiny is starting; `lmi wait tiny` waits until it answers" in up.err
     assert "answered" not in up.err
     assert app.lmi("status").code == 4
-    for _ in range(3):  # it loads as it is looked at
+    for _ in range(3):  # polling lets it load
         app.observed()
     assert "no probe was sent yet; `lmi wait` sends it" in app.lmi("status").out
     result = app.lmi("wait", "tiny")

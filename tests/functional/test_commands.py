@@ -1,4 +1,4 @@
-"""Every command, in process: what goes to which stream, and how it ends."""
+"""Every command, in process: its output per stream, and its exit code."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_plan_refuses_an_environment_that_the_disk_cannot_hold(app: LocalApp) ->
     assert "the serving environment needs about 1 GB" in ran.err
 
 
-def test_plan_exit_code_tells_whether_changes_are_pending(app: LocalApp) -> None:
+def test_plan_exit_code_shows_whether_changes_are_pending(app: LocalApp) -> None:
     assert app.lmi("plan", "--exit-code").code == 4
     app.lmi("up", "--yes")
     assert app.lmi("plan", "--exit-code").code == 0
@@ -343,7 +343,7 @@ def test_down_deletes_everything_of_the_deployment(app: LocalApp) -> None:
 
 
 def test_down_with_yes_requires_the_deployment_name(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an empty folder it ended the only deployment that this machine knew."""
+    """In an empty folder, `--yes` ended the only deployment of this machine."""
     app.lmi("up", "--yes")
     Path("empty").mkdir()
     for folder in (".", "empty"):

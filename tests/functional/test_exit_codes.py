@@ -1,4 +1,4 @@
-"""Whatever happens ends as one of the exit codes, told in the form that was asked for."""
+"""Every ending has one of the exit codes, in text and in JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ CODES = {
     "Interrupted": 130,
 }
 NOT_YET = {"Conflict"}
-"""The S3 adapter raises it as its own subclass `Unmet`; tests/contract/object_store raises it on every store."""
+"""The S3 adapter raises it as its own subclass `Unmet`; tests/contract/object_store raises it on every
+store."""
 
 
 def _error_named(name: str) -> LmiError:

@@ -1,4 +1,5 @@
-"""Fail at step n, die at step n: whatever is left, `up` brings the one wanted server and `down` leaves nothing."""
+"""Fail at step n, die at step n: whatever remains, `up` reaches the one desired server and `down` leaves
+nothing."""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ def _new(root: Path) -> LocalApp:
 
 
 def _command(app: LocalApp, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """`endpoint.port=0` stands for one that is free."""
+    """`endpoint.port=0` is replaced by a free port."""
     return tuple(f"endpoint.port={app.other_port()}" if word == "endpoint.port=0" else word for word in argv)
 
 
 def _steps(before: list[tuple[str, ...]], command: tuple[str, ...]) -> list[str]:
-    """The actions of a plan, from the plan itself."""
+    """The actions of a plan, read from the plan itself."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         app = _new(Path(folder))
@@ -54,7 +55,7 @@ CASES = [
 
 
 def _converges(app: LocalApp, argv: tuple[str, ...]) -> None:
-    """Up, once, whatever is there: one server, the wanted one, recorded; nothing more to do."""
+    """One `up` in any state: one server, the desired one, recorded; nothing more to do."""
     result = app.lmi(*argv)
     assert result.code == 0, result.err
     observed = app.observed()

@@ -1,4 +1,4 @@
-"""`lmi fit`: the sum, the verdict and its exit code, for a model on the Hub, in a folder, in a bucket, of a recipe."""
+"""`lmi fit`: memory, verdict and exit code, for a model on the Hub, in a folder, in a bucket, of a recipe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ instance_type: ml.g5.2xlarge
 
 
 class Places(LocalApp):
-    """As the real wiring: a path is a folder, an s3:// address a prefix, anything else is on the Hub."""
+    """As the real composition: a path is a folder, an s3:// address a prefix, anything else a model on the
+    Hub."""
 
     def deps(self) -> Dependencies:
         models = S3Models(
@@ -53,7 +54,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
 
 
 def header(table: Table) -> tuple[bytes, int]:
-    """The beginning of a safetensors file with the tensors of a model, and how long the file is."""
+    """The first bytes of a safetensors file with the tensors of a model, and the size of the file."""
     tensors, at = {}, 0
     for tensor in tensors_of(read_architecture(table), None):
         size = 2 * tensor.items
@@ -64,7 +65,7 @@ def header(table: Table) -> tuple[bytes, int]:
 
 
 def write_folder(path: Path, table: Table) -> None:
-    """A model without its weights: the file is as long as the real one and has holes in place of them."""
+    """A model without its weights: sparse files with the real sizes."""
     path.mkdir(parents=True, exist_ok=True)
     (path / "config.json").write_text(json.dumps(table))
     first, size = header(table)
@@ -239,7 +240,7 @@ def test_fit_of_a_hub_model_reads_only_its_headers(app: Places) -> None:
 
 
 class _Sparse:
-    """A Hub whose one large file has a header and nothing behind it."""
+    """A Hub whose one large file has a header and no data."""
 
     def __init__(self, app: LocalApp, first: bytes, size: int, read: list[int]) -> None:
         self.hub = app.hub
@@ -409,7 +410,7 @@ WIDE: Table = {
     "num_attention_heads": 2048,
     "num_key_value_heads": 2048,
 }
-"""Little to read and hash, and more buffers than the 8 GB of the machine."""
+"""Few bytes to read and hash, but larger buffers than the 8 GB of the machine."""
 CLOUDLESS = """\
 name: large
 model_id: ./model

@@ -1,4 +1,4 @@
-"""A handler the handler failed on this machine, before anything was created in the cloud."""
+"""The dry run of a handler on this machine, before anything is created in the cloud."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.support.local_app import RECIPE, LocalApp
 
 @pytest.fixture
 def resolve_spec(app: LocalApp) -> Spec:
-    """Any place will do: a rehearsal replaces it."""
+    """The target does not matter: a dry run replaces it."""
     return up.prepare(parse(RECIPE, "tiny.yaml"), app.deps()).spec
 
 

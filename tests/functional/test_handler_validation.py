@@ -1,4 +1,4 @@
-"""A user's own model.py is judged before anything is planned with it."""
+"""The user's model.py is checked before anything is planned with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lmi iam` in process: documents on stdout, how a role is made of them on stderr."""
+"""`lmi iam` in process: documents on stdout, the commands that create the role on stderr."""
 
 from __future__ import annotations
 

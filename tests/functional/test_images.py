@@ -37,7 +37,7 @@ def retrieve(framework, region, version=None, instance_type=None):
 
 @pytest.fixture
 def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package `sagemaker` that answers as the real one was seen to."""
+    """A package `sagemaker` with recorded answers of the real one."""
     package = tmp_path / "sdk" / "sagemaker" / "core"
     package.mkdir(parents=True)
     for folder in (package, package.parent):

@@ -1,4 +1,4 @@
-"""`lmi instances`: the types with accelerators, and those that hold a model."""
+"""`lmi instances`: the types with accelerators, and those that fit a model."""
 
 from __future__ import annotations
 

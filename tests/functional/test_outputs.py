@@ -1,4 +1,4 @@
-"""Where a command's result goes: files that cannot be written, streams that are full, closed or not UTF-8."""
+"""Outputs of commands: files that cannot be written, streams that are full, closed or not UTF-8."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_invalid_max_hourly_is_refused(app: LocalApp, amount: str) -> None:
 
 
 def _shell(command: str, **environ: str) -> subprocess.CompletedProcess[bytes]:
-    """A shell's own redirections, around this interpreter's `lmi`."""
+    """Runs a shell command with redirections, around this interpreter's `lmi`."""
     line = command.replace("lmi ", f"{sys.executable} -m lmi_deploy.cli ", 1)
     return subprocess.run(["sh", "-c", line], capture_output=True, check=False, env={**os.environ, **environ})
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("command", ["lmi schema", "lmi images"])  # more than a buffer, and less than one
+@pytest.mark.parametrize("command", ["lmi schema", "lmi images"])  # more than one buffer, and less than two
 def test_full_disk_behind_stdout_is_an_error_and_not_a_bug(command: str) -> None:
     result = _shell(f"{command} > /dev/full")
     assert result.returncode == 1
@@ -210,6 +210,4 @@ def test_plan_is_refused_when_the_disk_cannot_hold_the_weights(
     app.hub.free = 1 << 40
     assert app.lmi(*command).code == 0
     app.hub.free = 0
-    assert app.lmi("up", "--yes").code == (
-        1 if command == ("plan",) else 0
-    )  # what is here already needs no room
+    assert app.lmi("up", "--yes").code == (1 if command == ("plan",) else 0)  # cached weights need no space

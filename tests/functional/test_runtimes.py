@@ -1,4 +1,4 @@
-"""`lmi up` on other runtimes, from the composition root down: real processes, a stand-in for DJLServing, podman."""
+"""`lmi up` on other runtimes, from the composition root: real processes, a stand-in for DJLServing, podman."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class InstalledEnvironments(FakeEnvironments):
 
 @dataclass
 class RuntimeCase:
-    """A folder with a recipe and its model, and a machine that has `environ`."""
+    """A folder with a recipe and its model, and a machine with the variables `environ`."""
 
     root: Path
     environ: dict[str, str]
@@ -94,7 +94,7 @@ class RuntimeCase:
 
 
 def opened(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeCase]:
-    # Short: sockets lie below it.
+    # Short, because sockets are created below it.
     with TemporaryDirectory() as folder:
         monkeypatch.chdir(folder)
         monkeypatch.setattr(sys, "stdin", io.StringIO())
@@ -142,7 +142,7 @@ def test_installed_djl_serving_serves_and_is_replaced_by_the_next_generation(djl
 
 
 TAKE_ADDRESS = 4
-"""Its place among the actions of a change."""
+"""Its position among the actions of a change."""
 
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
@@ -157,7 +157,7 @@ def test_up_converges_after_a_kill_during_the_takeover(djl: RuntimeCase, when: s
         djl.lmi("up", "--yes", *chosen)
     djl.target = lambda target: target
     if when == "between":
-        # The previous one has ended, the next is not at the address yet.
+        # The previous server has ended, the next is not at the address yet.
         local = djl.deps().targets["local"]
         assert isinstance(local, LocalTarget)
         serving = local.observe(DeploymentRef(name="tiny", target="local")).serving

@@ -16,7 +16,7 @@ from tests.support.local_app import RECIPE, LocalApp
 
 
 class AppWithBucket(LocalApp):
-    """Its models are in its bucket; every command opens them anew, as a new process would."""
+    """Its models are in its bucket; every command opens them again, as a new process would."""
 
     def deps(self) -> Dependencies:
         models = S3Models(

@@ -1,4 +1,5 @@
-"""What a plan reads (the model, the user's own files): what is missing or broken is told with its place."""
+"""The inputs of a plan (the model, the user's own files): what is missing or broken is reported with its
+place."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ def test_status_ls_invoke_logs_and_down_need_no_hub_or_recipe(app: LocalApp) -> 
 
 
 class CorruptSource(FakeHub):
-    """What this machine keeps of the weights makes no sense."""
+    """This machine's copy of the weights is corrupt."""
 
     def read(
         self,

@@ -1,4 +1,4 @@
-"""`lmi serve --watch`: what changes starts the server again, and says why."""
+"""`lmi serve --watch`: a changed file restarts the server, and is named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def watched(app: LocalApp, folder: Path) -> Iterator[Event]:
 
 
 def until(events: Iterator[Event], words: str) -> list[str]:
-    """What is told, up to a notice with these words."""
+    """The events, up to a notice with these words."""
     messages = []
     for event in events:
         if isinstance(event, Notice | Line):

@@ -143,7 +143,7 @@ def test_gc_of_a_clean_bucket_reports_no_leftovers(app: LocalApp) -> None:
 
 
 class NoBucket(LocalApp):
-    """The house before its first `up`."""
+    """An app before its first `up`: there is no bucket."""
 
     def deps(self) -> Dependencies:
         def weights(bucket_request: BucketRequest, memory_mb: int | None) -> Weights:

@@ -1,4 +1,4 @@
-"""What a transfer job starts, by itself: an order that cannot be read, and the place among the instances."""
+"""The program of a transfer job: an unreadable request, and its position among the instances."""
 
 from __future__ import annotations
 

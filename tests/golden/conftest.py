@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, dict[str, bytes]], None]:
-    """Hold a whole folder of files to what is expected of it: no file more, no file less, no byte different."""
+    """Compares a whole folder of files with the expected one: no file more, no file less, no byte different."""
 
     def compare(folder: str, files: dict[str, bytes]) -> None:
         place = EXPECTED / folder

@@ -1,4 +1,4 @@
-"""Recipe and facts to every byte that ships and every word of the plan."""
+"""From recipe and facts to every byte that ships and every word of the plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Golden = Callable[[str, dict[str, bytes]], None]
 
 @dataclass(frozen=True)
 class PlannedRecipe:
-    """A recipe, followed up to its artifact."""
+    """A recipe, resolved and rendered."""
 
     spec: Spec
     artifact: Artifact
@@ -89,7 +89,7 @@ def in_service(live: PlannedRecipe) -> LocalObserved:
 
 
 def half_finished(new: PlannedRecipe) -> LocalObserved:
-    """A first `up` was interrupted while the model was loaded."""
+    """A first `up` was interrupted while the model was loading."""
     place = new.spec.place
     start = StartServer(
         server=new.server,
@@ -129,7 +129,7 @@ def plans(name: str) -> dict[str, tuple[Plan, Estimate]]:
 
 
 def rendered_plan(plan: Plan, estimate: Estimate) -> tuple[bytes, bytes]:
-    """The plan as people and as programs are told it, the latter with line breaks for the reader of a diff."""
+    """The plan as text and as JSON, the latter with line breaks to make diffs readable."""
     out, story = io.StringIO(), io.StringIO()
     HumanView(out, story, live=False).plan(plan, estimate)
     assert out.getvalue() == ""
@@ -142,7 +142,7 @@ def rendered_plan(plan: Plan, estimate: Estimate) -> tuple[bytes, bytes]:
 
 
 def unnamed(name: str, text: bytes) -> bytes:
-    """Names that follow from a handler of ours are masked: it changes more often than how a plan is told."""
+    """Names that depend on our handler's code are masked: it changes more often than the plan."""
     for what, visited in (("NEW", walk(name)), ("OLD", walk(name, *CHANGE))):
         if visited.spec.engine.handler.template is None:
             return text

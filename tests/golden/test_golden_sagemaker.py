@@ -1,4 +1,4 @@
-"""The recipes for SageMaker: every byte that ships, and every choice made about the place."""
+"""The recipes for SageMaker: every byte that ships, and every resolved choice."""
 
 from __future__ import annotations
 

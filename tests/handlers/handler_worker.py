@@ -1,4 +1,4 @@
-"""What the contract tests of handlers share: a handler in a folder, and a real worker that runs it."""
+"""Shared by the tests of handlers: a handler in a folder, and a real worker that runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT_GENERATION = HandlerSpec(entry_point="model.py", template="text-generation"
 
 @cache
 def serving(handler: HandlerSpec = TEXT_GENERATION) -> Path:
-    """The Python that has what `handler` needs: the product builds it, and keeps it in the tool's cache."""
+    """A Python with the packages of `handler`: built by the product and kept in the tool's cache."""
     given = os.environ.get("LMI_TEST_SERVING_PYTHON")
     if given:
         return Path(given)
@@ -35,7 +35,7 @@ def serving(handler: HandlerSpec = TEXT_GENERATION) -> Path:
 
 @contextmanager
 def worker(folder: Path, handler: HandlerSpec = TEXT_GENERATION, *, also: str = "") -> Iterator[Worker]:
-    """A worker on the handler, with `also` at the end of its template's code."""
+    """A worker that runs the handler, with `also` appended to its template's code."""
     folder.mkdir(parents=True, exist_ok=True)
     if handler.template:
         code = (TEMPLATES / handler.template / "model.py").read_text()
@@ -45,14 +45,14 @@ def worker(folder: Path, handler: HandlerSpec = TEXT_GENERATION, *, also: str = 
 
 
 def template(name: str) -> HandlerSpec:
-    """A handler of ours."""
+    """One of our handlers."""
     return HandlerSpec(entry_point="model.py", template=name)
 
 
 def handle(
     running: Worker, inference_request: InferenceRequest, handler: HandlerSpec = TEXT_GENERATION
 ) -> list[Chunk]:
-    """The question through our codec, there and back."""
+    """Sends the request through our codec and decodes the response."""
     request = accelerate.encode(inference_request, handler, "text-generation")
     reply = running.invoke(request.body, dict(request.headers))
     head = ResponseHead(status=reply.code, reason="", headers=tuple(reply.properties.items()))
@@ -63,7 +63,7 @@ def handle(
 
 
 def assert_refused(running: Worker, body: object, param: str | None, message: str) -> None:
-    """A mistake of the client is a 400 that names it."""
+    """A client error is a 400 that names the parameter."""
     reply = running.invoke(body)
     assert reply.code == 400
     assert reply.json["error"]["param"] == param

@@ -1,4 +1,4 @@
-"""DJL's own handler under the properties that we render, asked only what our codec lets through."""
+"""DJL's own handler with the properties that we render and the requests that our codec accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROMPT = InferenceRequest(prompt="Once upon", parameters={"max_tokens": 8, "temp
 
 
 def options(model: Path, given: Pairs = ()) -> dict[str, str]:
-    """The rendered properties as the server hands them to the worker."""
+    """The rendered properties as the server passes them to the worker."""
     found = accelerate.properties(BUILTIN, given, task="text-generation", tensor_parallel_degree=1)
     return {key.removeprefix("option."): value.replace(SLOT, str(model)) for key, value in found}
 

@@ -33,7 +33,7 @@ def test_handler_of_the_guide_answers_the_request_of_the_guide(tmp_path: Path) -
 
 
 def curl(line: str, port: int) -> bytes:
-    """The body that this very command gets, at another port."""
+    """The body that this command gets, sent to another port."""
     words = shlex.split(line)
     assert words[:2] == ["curl", "-s"]
     given = dict(zip(words[3::2], words[4::2], strict=True))

@@ -1,4 +1,4 @@
-"""Handlers and models that fail for real, in DJL's own engine: each is explained from what the worker printed."""
+"""Handlers and models that really fail, in DJL's own engine: each is diagnosed from the worker's output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\n"
 
 @dataclass(frozen=True)
 class FailingServer:
-    """A model folder that does not come up, what that is called, and a word of the remedy."""
+    """A model folder that fails to start, the id of its failure, and a word of the remedy."""
 
     id: str
     handler: str

@@ -1,4 +1,4 @@
-"""The management API of LoRA adapters: what a client is told, and what the handler is asked."""
+"""The management API of LoRA adapters: the responses to the client and the calls of the handler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.worker
 PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\noption.enable_lora=true\n"
 ALIAS = "X-Amzn-SageMaker-Adapter-Alias"
 
-# Notes everything that it is asked: the calls of the adapters API, and inference.
+# Records every call: those of the adapters API, and inference.
 NOTES = """
 import os
 from djl_python import Output

@@ -1,4 +1,4 @@
-"""option.async_mode: many requests in one worker at once."""
+"""option.async_mode: many concurrent requests in one worker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_async_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
         assert sorted(responses) == [b"%d\n" % number for number in range(8)]
-        assert responses[-1] == b"0\n"  # it came first, and nobody waited for it
+        assert responses[-1] == b"0\n"  # it came first, and no other request waited for it
         assert served.post({"do": "stream", "text": "s", "count": 3}) == (200, b"s-0\ns-1\ns-2\n")
 
 
@@ -77,12 +77,12 @@ async def handle(inputs):
 @pytest.mark.parametrize(
     ("chunks", "body"),
     [
-        # A code in a piece without data that is not the last is swallowed, and ends nothing.
+        # A code in a chunk without data that is not the last is ignored, and ends nothing.
         (
             [{"data": "a"}, {"data": "", "code": 500, "error": "mid"}, {"data": "late", "last": True}],
             b"alate",
         ),
-        # What a piece leaves out stays as the one before said it.
+        # Fields that a chunk omits keep the value of the previous one.
         ([{"data": "a", "last": False}, {"last": True}], b"aa"),
         ([{"data": "", "last": False}, {"data": "x"}, {"data": "", "last": True}], b"x"),
         ([{"data": "a"}, {"data": "b", "code": 418, "error": "no"}], b'a{"error":"no","code":418}'),

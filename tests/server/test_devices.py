@@ -1,4 +1,4 @@
-"""Workers on GPUs that are not there: the driver's tool and mpirun are stand-ins, engine and handlers are real."""
+"""Workers on simulated GPUs: the driver's tool and mpirun are stand-ins, engine and handlers are real."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ sys.exit(max(rank.wait() for rank in ranks))
 
 
 def with_gpus(folder: Path, count: int) -> dict[str, str]:
-    """An environment in which the driver's tool lists that many devices, and mpirun runs processes."""
+    """An environment in which the driver's tool lists that many devices, and mpirun starts processes."""
     folder.mkdir()
     printed = "\\n".join(map(str, range(count)))
     for name, text in (("nvidia-smi", f"print('{printed}')"), ("mpirun", MPIRUN)):

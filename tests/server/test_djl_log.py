@@ -1,6 +1,6 @@
-"""`--log-format djl`: the lines by which people filter the log group of an endpoint.
+"""`--log-format djl`: the lines that people filter in the log group of an endpoint.
 
-The patterns are lines of a real DJLServing 0.36, in the form that its log4j2-plain.xml gives them on SageMaker.
+The patterns are lines of a real DJLServing 0.36, in the format of its log4j2-plain.xml on SageMaker.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ FAILED = (
 
 
 def lines_of(served: RunningServer, folder: Path, port: int) -> list[str]:
-    """What differs from run to run made the same."""
+    """With the values that differ from run to run masked."""
     text = served.text.replace(str(folder), "FOLDER").replace(f":{port}\n", ":PORT\n")
     text = re.sub(r"\[[0-9a-f]{8}-[0-9a-f-]{27}\]", "[ID]", re.sub(r"(W-|-1:)\d+", r"\1PID", text))
     return text.splitlines()
@@ -95,7 +95,7 @@ def test_server_lifecycle_and_worker_crash_are_logged_like_djl(tmp_path: Path) -
     in_order(("[WARN ] PyProcess - W-PID-m-stderr: a warning of a library",), lines)
     in_order(("[INFO ] ModelServer - Stopping model server.",), lines)
     assert not any("[METRICS]" in line for line in lines)
-    # What is ours alone is in the same form, and says so.
+    # Our own additional lines have the same format, with the logger `lmi`.
     assert any(line.startswith("[ERROR] lmi - model FAILED, as it would be in the cloud") for line in lines)
 
 

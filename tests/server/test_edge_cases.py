@@ -1,4 +1,4 @@
-"""What clients and handlers may do beyond the recordings: answered as the real server's sources have it."""
+"""Unusual requests and handlers beyond the recordings: answered as in the real server's sources."""
 
 from __future__ import annotations
 

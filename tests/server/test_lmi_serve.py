@@ -24,7 +24,7 @@ LMI = "import sys; from lmi_deploy.cli import main; sys.exit(main())"
 
 @contextmanager
 def commanded(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iterator[PortListener]:
-    """Takes what the server itself is given."""
+    """Takes the same arguments as the server itself."""
     given = dict(zip(arguments[::2], arguments[1::2], strict=True))
     messages = ("--port", given["--port"], "--config", given["--config"], "--python", worker_python())
     argv = [sys.executable, "-c", LMI, "serve", str(folder), "--runtime", "embedded", *messages]

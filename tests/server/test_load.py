@@ -1,4 +1,4 @@
-"""Bursts, batches, streams and the end of the server under load: as the real server was seen to do."""
+"""Bursts, batches, streams and shutdown under load: as recorded from the real server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_burst_starts_workers_above_the_threshold(tmp_path: Path) -> None:
         ]
         for thread in requests:
             thread.start()
-            time.sleep(0.1)  # the first one is being served before the others come
+            time.sleep(0.1)  # the first one is being served before the others arrive
         deadline = time.monotonic() + TIMEOUT
         while workers(served) < 4 and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Who may have a model registered, and so run code as the server's user."""
+"""Access to model registration, which runs code as the server's user."""
 
 from __future__ import annotations
 

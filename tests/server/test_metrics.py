@@ -1,4 +1,4 @@
-"""GET /server/metrics: what is counted, beyond what the recording of it shows."""
+"""GET /server/metrics: the counters, beyond those of the recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""2,000 requests of every kind, 64 at a time, some of whose clients leave: each answer comes to who asked for it."""
+"""2,000 requests of every kind, 64 at a time, some of whose clients disconnect: each response reaches its
+client."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_async_engine_loses_no_response(tmp_path: Path) -> None:
 
 
 def test_worker_crash_among_quick_requests_loses_no_response(tmp_path: Path) -> None:
-    """Calls as quick as these are sent ahead to the worker: what it had not begun is not lost with it."""
+    """Such quick requests are sent ahead to the worker: those it had not started are not lost with it."""
 
     async def go(port: int) -> list[int]:
         requests = [b'{"do": "echo", "text": "x"}'] * 200
@@ -63,7 +64,7 @@ def test_worker_crash_among_quick_requests_loses_no_response(tmp_path: Path) -> 
 
 
 async def everybody(port: int, chunk: str, text: str) -> list[str]:
-    """All clients; what they complain of."""
+    """All clients; returns the errors they found."""
     faults: list[str] = []
     numbers = iter(range(REQUESTS))
 
@@ -81,7 +82,7 @@ async def everybody(port: int, chunk: str, text: str) -> list[str]:
 
 
 async def one(port: int, number: int) -> bytes | None:
-    """The body of the answer; None for a client that left before it came."""
+    """The body of the response; None for a client that disconnected before it came."""
     requests = {"do": "echo" if number % 3 else "stream", "text": f"n{number}", "count": 3}
     body = json.dumps(requests).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""No process that a handler started outlives its worker, in whatever way the worker or the server ends."""
+"""No process that a handler started outlives its worker, however the worker or the server ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.running_server import RunningServer, launched, serving, write
 
 pytestmark = pytest.mark.worker
 
-# Five children: one holds the worker's pipes, one ignores SIGTERM, one forks, one began a session of its own, and one
+# Five children: one holds the worker's pipes, one ignores SIGTERM, one forks, one started a session of its own, and one
 # has an empty environment.
 FAMILY = """
 import os, signal, subprocess, sys, time
@@ -53,7 +53,7 @@ def served(tmp_path: Path) -> Iterator[RunningServer]:
 
 
 def family(served: RunningServer) -> list[psutil.Process]:
-    """The worker's own pid and all below it, as the system tells."""
+    """The pids of the worker and of all its descendants."""
     [worker] = served.send_request({"do": "status"})["workers"]
     deadline = time.monotonic() + TIMEOUT
     while len(found := psutil.Process(worker["pid"]).children(recursive=True)) < 6:

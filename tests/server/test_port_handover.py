@@ -1,4 +1,4 @@
-"""A port passes from one server to the next while clients go on asking; servers end without cutting anybody off."""
+"""A port passes from one server to the next under load; shutdown interrupts no request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ pytestmark = pytest.mark.worker
 
 
 class Clients:
-    """Threads that ask without pause, some on kept connections, some on new ones; every fault is kept."""
+    """Threads that send requests without pause, some on kept connections, some on new ones; every fault is
+    recorded."""
 
     def __init__(self, port: int, count: int) -> None:
         self.responses: list[str] = []
@@ -163,7 +164,7 @@ def cut_off(port: int) -> None:
 
 
 def test_server_without_its_control_socket_ends(tmp_path: Path) -> None:
-    """Its starter was killed before it noted the process, and the next one cleared the run folder away."""
+    """Its starter was killed before it recorded the process, and the next one removed the run folder."""
     with serving(write_model(tmp_path, MANY_WAYS)) as served:
         (served.run_dir / "control.sock").unlink()
         assert served.process.wait(TIMEOUT) == 0

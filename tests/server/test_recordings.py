@@ -1,4 +1,5 @@
-"""Every recording of the real DJLServing, replayed: what a client sees is the same, but for the listed differences."""
+"""Every recording of the real DJLServing, replayed: the client sees the same, except for the listed
+differences."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def listed() -> list[tuple[str, str, str]]:
         [part.strip() for part in line.split("|", 3)] for line in lines if line.strip() and line[0] != "#"
     ]
     assert all(len(row) == 4 and row[3] for row in rows), "scenario | request | field | why"
-    # Those of `netty` are the matter of tests/unit/server/test_netty.py.
+    # Those of `netty` are checked by tests/unit/server/test_netty.py.
     return [(scenario, request, field) for scenario, request, field, _ in rows if scenario != "netty"]
 
 
@@ -46,7 +47,9 @@ def replayed(name: str, factor: int = 1) -> list[Difference]:
     recording = load(RECORDINGS / f"{name}.json")
     if factor > 1:
         recording = slowed(recording, factor)
-    folder = Path(tempfile.mkdtemp(prefix="lmi-rec-", dir="/tmp"))  # short: sockets lie below it
+    folder = Path(
+        tempfile.mkdtemp(prefix="lmi-rec-", dir="/tmp")
+    )  # short, because sockets are created below it
     try:
         return Replay(recording, folder, RECORDINGS / "handlers").differences()
     finally:
@@ -64,7 +67,7 @@ def real(name: str) -> list[Difference]:
 
 
 def timeout_of(name: str) -> float:
-    """About how long a scenario waits: the longest ones are begun first, all the others run beside them."""
+    """About how long a scenario waits: the longest ones start first, all the others run beside them."""
     labels = " ".join(step["label"] for step in load(RECORDINGS / f"{name}.json")["requests"])
     return max((float(seconds) for seconds in re.findall(r"([\d.]+) s\b", labels)), default=0.0)
 
@@ -80,11 +83,11 @@ def validate(name: str, found: list[Difference]) -> list[str]:
 
 def test_every_recording_is_answered_equally_or_as_listed() -> None:
     names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=timeout_of, reverse=True)
-    # One test for all: they wait in real time, and do so side by side, however the tests are spread over processes.
+    # One test for all: they wait in real time, concurrently, however pytest distributes the tests.
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = dict(zip(names, pool.map(replayed, names), strict=True))
     for name in names:
-        # Many recordings are about moments, which a busy machine misses: such a one is replayed again, by itself.
+        # Many recordings depend on timing, which a busy machine misses: such a one is replayed again, alone.
         for factor in AGAIN:
             if validate(name, found[name]):
                 found[name] = replayed(name, factor)
@@ -92,7 +95,9 @@ def test_every_recording_is_answered_equally_or_as_listed() -> None:
     assert not bad, "\n".join(bad)
 
 
-if "DJL_SERVING_HOME" in os.environ:  # an optional comparison: there is no test of ours without the real one
+if (
+    "DJL_SERVING_HOME" in os.environ
+):  # an optional comparison: without the real server there is nothing to test
 
     def test_real_djl_serving_still_answers_as_recorded() -> None:
         names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=timeout_of, reverse=True)

@@ -193,7 +193,7 @@ class TestCrash:
 
 
 class TestRemoval:
-    """A model or a worker is taken away while it is being asked."""
+    """A model or a worker is removed while requests are in flight."""
 
     def test_requests_in_flight_of_a_removed_model_are_503(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
@@ -213,7 +213,7 @@ class TestRemoval:
 
 
 def requests_during(served: RunningServer, method: str, path: str) -> list[int]:
-    """Statuses of three requests under way when a management call is made."""
+    """Statuses of three requests in flight during a management call."""
     statuses: list[int] = []
     send = {"do": "sleep", "seconds": 1}
     threads = [threading.Thread(target=lambda: statuses.append(served.post(send)[0])) for _ in range(3)]
@@ -240,7 +240,7 @@ def cut_stream(port: int) -> list[bytes]:
 
 
 def assert_ended(pid: int) -> None:
-    """Until the process has ended."""
+    """Waits until the process has ended."""
     deadline = time.monotonic() + TIMEOUT
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, f"{pid} still lives"

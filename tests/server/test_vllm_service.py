@@ -1,4 +1,4 @@
-"""Engine vllm before DJL's own asynchronous service, with a stand-in for vLLM alone: do they understand each other?"""
+"""Engine vllm with DJL's own asynchronous service; only vLLM itself is a stand-in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS = (("max_model_len", "4096"), ("model_loading_timeout", "60"))
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """The very serving.properties of the engine, and beside it what its image would bring."""
+    """The serving.properties of the engine, and the files that its image would contain."""
     folder = tmp_path_factory.mktemp("model")
     written = vllm.properties(HANDLER, OPTIONS, task="text-generation", tensor_parallel_degree=1)
     slot = {"option.model_id": str(folder), "option.sessions_path": str(folder / "sessions")}

@@ -1,4 +1,4 @@
-"""The worker's engine is 0.34, the image's 0.36: what a handler can notice of the difference is that of 0.36."""
+"""The worker's engine is 0.34, the image's 0.36: handlers see the behaviour of 0.36."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trouble at one step of a plan: an error, or the end of the process, before or after the step's effect."""
+"""A failure at one step of a plan: an error, or the end of the process, before or after the step's effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Performer = Callable[[Any], Generator[Event, None, Outcome]]
 
 
 class Killed(BaseException):
-    """kill -9, as far as one process can play it: nobody catches it, and everything is built anew from disk."""
+    """kill -9, simulated in one process: no code catches it, and all objects are built again from disk."""
 
 
 def fail() -> BaseException:
@@ -29,14 +29,14 @@ def fail() -> BaseException:
 
 
 class Around(Protocol):
-    """What stands around every action that is performed."""
+    """Wraps every action that is performed."""
 
     def around(self, perform: Perform) -> Perform: ...
 
 
 @dataclass
 class ActionFailures:
-    """The `at`-th action that is performed meets `error`."""
+    """The `at`-th performed action meets `error`."""
 
     at: int
     when: When
@@ -61,7 +61,7 @@ class ActionFailures:
 
 
 class FailingTarget:
-    """A target whose writes meet trouble; everything else is its own."""
+    """A target whose writes fail as configured; everything else is its own."""
 
     def __init__(self, target: AnyTarget, failures: Around) -> None:
         self._target, self._failures = target, failures
@@ -82,7 +82,7 @@ def failing(target: AnyTarget, failures: Around) -> AnyTarget:
 
 @dataclass(frozen=True)
 class KilledAtCommit:
-    """A journal whose process ends around the moment at which a new generation becomes the current one."""
+    """A journal whose process ends before or after a new generation becomes the current one."""
 
     journal: Journal
     when: When

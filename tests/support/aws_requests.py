@@ -1,4 +1,5 @@
-"""docs/reference/aws-requests.md as a table: each request, what AWS demands for it, and which statements grant that."""
+"""docs/reference/aws-requests.md as a table: each request, the actions it requires, and the statements that
+grant them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ LOG = "LMI_AWS_REQUESTS"
 @dataclass(frozen=True, slots=True)
 class Row:
     request: str
-    """As LMI_AWS_REQUESTS notes it: the service and the operation. Of what AWS does by itself: in words."""
+    """As LMI_AWS_REQUESTS records it: the service and the operation. What AWS does by itself is described in
+    words."""
     demanded: tuple[str, ...]
     granted_by: tuple[str, ...]
     source: str
@@ -42,5 +44,5 @@ def listed() -> set[str]:
 
 
 def recorded() -> set[str]:
-    """What this process has sent since the log was named in the environment."""
+    """The requests of this process since the log was named in the environment."""
     return set(Path(os.environ[LOG]).read_text(encoding="utf-8").splitlines())

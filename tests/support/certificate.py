@@ -1,4 +1,4 @@
-"""A certificate authority for tests, and a certificate of its for 127.0.0.1."""
+"""A certificate authority for tests, and its certificate for 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Certificate and key as PEM files; the certificate is its own authority, so it is the CA bundle, too."""
+    """Certificate and key as PEM files; the certificate is self-signed, so it is the CA bundle, too."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

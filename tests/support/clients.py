@@ -1,5 +1,5 @@
-"""Other people's programs, in environments of their own: AWS CLI, boto3, sagemaker-core; checkers of policies. And
-Terraform's provider."""
+"""Programs of other vendors, in environments of their own: AWS CLI, boto3, sagemaker-core; policy checkers;
+and Terraform's provider."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _MIRRORS = ("~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/us
 
 
 def clients() -> Path:
-    """The bin of the AWS CLI, boto3 and sagemaker-core (about 500 MB)."""
+    """The bin folder of the AWS CLI, boto3 and sagemaker-core (about 500 MB)."""
     return _environment("clients")
 
 
 def policy_checkers() -> Path:
-    """The bin of parliament and policy-sentry (about 90 MB)."""
+    """The bin folder of parliament and policy-sentry (about 90 MB)."""
     return _environment("policies")
 
 
 def _environment(name: str) -> Path:
-    """Built once into the tool's cache, by whoever asks first."""
+    """Built once into the tool's cache by the first test that needs it."""
     requirements = REQUIREMENTS / f"{name}.txt"
     stamp = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
     final = cache_home() / "tools" / f"{name}-{stamp}"
@@ -52,14 +52,14 @@ def _build(final: Path, requirements: Path) -> None:
 
 
 def client_environment(url: str, pair: Mapping[str, str], home: Path, **more: str) -> dict[str, str]:
-    """All that a client is told: address, keys, a region; nothing of whoever runs the tests."""
+    """The environment of a client: URL, keys, a region; nothing of the user who runs the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "TF_", "PYTHON"))}
     keys = {**pair, "AWS_DEFAULT_REGION": "us-east-1"}
     return {**kept, "AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", **keys, "HOME": str(home), **more}
 
 
 def terraform_environment(folder: Path) -> dict[str, str]:
-    """Where the provider comes from: a copy on this machine, else what the user's own configuration says."""
+    """Where the provider comes from: a copy on this machine, else the user's own configuration."""
     mirror = _mirror()
     kept = {"TF_CLI_CONFIG_FILE": os.environ.get("TF_CLI_CONFIG_FILE", ""), "CHECKPOINT_DISABLE": "1"}
     if mirror is None:
@@ -70,7 +70,7 @@ def terraform_environment(folder: Path) -> dict[str, str]:
 
 
 def _mirror() -> Path | None:
-    """A folder laid out as Terraform lays out its mirrors, with the provider in it."""
+    """A folder with the layout of a Terraform mirror, with the provider in it."""
     provider = f"*/{PROVIDER}/*/*/terraform-provider-*"
     return next((place for place in _places() if any(place.glob(provider))), None)
 

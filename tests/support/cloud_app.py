@@ -1,4 +1,4 @@
-"""The whole house in front of a fake AWS account: `lmi` run in process, its deployments on SageMaker."""
+"""The whole application with a fake AWS account: `lmi` run in process, its deployments on SageMaker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REF = DeploymentRef(name="tiny", target="sagemaker")
 
 @dataclass
 class CloudApp(LocalApp):
-    """`house.cloud` is the account; whatever is done through `lmi` opens it anew."""
+    """`app.cloud` is the account; each `lmi` command opens it again."""
 
     target: Callable[[AnyTarget], AnyTarget] = field(default=lambda target: target)
 
@@ -77,7 +77,7 @@ class CloudApp(LocalApp):
         return self.sagemaker().observe_all(REF)
 
     def run_transfer_job(self, job: str) -> None:
-        """What the instances of a transfer job do."""
+        """Does the work of a transfer job's instances."""
         bucket_services = self.depot_of_a_job()
         found = bucket_services.store.get(f"{job_prefix(job)}in/order.json")
         assert found is not None
@@ -110,7 +110,7 @@ class CloudApp(LocalApp):
         return result
 
     def cloud_resources(self) -> list[str]:
-        """Everything that carries our tag, and every object of the deployment."""
+        """Everything with our tag, and every object of the deployment."""
         tagged = [resource.arn for resource in self.cloud.account_state.resources()]
         objects = [s.key for store in self.cloud.stores.values() for s in store.list("")]
         return [*tagged, *(key for key in objects if "/tiny/" in key)]

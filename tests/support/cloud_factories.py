@@ -1,4 +1,5 @@
-"""Nouns of target sagemaker for tests of the pure rooms: an account, a recipe, what follows from them."""
+"""Domain objects of target sagemaker for tests of pure code: an account, a recipe, and what follows from
+them."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def cloud_spec(extra: str = "instance_type: ml.g5.xlarge\n", *, size: int = 10, 
 
 
 def placed_spec(**changes: Any) -> Spec:
-    """One with a second instance type in reserve and a tag of its user's; `changes` are of its place."""
+    """A spec with a second instance type in reserve and a user's tag; `changes` apply to its target."""
     extra = "instance_type: [ml.g5.xlarge, ml.m5.xlarge]\nendpoint: {volume_gb: 30, tags: {team: nlp}}\n"
     spec = cloud_spec(extra)
     return replace(spec, place=replace(spec.cloud, **changes))

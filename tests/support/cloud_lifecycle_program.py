@@ -1,7 +1,8 @@
-"""`python -m tests.support.cloud_lifecycle_program ARGUMENTS`: `lmi` in a process of its own, which ends at any action.
+"""`python -m tests.support.cloud_lifecycle_program ARGUMENTS`: `lmi` in a process of its own, which can end at
+any action.
 
-As the command wires itself. With LMI_TEST_END=`SIGKILL before CreateModel` (or SIGINT, or after) the process gets
-that signal, for real, before or after the effect of that action.
+Composed as the command itself. With LMI_TEST_END=`SIGKILL before CreateModel` (or SIGINT, or after) the process
+gets that signal, for real, before or after the effect of that action.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A small container image for podman: this interpreter, the modules it needs, and the stand-in for DJLServing."""
+"""A small container image for podman: this interpreter, the modules it needs, and the stand-in for
+DJLServing."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ import pytest
 
 PROGRAM = Path(__file__).with_name("fake_djl_serving.py")
 FLAGS = "--runtime runc --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --network host"
-"""What a machine needs that is itself a sandbox: crun fails there, limits cannot be raised, networks not made."""
+"""Needed on a machine that is itself a sandbox: crun fails there, limits cannot be raised, networks not
+created."""
 _FOLDERS = ("tmp", "opt/ml/model", "proc", "sys", "dev", "etc", "run")
 _LIST = """
 import runpy, sys, traceback, linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
@@ -30,7 +32,8 @@ print("\\n".join(sorted({m.__file__ for m in list(sys.modules.values()) if getat
 
 
 def podman_environ() -> dict[str, str]:
-    """The variables under which lmi finds podman. Skips a test where it is not; under LMI_CI it must be."""
+    """The variables under which lmi finds podman. Skips a test where it is missing; under LMI_CI it must
+    exist."""
     if shutil.which("podman") is None:
         if os.environ.get("LMI_CI") == "1":
             raise RuntimeError("podman is not here: .ci/run installs it")
@@ -40,7 +43,7 @@ def podman_environ() -> dict[str, str]:
 
 @cache
 def image() -> str:
-    """The image's name; made once, and kept by podman until the interpreter or the stand-in changes."""
+    """The image's name; built once, and kept by podman until the interpreter or the stand-in changes."""
     engine = shutil.which("podman", path=podman_environ()["PATH"])
     assert engine is not None
     stamp = hashlib.sha256(PROGRAM.read_bytes() + sys.version.encode() + _python().encode()).hexdigest()[:10]
@@ -98,7 +101,7 @@ def _files() -> Iterator[str]:
         [_python(), "-I", "-S", "-c", _LIST, str(PROGRAM)], check=True, capture_output=True, text=True
     ).stdout.split()
     modules = [path for path in listed if Path(path).is_file() and Path(path) != PROGRAM]
-    # By os.py an interpreter knows its own library.
+    # An interpreter finds its own library by os.py.
     found = {_python(), str(Path(sysconfig.get_path("stdlib"), "os.py")), *modules}
     for binary in [_python(), *(path for path in modules if path.endswith(".so"))]:
         output = subprocess.run(["ldd", binary], check=False, capture_output=True, text=True).stdout

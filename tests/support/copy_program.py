@@ -1,4 +1,4 @@
-"""`python -m tests.support.copy_program S3 BUCKET SIZE`: `from` copied to `to` in many pieces, to be killed."""
+"""`python -m tests.support.copy_program S3 BUCKET SIZE`: `from` copied to `to` in many parts, to be killed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A process whose end is decided beforehand: at an action of its plan, or at the n-th thing that it writes.
+"""A process with a predefined end: at an action of its plan, or at the n-th thing it writes.
 
-SIGKILL is played by an exception that nobody catches and by ports that do nothing for the dead: no lock is given
-back, no record written. What is new afterwards is built from what the world has.
+SIGKILL is simulated by an exception that is never caught and by ports that do nothing after it: no lock is
+released, no record written. New objects afterwards are built from the persisted state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.fake_cloud import FakeCloud
 
 Moment = Literal["before", "after", "reply lost"]
 CrashKind = Literal["SIGKILL", "SIGINT", "SIGSTOP", "broken connection"]
-"""SIGSTOP: the process stands still, and goes on once another one has its lock."""
+"""SIGSTOP: the process is suspended, and continues once another one has its lock."""
 _WRITES = frozenset(
     {
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag"),
@@ -31,14 +31,14 @@ _WRITES = frozenset(
         *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),
     }
 )
-"""Methods of the ports that change the world."""
+"""Methods of the ports that change external state."""
 BETWEEN = "between"
-"""What is written when no action is under way: the lock and the record."""
+"""What is written when no action is in progress: the lock and the record."""
 
 
 @dataclass(frozen=True)
 class Crash:
-    """`number` counts the actions of the command, or for a lost reply all that it writes."""
+    """`number` counts the actions of the command, or for a lost reply all its writes."""
 
     moment: Moment
     number: int
@@ -52,15 +52,15 @@ class CrashInjector:
     crash: Crash | None = None
     actions: list[str] = field(default_factory=list)
     done: list[int] = field(default_factory=list)
-    """The actions that ended well."""
+    """The actions that completed."""
     writes: list[tuple[str, str]] = field(default_factory=list)
-    """The action that was under way, and what was written."""
+    """The action in progress, and what was written."""
     performable: set[str] = field(default_factory=set)
     dead: bool = False
     asleep: bool = False
-    """Whether somebody else is at work at the moment."""
+    """Whether another process is running at the moment."""
     suspended: Callable[[], None] = lambda: None
-    """What happens while it stands still."""
+    """What happens while the process is suspended."""
     _now: str = BETWEEN
 
     def around(self, perform: Perform) -> Perform:
@@ -98,7 +98,7 @@ class CrashInjector:
                 raise Killed
             case "SIGINT" if threading.current_thread() is threading.main_thread():
                 raise KeyboardInterrupt
-            case "SIGINT":  # a thread of the transfer: the signal is the main one's
+            case "SIGINT":  # a transfer thread: the signal goes to the main thread
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             case "SIGSTOP":
                 self.suspended()
@@ -107,7 +107,7 @@ class CrashInjector:
 
 
 class CrashingPort:
-    """A port, watched by a fate."""
+    """A port whose calls are counted and can end the process."""
 
     def __init__(self, port: Any, injector: CrashInjector) -> None:
         self._port = port
@@ -129,7 +129,7 @@ class CrashingPort:
 
 
 class CrashingCloud(FakeCloud):
-    """The account as a process with a fate has it."""
+    """The account as the crashing process has it."""
 
     injector = CrashInjector()
 
@@ -150,7 +150,7 @@ class CrashingCloud(FakeCloud):
         return cast(ObjectStore, CrashingPort(super().opened(bucket), self.injector))
 
     def plainly(self, bucket: str) -> BucketServices:
-        """The bucket as somebody else has it, who has no part in the fate."""
+        """The bucket as another process has it, without crashes."""
         injector, self.injector = self.injector, CrashInjector(asleep=True)
         bucket_services = self.depot(FakeCloud.cloud(self), bucket)
         self.injector = injector

@@ -1,4 +1,4 @@
-"""Situations that between them hold every action of target sagemaker, each with a command that is to end early."""
+"""Situations that together contain every action of target sagemaker, each with a command to interrupt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Photo = tuple[Any, Mapping[Path, bytes]]
 
 @dataclass
 class CrashApp(CloudApp):
-    """Its account, its clock and what this machine remembers can be put back to how they were."""
+    """Its account, its clock and its local index can be reset to an earlier state."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,7 +38,8 @@ class CrashApp(CloudApp):
         self.cloud.jobs.work = self.run_transfer_job
 
     def crashed(self, crash: Crash | None, *argv: str) -> Ran | None:
-        """A command that meets its fate; None where it died. What it did is in `app.cloud.injector` until the next."""
+        """Runs a command with a crash; None if it died. What it did is in `app.cloud.injector` until the
+        next."""
         injector = self.cloud.injector = CrashInjector(crash, suspended=self._taken_over)
         self.target = lambda target: failing(target, injector)
         try:
@@ -67,7 +68,7 @@ class CrashApp(CloudApp):
             place.write_bytes(content)
 
     def remaining(self) -> dict[str, Any]:
-        """All that there is of the deployment, without the times of day."""
+        """All resources of the deployment, without times."""
         account, record = self.cloud.account_state, self.plain_record()
         return {
             "endpoints": {
@@ -81,7 +82,7 @@ class CrashApp(CloudApp):
             },
             "scaling": dict(self.cloud.scalers.targets),
             "jobs": self.jobs_at_work(),
-            # A lock that a dead process left is nobody's, and what a job was handed goes with the deployment.
+            # A lock of a dead process has no owner, and the files of a job are deleted with the deployment.
             "objects": [
                 key for key in self.objects() if not key.startswith("jobs/") and "lock.json" not in key
             ],
@@ -101,17 +102,18 @@ class CrashApp(CloudApp):
         return [name for name in jobs.started if name not in jobs.ended]
 
     def left(self) -> list[str]:
-        """What a `down` should not have left, weights aside."""
+        """What a `down` should have deleted, without the weights."""
         state, objects = self.remaining(), [key for key in self.objects() if not key.startswith(STAYS)]
         things = [*state["endpoints"], *state["configs"], *state["models"], *state["tags"], *state["jobs"]]
         return [*things, *self.cloud.scalers.targets, *objects, *self.lmi("ls").out.split()]
 
     def depot_of_a_job(self) -> BucketServices:
-        """Nobody's crash ends what its instances do."""
+        """The instances of a job are not ended by the crash."""
         return self.cloud.plainly(self.bucket)
 
     def _taken_over(self) -> None:
-        """Another process, of another machine, takes the lock after its time; what had been written by then is kept."""
+        """Another process, on another machine, takes the lock over after it expires; the writes until then
+        are kept."""
         self.clock.sleep(97)
         self.written = len(self.cloud.injector.writes)
         store = self.cloud.stores[self.bucket]
@@ -126,7 +128,7 @@ class CrashApp(CloudApp):
         store.put(LOCK, json.dumps(expected).encode())
 
     def _bury(self) -> None:
-        """The process has ended, for all to see: its number belongs to another one."""
+        """The process counts as ended: its pid belongs to another one."""
         for store in self.cloud.stores.values():
             for key in [key for key in store.objects if key.endswith("/lock.json")]:
                 owner = json.loads(store.objects[key])
@@ -135,7 +137,7 @@ class CrashApp(CloudApp):
 
 @dataclass(frozen=True)
 class Scenario:
-    """`before` prepares the world; `recipe` is what is wanted from then on, `command` what ends early."""
+    """`before` prepares the state; `recipe` is the desired one from then on, `command` is interrupted."""
 
     recipe: str
     command: tuple[str, ...] = UP
@@ -144,7 +146,7 @@ class Scenario:
 
 @dataclass
 class Ups:
-    """One `up` a recipe."""
+    """One `up` per recipe."""
 
     recipes: tuple[str, ...]
     then: Callable[[CrashApp], None] = field(default=lambda app: None)
@@ -223,7 +225,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def prepared(app: CrashApp, scenario: Scenario, *, lagging: bool = False) -> None:
-    """With `lagging` the tag search is a quarter of an hour behind, and reads and the role a third of a minute."""
+    """With `lagging` the tag search is 15 minutes behind, and reads and the role 20 seconds."""
     if lagging:
         account = app.cloud.account_state
         account.tag_lag, account.read_lag, account.role_lag = 900.0, 20.0, 20.0
@@ -233,7 +235,7 @@ def prepared(app: CrashApp, scenario: Scenario, *, lagging: bool = False) -> Non
 
 
 def steps(app: CrashApp, scenario: Scenario) -> CrashInjector:
-    """What the command does when nothing happens to it."""
+    """What the command does undisturbed."""
     result = app.crashed(None, *scenario.command)
     assert result is not None
     assert result.code == 0, result.err
@@ -241,7 +243,7 @@ def steps(app: CrashApp, scenario: Scenario) -> CrashInjector:
 
 
 def converged(app: CrashApp) -> dict[str, Any]:
-    """One more `up`, after which there is nothing to do: what stands then."""
+    """One more `up`, after which there is nothing to do; returns the state."""
     app.cloud.jobs.seconds = 600.0
     app.up()
     assert app.lmi("status", "tiny").code == 0

@@ -1,4 +1,4 @@
-"""DJL's own Python engine, in the tool's cache as the tool puts it there: what every worker of the tests runs."""
+"""DJL's own Python engine, in the tool's cache where the tool puts it: every worker of the tests runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cache_home() -> Path:
 
 
 def engine_dir() -> Path:
-    """The folder with `djl_python_engine.py`; fetched, checked and unpacked once."""
+    """The folder with `djl_python_engine.py`; downloaded, verified and unpacked once."""
     environments = environments_at(os.environ)
     for _ in environments.install_engine(VERSION, key="engine"):
         pass

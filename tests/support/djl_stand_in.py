@@ -1,4 +1,4 @@
-"""An installation of the stand-in for DJLServing, laid out as the real one's archive is."""
+"""An installation of the stand-in for DJLServing, with the layout of the real archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emulator as a program of its own, and what every test puts into it first: a role, a bucket, a model."""
+"""The emulator as a program of its own, and the resources that every test needs: a role, a bucket, a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.djl_engine import engine_dir
 from tests.support.running_server import worker_python
 
 TIMEOUT = 60.0
-"""Real seconds; as long as these tests let a container take for its start."""
+"""Real seconds; the time limit of these tests for the start of a container."""
 ACCOUNT = "123456789012"
 KEYS = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 REGION = "us-east-1"
@@ -57,7 +57,7 @@ class Emulated:
     def client(
         self, service: str, *, key: Mapping[str, str] | None = None, fresh: bool = False, **more: Any
     ) -> Any:
-        """A boto3 client that retries nothing; `key` is an access key as IAM gives it, else it is the root's."""
+        """A boto3 client without retries; `key` is an access key as IAM returns it, by default the root's."""
         import boto3
         from botocore.config import Config
 
@@ -84,7 +84,7 @@ class Emulated:
     def signed(
         self, service: str, body: bytes, headers: Mapping[str, str], *, path: str = "/"
     ) -> dict[str, str]:
-        """Headers of a POST that no client of AWS would send, with the signature that it would have."""
+        """Headers of a POST that no AWS client would send, with a valid signature."""
         from botocore.auth import S3SigV4Auth, SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.credentials import Credentials
@@ -95,7 +95,7 @@ class Emulated:
         return dict(request.headers.items())
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
-        """The emulator's own controls, with its key as user and password."""
+        """The emulator's control API, with its key as user and password."""
         data = json.dumps(body).encode() if body is not None else None
         pair = base64.b64encode(f"{self.key}:{self.secret}".encode()).decode()
         headers = {"Authorization": f"Basic {pair}"}
@@ -119,7 +119,7 @@ class Emulated:
         self.control("DELETE", "/_faults")
 
     def role(self, name: str = "execution", *, trust: Any = TRUST, resources: Any = "*") -> str:
-        """A role that SageMaker may assume, with the right to read these resources of S3."""
+        """A role that SageMaker may assume, with permission to read these S3 resources."""
         iam = self.client("iam")
         with suppress(iam.exceptions.EntityAlreadyExistsException):
             iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
@@ -129,7 +129,8 @@ class Emulated:
         return f"arn:aws:iam::{ACCOUNT}:role/{name}"
 
     def environment(self, home: Path) -> dict[str, str]:
-        """What a user sets to deploy here; lmi remembers in `home`. The roles that recipes leave out may do all."""
+        """The variables of a user who deploys here; lmi keeps its index in `home`. The default roles may do
+        everything."""
         statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
         policy = {"Version": "2012-10-17", "Statement": [statement]}
         for role in ("lmi-endpoint", "lmi-transfer-job"):
@@ -178,7 +179,7 @@ class Emulated:
         return found
 
     def settled(self, name: str, *, timeout: float = TIMEOUT) -> dict[str, Any]:
-        """The endpoint once nothing is under way on it."""
+        """The endpoint once it has a settled status."""
         deadline = time.monotonic() + timeout
         while (found := self.described(name))["EndpointStatus"] not in SETTLED:
             assert time.monotonic() < deadline, f"{found}\n{self.log.read_text()}"
@@ -204,9 +205,8 @@ def folder(uri: str) -> dict[str, str]:
 def emulator(
     folder: Path, *arguments: str, containers: bool = False, variables: Mapping[str, str] | None = None
 ) -> Iterator[Emulated]:
-    """A program of its own, ended as a user ends it; `folder` takes its output.
-
-    Its own `variables`, other than keys, mean that it chooses how containers and jobs are made."""
+    """A program of its own, ended as a user ends it; `folder` takes its output. With `variables` other than
+    keys, the program chooses how containers and jobs run."""
     log = folder / "emulator.log"
     created: tuple[str, ...] = ("--no-containers",)
     if containers:
@@ -227,7 +227,7 @@ def emulator(
         )
     try:
         response = _exported(process, log)
-        existing = {**environ, **response}  # with an S3 server of the caller's, the keys are the caller's
+        existing = {**environ, **response}  # with an S3 server of the caller, the keys are the caller's
         key, secret = existing["AWS_ACCESS_KEY_ID"], existing["AWS_SECRET_ACCESS_KEY"]
         yield Emulated(response["AWS_ENDPOINT_URL"], key, secret, process, log, response)
     finally:

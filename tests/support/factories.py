@@ -1,4 +1,4 @@
-"""Nouns for tests of the pure rooms: a small whole one of each, and changes on top."""
+"""Domain objects for tests of pure code: a small complete one of each, with changes applied."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SAGEMAKER = SageMakerServing(
     vpc=None,
     scaling=None,
 )
-"""Of what a record says about a place."""
+"""Of the fields of a record about its target."""
 
 
 def serving(place: LocalServing | SageMakerServing, **changes: Any) -> ServingRecord:

@@ -1,4 +1,4 @@
-"""An account in memory, with buckets that are ours, others', or elsewhere."""
+"""An account in memory, with buckets that are ours, foreign, or in another region."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CALLER = Caller(
 
 @dataclass
 class FakeAccount:
-    """`buckets` says of each name in the world whose it is and where: `account/region`."""
+    """`buckets` maps each bucket name to its owner and region: `account/region`."""
 
     caller: Caller = CALLER
     buckets: dict[str, str] = field(default_factory=dict)
     created: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """Tags of the buckets that were made here."""
+    """Tags of the buckets that were created here."""
 
     def get_caller(self) -> Caller:
         return self.caller

@@ -1,4 +1,4 @@
-"""An AWS account in memory: everything that a deployment on SageMaker is done with, and its buckets."""
+"""An AWS account in memory: every service that a deployment on SageMaker uses, and its buckets."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class FakeResourceTags:
 
 @dataclass
 class FakeLogs:
-    """A group comes when its endpoint is half-way up, and outlives it."""
+    """A log group appears while its endpoint is being created, and outlives it."""
 
     state: AccountState
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     since: list[str] = field(default_factory=list)
-    """From when on it was followed, each time."""
+    """The start time of each read."""
 
     def group(self, endpoint: str) -> str:
         self.state.call("group")
@@ -138,15 +138,15 @@ class FakeQuotas:
 
 @dataclass
 class FakeRoles:
-    """Every role is there and assumable, and may do everything, but for what is said here."""
+    """Every role exists, is assumable and may do everything, except as configured here."""
 
     state: AccountState
     absent: set[str] = field(default_factory=set)
     distrusting: dict[str, str] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
-    """Actions that nobody may do."""
+    """Actions that are denied for everyone."""
     silent: bool = False
-    """Whether nothing may be asked."""
+    """Whether the simulation is denied."""
 
     def assumable(self, role: str) -> str:
         self._check("assumable")
@@ -174,7 +174,7 @@ class FakeSecrets:
 
 @dataclass
 class FakeJobs:
-    """A job takes `seconds`, then does its `work` and ends well, or for a reason."""
+    """A job takes `seconds`, then does its `work` and succeeds, or fails for a reason."""
 
     state: AccountState
     seconds: float = 600.0
@@ -185,7 +185,7 @@ class FakeJobs:
     ended: dict[str, ObservedJob] = field(default_factory=dict)
     printed: tuple[str, ...] = ("transfer begun",)
     grace: float = 30.0
-    """Seconds that one takes to stop."""
+    """Seconds until a job has stopped."""
 
     def job(self, name: str) -> ObservedJob | None:
         self.state.call("job")
@@ -234,7 +234,7 @@ class FakeJobs:
 
 
 class Guarded:
-    """A bucket of which nothing is changed by who lost a lock."""
+    """A bucket that refuses changes after a lost lock."""
 
     def __init__(self, store: ObjectStore, process: Process) -> None:
         self._store = store
@@ -247,7 +247,7 @@ class Guarded:
 
 
 class FakeCloud:
-    """The account and its buckets; `cloud()` and `depot()` open them anew, as a new process would."""
+    """The account and its buckets; `cloud()` and `depot()` open them again, as a new process would."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -299,5 +299,5 @@ class FakeCloud:
         )
 
     def opened(self, bucket: str) -> ObjectStore:
-        """As a process has it: what is done through it ends when that process does."""
+        """As one process has it: its requests end when the process ends."""
         return self.stores.setdefault(bucket, FakeStore(bucket=bucket, clock=self.clock))

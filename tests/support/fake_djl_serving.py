@@ -1,7 +1,7 @@
 """A stand-in for DJLServing: its command line, files, variables, phases and exit codes, without Java.
 
-It reads what it is given as strictly as it can, and ends with what is wrong; what it accepts, it obeys as DJLServing
-does. One file of the standard library alone, for it is the program of the container image too.
+It checks its input as strictly as it can, and ends with the error; what it accepts, it obeys as DJLServing
+does. One file with only the standard library, because it is also the program of the container image.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ IMAGE_SETTINGS = {
 
 
 class Wrong(Exception):
-    """What was given is not what DJLServing would be given."""
+    """The input differs from what DJLServing would accept."""
 
 
 def settings(argv: list[str], environ: dict[str, str]) -> dict[str, str]:
-    """config.properties, and SERVING_* over it. In the image the file is the image's own."""
+    """config.properties, overridden by SERVING_*. In the image the file is the image's own."""
     if argv == ["serve"]:
         found = dict(IMAGE_SETTINGS)
         if "MODEL_SERVER_HOME" in environ or not Path("/opt/ml/model").is_dir():
@@ -59,7 +59,8 @@ def settings(argv: list[str], environ: dict[str, str]) -> dict[str, str]:
 
 
 def own_folder(environ: dict[str, str]) -> None:
-    """As the server treats its temporary folder: workers whose files lie there are left-overs, and are killed."""
+    """As the server treats its temporary folder: workers whose files are there are leftovers, and are
+    killed."""
     prefix = "-Djava.io.tmpdir="
     words = shlex.split(environ.get("JAVA_OPTS", ""))
     given = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
@@ -114,7 +115,7 @@ class Input:
 
 
 def loaded(name: str, folder: Path) -> Any:
-    """The handler, its warm-up call made; the end of the program with its traceback where it does not load."""
+    """The handler after its warm-up call; ends the program with the traceback where it does not load."""
     engine = types.ModuleType("djl_python")
     engine.Output, engine.Input = Output, Input  # type: ignore[attr-defined]
     sys.modules["djl_python"] = engine
@@ -166,7 +167,7 @@ def serve(found: dict[str, str], name: str, folder: Path, handle: Any) -> None:
 
     class Server(ThreadingHTTPServer):
         def server_bind(self) -> None:
-            # As Java binds, and without asking a name service who we are.
+            # As Java binds, without a look-up of our own host name.
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(self.server_address)
             self.server_name, self.server_port = self.socket.getsockname()[:2]
@@ -186,7 +187,7 @@ def say(level: str, text: str) -> None:
 
 
 def main() -> None:
-    # As a JVM that is told to end.
+    # As a JVM ends on a signal.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: os._exit(128 + number))
     say("INFO ", f"ModelServer - Starting model server ... {sys.argv[1:]}")
@@ -196,7 +197,7 @@ def main() -> None:
     except Wrong as wrong:
         say("ERROR", f"ModelServer - Invalid configuration: {wrong}")
         sys.exit(1)
-    # The handler's own variables, for tests that want to see what reached the server.
+    # The handler's own variables, for tests that check what reached the server.
     say("INFO ", f"variables: {' '.join(sorted(key for key in os.environ))}")
     serve(found, name, folder, loaded(name, folder))
 

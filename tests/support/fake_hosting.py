@@ -1,4 +1,4 @@
-"""SageMaker's hosting in memory: creates at once, states that move with a clock, trouble on demand."""
+"""SageMaker's hosting in memory: creates immediately, states that follow a clock, failures on demand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WRITES = frozenset(
         *("scale", "remove_scaling", "remove_logs", "start", "stop"),
     }
 )
-"""The methods that change something: none is carried out for who lost a lock (ports/cloud.py)."""
+"""The methods that change something: none is executed after a lost lock (ports/cloud.py)."""
 FakeResponse = Callable[[str, HttpRequest], list[ResponseHead | bytes]]
 
 
@@ -45,13 +45,13 @@ def ok_response(name: str, request: HttpRequest) -> list[ResponseHead | bytes]:
 
 @dataclass
 class HostingFailures:
-    """What is to go wrong, by the method of a port: an error before anything is done, or after it all is."""
+    """The failures to inject, by the method of a port: an error before the effect, or after it."""
 
     before: dict[str, list[LmiError]] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
-    """Methods whose next reply is lost: done, and the caller hears of a broken connection."""
+    """Methods whose next reply is lost: executed, and the caller sees a broken connection."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why an endpoint does not come up, by instance type or endpoint config; absent where it does."""
+    """Why an endpoint fails to start, by instance type or endpoint config; absent where it starts."""
 
     def meet(self, method: str) -> None:
         if self.before.get(method):
@@ -69,11 +69,11 @@ class Endpoint:
     until: float | None = None
     """When its status changes by itself."""
     then: ObservedEndpoint | None = None
-    """What it is afterwards; None: gone."""
+    """Its next status; None: gone."""
 
 
 class Process(LeaseGuard):
-    """The locks that the process before the account holds; a copy of the account is before a process without any."""
+    """The locks that the calling process holds; a copy of the account belongs to a process without any."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Process:
         return Process()
@@ -81,7 +81,7 @@ class Process(LeaseGuard):
 
 @dataclass
 class AccountState:
-    """All that is on SageMaker's side. `calls` is every call of a port, in order."""
+    """All state of SageMaker. `calls` is every call of a port, in order."""
 
     clock: Clock
     process: Process = field(default_factory=Process)
@@ -89,17 +89,17 @@ class AccountState:
     startup: float = 300.0
     """Seconds until an endpoint is created or updated."""
     tag_lag: float = 0.0
-    """Seconds that the tag search is behind: what was made, changed, deleted."""
+    """Seconds that the tag search is behind: creations, changes, deletions."""
     read_lag: float = 0.0
-    """Seconds until a new model or endpoint config is found, as the emulator's `--lag reads=` has it."""
+    """Seconds until a new model or endpoint config is found, as the emulator's `--lag reads=`."""
     role_lag: float = 0.0
-    """Seconds, of this world's time, until its roles can be assumed."""
+    """Seconds, on this clock, until its roles can be assumed."""
     failures: HostingFailures = field(default_factory=HostingFailures)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     configs: dict[str, ObservedEndpointConfig] = field(default_factory=dict)
     models: dict[str, ObservedModel] = field(default_factory=dict)
     created_at: dict[str, float] = field(default_factory=dict)
-    """By ARN: when."""
+    """By ARN: the time."""
     quotas: dict[str, float] = field(default_factory=dict)
     """How many instances endpoints may have; absent: 100."""
     prints: dict[str, tuple[str, ...]] = field(default_factory=dict)

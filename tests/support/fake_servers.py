@@ -1,4 +1,5 @@
-"""The port ModelServer in memory: a state machine a server, real sockets on 127.0.0.1, answers without a model."""
+"""The port ModelServer in memory: one state machine per server, real sockets on 127.0.0.1, responses without
+a model."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ End = Literal["ready", "failed", "dies", "hangs"]
 
 
 def chat(body: dict[str, Any]) -> FakeResponse:
-    """OpenAI's form, whole or as lines, as our handler gives it: always the same two words."""
+    """OpenAI's format, whole or as lines, as our handler returns it: always the same two words."""
     if not body.get("stream"):
         choice = {"message": {"role": "assistant", "content": "OK then"}, "finish_reason": "stop"}
         return (
@@ -46,7 +47,8 @@ def silent(body: dict[str, Any]) -> FakeResponse:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a server will do: be looked at `polls` times, then come to its `end`; ready, it `answer`s."""
+    """The behaviour of a server: after `polls` status requests it reaches its `end`; when ready, it
+    `answer`s."""
 
     polls: int = 2
     end: End = "ready"
@@ -67,11 +69,11 @@ class _ServerProcess:
 
 
 class FakeModelServers:
-    """Every server of one machine. They outlive whoever started them, as processes do; `close` ends them all."""
+    """Every server of one machine. They outlive their starter, as processes do; `close` ends them all."""
 
     def __init__(self) -> None:
         self.next: deque[Behaviour] = deque()
-        """What the servers to come will do; an ordinary one when it is empty."""
+        """The behaviour of the next servers; the default one while it is empty."""
         self.started: list[Launch] = []
         self.stopped: list[tuple[str, float]] = []
         """Every stop, with its grace."""
@@ -134,7 +136,7 @@ class FakeModelServers:
         self._end(self._processes[home], "gone")
 
     def freeze(self, home: Path) -> None:
-        """As kill -STOP: the process is there, and answers nobody."""
+        """As kill -STOP: the process exists, and does not respond."""
         self._processes[home].phase = "starting"
 
     def alive(self) -> list[str]:
@@ -144,7 +146,7 @@ class FakeModelServers:
         )
 
     def free_port(self, used: frozenset[int] = frozenset()) -> int:
-        """A port that no other test will be given, for as long as this lives; the same until a server has it."""
+        """A port that no other test gets while this object lives; the same one until a server has it."""
         if free := next((port for port in self._reserved if port not in used), None):
             return free
         keep = socket.socket()
@@ -218,7 +220,7 @@ class _Listener:
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                with suppress(ConnectionError):  # who asked may have gone away
+                with suppress(ConnectionError):  # the client may have disconnected
                     self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
@@ -246,7 +248,7 @@ def _json(raw: bytes) -> dict[str, Any]:
 
 
 def _bound(host: str, port: int) -> _Listener | None:
-    """None where somebody else has the port."""
+    """None where another process has the port."""
     own = socket.socket()
     own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,4 +1,4 @@
-"""A source of made-up files: as large as one likes, at no cost, and bad when asked to be."""
+"""A source of generated files: of any size, at no cost, and corrupt on demand."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ def untouched(path: str, start: int, buffer: memoryview) -> None:
 
 @dataclass
 class GeneratedSource:
-    """The port Source over bytes in memory. `twist` sees each buffer before it is handed on; `requests` is a log."""
+    """The port Source over bytes in memory. `twist` sees each buffer before it is returned; `requests` is a
+    log."""
 
     files: Mapping[str, bytes]
     git: frozenset[str] = frozenset()
     twist: Twist = untouched
     requests: list[tuple[str, int, int]] = field(default_factory=list)
     buffers: dict[int, int] = field(default_factory=dict)
-    """Each buffer that was ever handed in, with its size."""
+    """Each buffer that was passed in, with its size."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     _listed: tuple[FileEntry, ...] = ()

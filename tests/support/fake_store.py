@@ -1,4 +1,4 @@
-"""A bucket in memory that keeps what the port ObjectStore promises: conditions, checksums, multipart states."""
+"""A bucket in memory that fulfils the port ObjectStore: conditions, checksums, multipart states."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ class _Parts:
 
 @dataclass
 class FakeStore:
-    """`objects` are there to be looked at, `sent` counts the bytes that came from this machine, `calls` every call."""
+    """`objects` is for tests to read, `sent` counts the bytes from this machine, `calls` every call."""
 
     bucket: str = "fake"
     where: str = "memory"
     smallest_part: int = SMALLEST_PART
     clock: Clock | None = None
-    """S3's own: by it objects have their times, and answers their date. None: it stands still."""
+    """S3's own: objects have their times by it, and responses their date. None: it does not move."""
     others: dict[str, FakeStore] = field(default_factory=dict)
     """Buckets that `copy` may read."""
     objects: dict[str, bytes] = field(default_factory=dict)
     sent: int = 0
     part_modified: str = _MODIFIED
-    """When S3 took the parts that come from now on."""
+    """The time at which S3 receives the next parts."""
     calls: list[str] = field(default_factory=list)
     _uploads: dict[str, _Parts] = field(default_factory=dict)
     _etags: dict[str, str] = field(default_factory=dict)
     _metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """By key. Whatever is written over an object has its own, or none."""
+    """By key. An overwritten object has new metadata, or none."""
     _times: dict[str, str] = field(default_factory=dict)
     _count: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __deepcopy__(self, memo: dict[int, object]) -> FakeStore:
-        """As it is at this moment; what it holds is bytes, which nobody changes."""
+        """Its current state; the content is bytes, which are immutable."""
         clock = deepcopy(self.clock, memo)
         twin = replace(self, objects=dict(self.objects), calls=[], clock=clock, _lock=threading.RLock())
         twin._etags, twin._uploads = dict(self._etags), dict(self._uploads)
@@ -206,7 +206,7 @@ class FakeStore:
         return self._stored(key)
 
     def _now(self) -> str:
-        # Whole seconds, as HTTP's dates have them.
+        # Whole seconds, as in HTTP dates.
         return self.clock.now().replace(microsecond=0).isoformat() if self.clock else _MODIFIED
 
     def _stored(self, key: str) -> StoredObject:

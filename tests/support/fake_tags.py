@@ -1,4 +1,4 @@
-"""Tags as SageMaker has them now, and as the tag search has them: some seconds old."""
+"""Current tags in SageMaker, and those in the tag search: some seconds old."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmi_deploy.ports.clock import Clock
 
 
 class FakeTags(dict[str, Pairs]):
-    """By ARN. What is written and taken away here is remembered with its time."""
+    """By ARN. Changes are stored with their time."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class FakeTags(dict[str, Pairs]):
         return super().pop(arn, *otherwise)
 
     def visible(self, lag: float) -> Iterator[Resource]:
-        """What the tag search finds that is `lag` seconds behind: deletions, too."""
+        """What a tag search that is `lag` seconds behind finds, including deletions."""
         for arn, past in sorted(self._past.items()):
             known = [tags for since, tags in past if since + lag <= self._clock.monotonic()]
             if known and known[-1]:

@@ -1,4 +1,4 @@
-"""Small working stand-ins for the ports: a Hub of a dictionary, environments of a set, a clock that jumps."""
+"""Small working fakes of the ports: a Hub on a dictionary, environments in a set, a clock that jumps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """Time passes only where somebody sleeps."""
+    """Time passes only during a sleep."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -36,14 +36,14 @@ class FakeClock:
 
 
 def safetensors(parameters: int = 4) -> bytes:
-    """A whole file with one tensor of that many bfloat16."""
+    """A complete file with one tensor of that many bfloat16."""
     tensor = {"dtype": "BF16", "shape": [parameters], "data_offsets": [0, 2 * parameters]}
     header = json.dumps({"__metadata__": {"format": "pt"}, "model.weight": tensor}).encode()
     return len(header).to_bytes(8, "little") + header + b"\0\1" * parameters
 
 
 def model_files(architecture: str = "LlamaForCausalLM", **config: object) -> dict[str, bytes]:
-    """A repository of a few hundred bytes that has all that a plan looks at."""
+    """A repository of a few hundred bytes with all that a plan reads."""
     response = {"architectures": [architecture], "max_position_embeddings": 128, **config}
     return {
         "README.md": b"# Tiny\n",
@@ -56,7 +56,7 @@ def model_files(architecture: str = "LlamaForCausalLM", **config: object) -> dic
 
 @dataclass
 class FakeHub:
-    """Every model id is known in `models`; what was fetched is in `cached` and stays there."""
+    """`models` are the known model ids; downloaded files are in `cached` and stay there."""
 
     root: Path
     models: dict[str, dict[str, bytes]]
@@ -64,9 +64,9 @@ class FakeHub:
     cached: set[str] = field(default_factory=set)
     gated: bool = False
     failure: BaseException | None = None
-    """Raised by everything that would ask the network."""
+    """Raised by everything that would use the network."""
     free: int = 1 << 60
-    """Bytes that the disk has room for."""
+    """Free bytes on the disk."""
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
         files = tuple(
@@ -141,7 +141,7 @@ class FakeHub:
 
 @dataclass
 class FakeEnvironments:
-    """`created` names what is there: environments by name, the engine as `engine-VERSION`."""
+    """`created` contains the names: environments by name, the engine as `engine-VERSION`."""
 
     root: Path
     created: set[str] = field(default_factory=set)

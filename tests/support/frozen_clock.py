@@ -1,4 +1,4 @@
-"""A clock that stands still until somebody sleeps: waiting costs no time, and what was waited is known."""
+"""A clock that moves only during a sleep: waiting costs no time, and the time waited is known."""
 
 from __future__ import annotations
 

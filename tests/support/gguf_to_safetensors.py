@@ -21,7 +21,7 @@ from transformers import (  # type: ignore[import-not-found]
 
 
 def convert(gguf: Path, out: Path) -> None:
-    """Dequantized weights in bfloat16, the tokenizer with its chat template, and nothing that names the GGUF."""
+    """Dequantized weights in bfloat16, the tokenizer with its chat template, and no reference to the GGUF."""
     source = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     config = source.config
     if hasattr(config, "quantization_config"):
@@ -39,7 +39,7 @@ def convert(gguf: Path, out: Path) -> None:
 
 
 def _tokenizer(gguf: Path, config: Any) -> Any:
-    # A GGUF's tokenizer is read as Llama's: it would begin every prompt with a token that only chats begin with,
+    # A GGUF's tokenizer is read as Llama's: it would start every prompt with a token that only chats start with,
     # and it takes that token for the end of the text, too. The model was trained with GPT-2's kind.
     read = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     backend = read.backend_tokenizer

@@ -1,4 +1,4 @@
-"""One real DJL worker, driven without an HTTP server: what a handler is asked and what it answers."""
+"""One real DJL worker, driven without an HTTP server: requests to a handler and its responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVENTS = {**HEADERS, "accept": "text/event-stream, */*;q=0.1"}
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer with its body; a streamed one has its frames, too."""
+    """A response with its body; a streamed one has its frames, too."""
 
     code: int
     properties: dict[str, str]
@@ -73,7 +73,7 @@ class Worker:
         return self._send([(key, str(value)) for key, value in options.items()], [])
 
     def invoke(self, body: object, headers: Mapping[str, str] = HEADERS) -> Reply:
-        """One request; `body` goes as it is when it is bytes, else as JSON."""
+        """One request; a `body` of bytes is sent unchanged, any other as JSON."""
         return self._send(list(headers.items()), [("data", _raw(body))])
 
     def invoke_entry(self, key: str, value: bytes) -> Reply:
@@ -81,7 +81,7 @@ class Worker:
         return self._send([], [(key, value)])
 
     def invoke_batch(self, bodies: Sequence[object], headers: Mapping[str, str] = HEADERS) -> Reply:
-        """Several requests that the server grouped; `items` of the reply are in their order."""
+        """Several requests that the server batched; `items` of the reply are in their order."""
         content: list[Entry] = [(f"batch_{at:03}.data", _raw(body)) for at, body in enumerate(bodies)]
         properties = [
             (f"batch_{at:03}.{key}", value) for at in range(len(bodies)) for key, value in headers.items()
@@ -160,7 +160,8 @@ class Worker:
 
 
 def read_events(body: bytes) -> list[Any]:
-    """The data of server-sent events: each is a line and an empty one, and the last is `[DONE]`, which is left out."""
+    """The data of server-sent events: each is a line and an empty line, and the last is `[DONE]`, which is
+    omitted."""
     *events, end = body.decode().split("\n\n")
     assert end == ""
     assert all(event.startswith("data: ") and "\n" not in event for event in events)

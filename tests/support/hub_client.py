@@ -1,4 +1,4 @@
-"""Our Hub adapter before a local Hub, ready for a test."""
+"""Our Hub adapter with a local Hub, ready for a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES = {"config.json": b'{"a": 1}' * 40, "model.safetensors": WEIGHTS, "empty":
 
 
 class HubClient:
-    """The adapter with a home of its own, a clock that costs nothing, and short patience."""
+    """The adapter with a home of its own, a clock without real waits, and short time limits."""
 
     def __init__(self, hub: LocalHub, home: Path, environ: Mapping[str, str] | None = None) -> None:
         self.clock = FrozenClock()
@@ -30,14 +30,14 @@ class HubClient:
         """Notices."""
 
     def another(self, ledger: Path | None = None) -> HuggingFaceHub:
-        """A new adapter on the same home, as another run of the command has."""
+        """A new adapter on the same home, as in another run of the command."""
         return HuggingFaceHub(self.settings, self.clock, ledger=ledger, random=Random(1))
 
     def listed(self, model_id: str = "org/m", revision: str = "main") -> ModelListing:
         return self.adapter.listing(model_id, revision)
 
     def fetch(self, listing: ModelListing) -> tuple[Path, list[Progress]]:
-        """All files of a listing; the snapshot folder, and what was said on the way."""
+        """All files of a listing; returns the snapshot folder and the progress events."""
         fetching = self.adapter.fetch(listing, listing.files, key="weights")
         events: list[Progress] = []
         try:
@@ -47,12 +47,12 @@ class HubClient:
             return Path(end.value), events
 
     def collect(self, event: Event) -> list[Progress]:
-        """A notice is noted; progress is given back."""
+        """Records notices and returns progress events."""
         self.notices += [event.text] if isinstance(event, Notice) else []
         return [event] if isinstance(event, Progress) else []
 
     def final_names(self) -> set[str]:
-        """Every blob and every link in the cache that is not marked as being on its way."""
+        """Every blob and every link in the cache that is not marked as incomplete."""
         repos = self.home / "hub"
         found = (path for folder in ("blobs", "snapshots") for path in repos.glob(f"*/{folder}/**/*"))
         return {path.name for path in found if not path.is_dir() and path.suffix != ".incomplete"}

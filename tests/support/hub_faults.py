@@ -1,4 +1,4 @@
-"""What a Hub or the network before it does once; parts of rules, by what they do."""
+"""Single faults of a Hub or its network: parts of rules, by name."""
 
 LARGE, SMALL = "^/cdn/", "/resolve/.*config.json"
 ONE_FAULT = {

@@ -6,9 +6,8 @@ _HYPOTHESIS_DEFAULT = 100
 
 
 def examples(count: int, *, shared_fixture: bool = False) -> settings:
-    """`count` examples, and as many times more as the profile asks for (`fuzz`).
-
-    `shared_fixture`: all examples of the test use the same function-scoped fixture, on purpose."""
+    """`count` examples, multiplied as the profile says (`fuzz`). `shared_fixture`: all examples of the test
+    use the same function-scoped fixture, on purpose."""
     profile = settings()
     scaled = settings(profile, max_examples=count * profile.max_examples // _HYPOTHESIS_DEFAULT)
     if not shared_fixture:

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).with_name("PropertiesEcho.java")
 
 
 class JavaProperties:
-    """Asks a running PropertiesEcho."""
+    """Sends files to a running PropertiesEcho."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process

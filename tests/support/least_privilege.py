@@ -1,4 +1,5 @@
-"""A user with exactly the rights that `lmi iam` prints, or with one less, before an emulator that enforces IAM."""
+"""A user with exactly the permissions that `lmi iam` prints, or with one less, and an emulator that enforces
+IAM."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _NUMBERS = count()
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReducedPermissions:
-    """One action of one statement, taken out."""
+    """One action of one statement, removed."""
 
     part: str
     sid: str
@@ -39,7 +40,7 @@ class ReducedPermissions:
 
 @dataclass
 class Principal:
-    """A user of the account, whose policies are set at will, and the keys that `lmi` is given."""
+    """A user of the account with configurable policies, and the keys that `lmi` gets."""
 
     aws: Emulated
     capsys: pytest.CaptureFixture[str]
@@ -48,13 +49,13 @@ class Principal:
     name: str = ""
 
     def lmi(self, *argv: str) -> tuple[int, str]:
-        """Exit code, and all that was said."""
+        """Exit code, and stdout with stderr."""
         code = run(lmi, argv)
         out, err = self.capsys.readouterr()
         return code, out + err
 
     def enter(self) -> None:
-        """From now on as a user who has not asked for anything yet."""
+        """From now on as a user who has not sent any request yet."""
         iam, self.name = self.aws.client("iam"), f"ada-{next(_NUMBERS)}"
         iam.create_user(UserName=self.name)
         key = iam.create_access_key(UserName=self.name)["AccessKey"]
@@ -66,7 +67,7 @@ class Principal:
             self.monkeypatch.setenv(name, value)
 
     def grant(self, *less: ReducedPermissions) -> None:
-        """The printed policies, without these."""
+        """The printed policies, without these permissions."""
         documents, iam = copy.deepcopy(self.documents), self.aws.client("iam")
         for one in set(less):
             for statement in documents[one.part]["Statement"]:
@@ -82,7 +83,7 @@ class Principal:
             iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=response["job"])
 
     def _attach(self, document: str) -> None:
-        """As a managed policy: it is longer than what a user may have inline."""
+        """As a managed policy: it is longer than the inline limit of a user."""
         iam, arn = self.aws.client("iam"), f"arn:aws:iam::{ACCOUNT}:policy/{self.name}"
         for attached in iam.list_attached_user_policies(UserName=self.name)["AttachedPolicies"]:
             iam.detach_user_policy(UserName=self.name, PolicyArn=attached["PolicyArn"])
@@ -92,7 +93,7 @@ class Principal:
 
     @property
     def requests(self) -> list[tuple[str, str]]:
-        """What this user has asked AWS for: actions and resources, in the order of first use."""
+        """This user's requests to AWS: actions and resources, in the order of first use."""
         used = self.aws.get("/_rights").get(f"arn:aws:iam::{ACCOUNT}:user/{self.name}", [])
         return [(action, resource) for action, resource in used]
 
@@ -104,7 +105,7 @@ class Principal:
         ]
 
     def decisive(self, requests: Iterable[tuple[str, str]]) -> list[ReducedPermissions]:
-        """Of the deployer's policy: what one statement alone grants of this, in the order in which it was asked for."""
+        """The actions that only one statement of the deployer's policy grants, in the order of first use."""
         found: dict[ReducedPermissions, None] = {}
         for action, resource in requests:
             grants = list(self._granting(action, resource))
@@ -120,7 +121,7 @@ class Principal:
 
 
 def settle(aws: Emulated, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """The environment of whoever deploys, in an account without any bucket, and a folder with a model."""
+    """The environment of a deployer in an account without any bucket, and a folder with a model."""
     chain = {"AWS_ENDPOINT_URL": aws.url, "AWS_REGION": REGION, "AWS_CONFIG_FILE": "/nowhere"}
     homes = {f"LMI_{kind}_HOME": str(folder / kind) for kind in ("STATE", "CACHE")}
     chain |= {"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", LOG: str(folder / "requests.log")}
@@ -154,7 +155,7 @@ def clear_buckets(aws: Emulated) -> None:
 
 
 def policies_of(principal: Principal, recipe: str, *more: str) -> None:
-    """Read from `lmi iam`, by somebody who may; the roles are made where they are not there."""
+    """Read from `lmi iam` by a user who may; missing roles are created."""
     principal.as_root()
     assert run(lmi, ["iam", recipe, *more]) == 0
     principal.documents = json.loads(principal.capsys.readouterr().out)
@@ -165,7 +166,8 @@ def policies_of(principal: Principal, recipe: str, *more: str) -> None:
 
 
 def names(output: str, less: ReducedPermissions, who: str) -> bool:
-    """Whether a refusal names the action, a resource and the principal, whom an answer without a body does not tell."""
+    """Whether an error names the action, a resource and the principal, which a response without a body
+    omits."""
     return (
         less.action in output
         and (who in output or "these credentials" in output)

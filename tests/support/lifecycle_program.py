@@ -1,7 +1,9 @@
-"""`python -m tests.support.lifecycle_program ARGUMENTS`: `lmi` in its own process, which can be killed at any action.
+"""`python -m tests.support.lifecycle_program ARGUMENTS`: `lmi` in its own process, which can be killed at any
+action.
 
-As the command wires itself, but for the serving environment: it is this interpreter, made in no time. With
-LMI_TEST_KILL=`NUMBER:before` or `NUMBER:after` it gets a real SIGKILL before or after the effect of that action.
+Composed as the command itself, except for the serving environment: it is this interpreter, ready immediately.
+With LMI_TEST_KILL=`NUMBER:before` or `NUMBER:after` it gets a real SIGKILL before or after the effect of that
+action.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from tests.support.running_server import worker_python
 
 @dataclass
 class SharedEnvironments(FakeEnvironments):
-    """What was made is remembered on disk, so that the next process finds it."""
+    """The list of environments is stored on disk, so that the next process finds it."""
 
     def ready(self, environment: str) -> bool:
         return (self.root / environment).exists()

@@ -1,4 +1,4 @@
-"""A program that serves, known by its port alone; for replays against servers without our control socket."""
+"""A server program known only by its port; for replays against servers without our control socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRACE = 10.0
 
 @dataclass
 class PortListener:
-    """As far as a replay asks."""
+    """The part that a replay needs."""
 
     process: subprocess.Popen[bytes]
     run_dir: Path
@@ -27,7 +27,8 @@ class PortListener:
     log: Path
 
     def wait_for(self, phase: str) -> None:
-        """Until it listens, which it does when its models are loaded; AssertionError where it ends before."""
+        """Waits until it listens, which it does when its models are loaded; AssertionError if it ends
+        before."""
         deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and self.process.poll() is None:
             with socket.socket() as probe:
@@ -41,7 +42,7 @@ class PortListener:
 def listening(
     argv: Sequence[str], *, port: int, run_dir: Path, log: Path, environ: Mapping[str, str]
 ) -> Iterator[PortListener]:
-    """Started with our own environment and `environ`; ended, in the end by force."""
+    """Started with our own environment and `environ`; killed if it does not end."""
     with log.open("wb") as sink:
         process = subprocess.Popen(argv, stdout=sink, stderr=sink, env={**os.environ, **environ})
     try:

@@ -1,4 +1,4 @@
-"""The whole house on fakes: real state, journal, lock and target on disk; `lmi` run in process."""
+"""The whole application on fakes: real state, journal, lock and target on disk; `lmi` run in process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REF = DeploymentRef(name="tiny", target="local")
 
 @dataclass(frozen=True)
 class Ran:
-    """How one command line ended, and what it said where."""
+    """The exit code of one command line, and its output per stream."""
 
     code: int
     out: str
@@ -69,7 +69,8 @@ def no_cloud(region: str) -> Cloud:
 
 @dataclass
 class LocalApp:
-    """`deps` builds everything anew from disk, as a new process would; the world (servers, Hub, cache) stays."""
+    """`deps` builds everything again from disk, as a new process would; the external state (servers, Hub,
+    cache) stays."""
 
     root: Path
     clock: FakeClock = field(default_factory=FakeClock)
@@ -78,7 +79,7 @@ class LocalApp:
     journal: Callable[[Journal], Journal] = lambda journal: journal
     target: Callable[[AnyTarget], AnyTarget] = lambda target: target
     advice: str = ""
-    """On the bucket."""
+    """The upload rule advice of the bucket."""
 
     def __post_init__(self) -> None:
         self.hub = FakeHub(self.root, {MODEL: model_files()})
@@ -130,7 +131,8 @@ class LocalApp:
         return observed
 
     def lmi(self, *argv: str, stdin: bytes = b"", terminal: bool = False) -> Ran:
-        """One command line, its streams kept apart; with `terminal`, stdin and stderr are one, and stdout a pipe."""
+        """One command line, its streams separate; with `terminal`, stdin and stderr are one, and stdout a
+        pipe."""
         kind = Terminal if terminal else io.TextIOWrapper
         out, err = _stream(io.TextIOWrapper), _stream(kind)
         with redirect_stdout(out), redirect_stderr(err), _stdin(kind(io.BytesIO(stdin), encoding="utf-8")):
@@ -138,7 +140,7 @@ class LocalApp:
         return Ran(code, _text(out), _text(err))
 
     def other_port(self) -> int:
-        """A free one that no deployment is given by itself."""
+        """A free port that no deployment gets by default."""
         port = self.servers.free_port(frozenset(self.spoken_for))
         self.spoken_for.add(port)
         return port
@@ -156,7 +158,7 @@ class LocalApp:
 
 
 class Terminal(io.TextIOWrapper):
-    """A stream that says it is one."""
+    """A stream that reports to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -12,7 +12,7 @@ __all__ = ["_quiet", "overwriting", "strict"]
 
 @pytest.fixture(params=["fake", "versity"])
 def strict(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
-    """The port where checksums are verified and conditions hold on copies too: moto looks at few of them."""
+    """The port where checksums are verified and conditions apply to copies too: moto checks few of them."""
     if request.param == "fake":
         return FakeStore(bucket=bucket)
     server: S3Server = request.getfixturevalue(request.param)
@@ -22,7 +22,7 @@ def strict(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
 
 @pytest.fixture(params=["fake", "moto"])
 def overwriting(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
-    """The port where an object that is written over is a new one: versitygw lets the old one's metadata stand."""
+    """The port where overwriting replaces the metadata: versitygw keeps the old object's metadata."""
     if request.param == "fake":
         return FakeStore(bucket=bucket)
     server: S3Server = request.getfixturevalue(request.param)

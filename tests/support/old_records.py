@@ -1,4 +1,4 @@
-"""Records as lmi wrote them before their schema 2."""
+"""Records as lmi wrote them before schema 2."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The pages of the documentation: their links, and the blocks that a reader may copy.
 
-A comment before a block says what a test does with it, invisible to readers:
-`<!-- run -->` runs it and expects exit code 0, `<!-- run: exit=2 -->` another one; `<!-- file: NAME -->` writes it
-to a file; `<!-- output -->` expects each of its lines in the output of the block before, numbers apart.
+An HTML comment before a block, invisible to readers, marks what a test does with it: `<!-- run -->` runs it and
+expects exit code 0, `<!-- run: exit=2 -->` another one; `<!-- file: NAME -->` writes it to a file; `<!-- output
+-->` expects each of its lines in the output of the block before, except for numbers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Where its links lead, code apart."""
+    """The targets of its links, without those in code."""
     text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     return _LINK.findall(re.sub(r"`[^`\n]*`", "", text)) + _LINK.findall(
         "\n".join(re.findall(r"\[`[^`\n]*`[^\]\n]*\]\([^)\s]+\)", text))
@@ -60,7 +60,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub and the site make them of headings."""
+    """The anchors that GitHub and the site generate for headings."""
     text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     created: set[str] = set()
     count: Counter[str] = Counter()

@@ -1,6 +1,7 @@
-"""An HTTP proxy in front of a real server: faults by rules (docs/reference/fault-rules.md), a log of every request.
+"""An HTTP proxy in front of a real server: faults by rules (docs/reference/fault-rules.md), a log of every
+request.
 
-It passes on what it gets byte for byte, the Host header too, so that signatures hold.
+It passes everything on byte for byte, including the Host header, so that signatures stay valid.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _HOP: Final = frozenset(
 _OURS: Final = ("User-Agent", "Content-Type", "Accept", "Accept-Encoding")
 _LARGE: Final = 1 << 20
 Tamper = Callable[[Call, bytes], bytes]
-"""What becomes of a request's body on its way."""
+"""Changes the body of a request in transit."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """A response on its way back. Without a Content-Length it ends where its chunks do."""
+    """A response in transit. Without a Content-Length it ends where its chunks do."""
 
     status: int
     headers: dict[str, str]
@@ -41,12 +42,12 @@ class Reply:
 
 
 Alter = Callable[[Call, Reply], Reply]
-"""What becomes of a response on its way."""
+"""Changes a response in transit."""
 
 
 @dataclass(slots=True)
 class Passed:
-    """A request as it came, and how it was answered (0: not at all)."""
+    """A request as it came, and the status of its response (0: none)."""
 
     method: str
     path: str
@@ -57,7 +58,7 @@ class Passed:
 
 @dataclass
 class Proxy:
-    """`fail` adds faults, `log` is what went through, in order."""
+    """`fail` adds faults, `log` is the list of requests, in order."""
 
     target: str
     url: str = ""
@@ -108,7 +109,7 @@ def proxied(target: str) -> Iterator[Proxy]:
 
 
 def _connector() -> aiohttp.TCPConnector:
-    # A connection of its own for each request: none that the server has closed meanwhile is tried.
+    # A connection of its own for each request, so that none was closed by the server meanwhile.
     return aiohttp.TCPConnector(force_close=True, limit=0, ssl=False)
 
 

@@ -1,4 +1,5 @@
-"""Published models on the local Hub: config.json and the headers of their weights, by figures; no weight is there."""
+"""Published models on the local Hub: config.json and the headers of their weights, generated from figures;
+no weights."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ MODELS: Final[dict[str, dict[str, Any]]] = read_models()["models"]
 _SHAPED: Final = {8: "F8_E4M3", 16: "BF16"}
 _FIRST_READ: Final = 64 * 1024
 _NOMINAL: Final = {"google/gemma-4-26B-A4B": 26_000_000_000}
-"""Parameters by the name, where neither a figure nor the shape tells."""
+"""Parameters by the name, where neither a figure nor the shape gives them."""
 
 
 def publish_model(hub: LocalHub, name: str) -> None:
-    """A repository with a whole header and none of the bytes behind it."""
+    """A repository with complete headers and no data behind them."""
     model = MODELS[name]
     first, size = _header(list(_tensors(name, model)))
     sha256 = hashlib.sha256(name.encode()).hexdigest()
@@ -49,7 +50,8 @@ def _tensors(name: str, model: dict[str, Any]) -> Iterator[tuple[str, str, tuple
 
 
 def _form(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
-    """dtype and shape of one of `count` tensors, without the scales of its blocks; items of four bits are packed."""
+    """dtype and shape of one of `count` tensors, without the scales of its blocks; four-bit items are
+    packed."""
     dtype = _SHAPED.get(int(tensor.item_bits))
     if dtype is not None:
         return dtype, tensor.shape
@@ -67,5 +69,5 @@ def _header(tensors: list[tuple[str, str, tuple[int, ...]]]) -> tuple[bytes, int
         at += size
     text = json.dumps(table).encode()
     size = 8 + len(text) + at
-    # A client asks for the first 64 KiB, before it knows the header's length.
+    # A client requests the first 64 KiB, before it knows the header's length.
     return (len(text).to_bytes(8, "little") + text).ljust(min(size, _FIRST_READ), b"\0"), size

@@ -1,4 +1,4 @@
-"""One push, run to its end."""
+"""One complete push."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def push_context(source: Source, store: ObjectStore, **settings: int) -> PushCon
 def pushed(
     listing: ModelListing, by: PushContext, *, files: tuple[FileEntry, ...] | None = None
 ) -> tuple[Manifest, list[Event]]:
-    """The manifest, and all that was said on the way."""
+    """The manifest, and all events of the push."""
     pushing, events = push(listing, files or listing.files, push_context=by, key="weights"), []
     try:
         while True:

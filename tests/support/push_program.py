@@ -1,4 +1,4 @@
-"""`python -m tests.support.push_program HUB S3 BUCKET HOME`: one push by a process of its own, to be killed."""
+"""`python -m tests.support.push_program HUB S3 BUCKET HOME`: one push in a process of its own, to be killed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Responses that random faults hit on the way: a header or a field lost or changed, a body cut off or somebody else's.
+"""Random faults in responses: a header or a field removed or changed, a body truncated or replaced.
 
-One seed is one row of faults. What was done is in `done`, so that a failure can be read.
+One seed is one sequence of faults. `done` lists them, so that a failure can be understood.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ELEMENT = re.compile(rb"<(\w+)>([^<]*)</\1>")
 
 @dataclass
 class RandomFaults:
-    """Hits each response with this chance, as the seed says."""
+    """Alters each response with this probability, by the seed."""
 
     seed: int
     chance: float = 0.06
@@ -48,7 +48,7 @@ def lose_header(random: Random, reply: Reply) -> tuple[Reply, str]:
 
 
 def change_header(random: Random, reply: Reply) -> tuple[Reply, str]:
-    """Any but the length of the body, which would be a cut-off body."""
+    """Any except the length of the body, which would truncate it."""
     name = random.choice(sorted(set(reply.headers) - {"Content-Length"}) or ["X-Any"])
     value = random.choice(("", "x", "0", "-1", "a" * 300, reply.headers.get(name, "")[:-1]))
     return Reply(reply.status, {**reply.headers, name: value}, reply.content), f"{name}: {value[:20]!r}"
@@ -120,7 +120,7 @@ def _places(node: Any) -> Any:
 
 
 def _with_element(random: Random, reply: Reply, *, fail: bool) -> tuple[Reply, str]:
-    """Of XML: an element that holds text alone."""
+    """Of XML: an element that contains only text."""
     found = list(_ELEMENT.finditer(reply.content))
     if not found:
         return reply, "nothing"

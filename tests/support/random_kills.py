@@ -1,7 +1,8 @@
-"""Lives of a deployment whose `lmi` processes are struck at random moments, by a seed: what is left, and what was said.
+"""Lifecycles of a deployment whose `lmi` processes get signals at random moments, by a seed.
 
-A life is `up`, a changed `up` and `down`, each a process of its own that gets a signal at a random moment (or, in a
-fault round, meets random faults of AWS); then the same commands run undisturbed. They must converge and leave nothing.
+A lifecycle is `up`, a changed `up` and `down`, each a process of its own that gets a signal at a random moment
+(or, in a fault round, random faults of AWS); then the same commands run undisturbed. They must converge and
+leave nothing.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from tests.support.fakes import model_files
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 240.0
-"""Real seconds that one `lmi` may take, on a machine that is busy."""
+"""Real seconds that one `lmi` may take on a busy machine."""
 LOCK_SECONDS = "2"
-"""How long a lock is good for without being renewed: a process that is suspended for longer loses it."""
+"""How long a lock is valid without a renewal: a process that is suspended for longer loses it."""
 SIGNALS = ("SIGKILL", "SIGINT", "SIGTERM", "SIGSTOP")
 DIED = {"SIGKILL": (-9,), "SIGINT": (130,), "SIGTERM": (130,), "SIGSTOP": (1, 5)}
-"""Exit codes of a process that was struck; 0 is always one: it had done its work."""
+"""Exit codes of a process after a signal; 0 is always allowed: it had completed."""
 BUG = 3
 AT_WORK = 0.75
 WORKING = 0.3
-"""The share of the signals that meet a command at its actions, and of its time that these take."""
+"""The share of the signals that are sent during the actions, and of the command's time that these take."""
 _TRACEBACK = "Traceback (most recent call last)"
 RECIPE = """\
 name: {name}
@@ -81,7 +82,7 @@ class Outcome:
 
 
 class KilledLifecycle:
-    """One deployment with a name, a folder and a home of its own, in an account that it may share."""
+    """One deployment with a name, a folder and a home of its own, in an account that may be shared."""
 
     def __init__(self, aws: Emulated, folder: Path, seed: int) -> None:
         self.aws = aws
@@ -103,7 +104,7 @@ class KilledLifecycle:
         (self.root / "recipe.yaml").write_text(RECIPE.format(name=self.name) + more)
 
     def start(self, *argv: str) -> subprocess.Popen[str]:
-        """A session of its own, in which nothing may be left."""
+        """In a session of its own, in which no process may remain."""
         return subprocess.Popen(
             [sys.executable, "-m", "lmi_deploy.cli", *argv],
             cwd=self.root,
@@ -116,7 +117,7 @@ class KilledLifecycle:
         )
 
     def finish(self, process: subprocess.Popen[str], argv: Sequence[str], lines: list[str]) -> Ran:
-        """`lines` are filled as they come."""
+        """Waits for the end; `lines` are filled meanwhile."""
         assert process.stdout is not None
         stop = threading.Timer(TIMEOUT, process.kill)
         stop.start()
@@ -133,7 +134,7 @@ class KilledLifecycle:
         return self.finish(self.start(*argv), argv, [])
 
     def converge(self, *argv: str) -> None:
-        """The same command again, until nobody holds the lock any more: it must succeed."""
+        """The same command again, until no other process holds the lock: it must succeed."""
         deadline = time.monotonic() + TIMEOUT
         while (result := self.run(*argv)).code == 5 and "locked by" in result.output:
             if time.monotonic() > deadline:
@@ -143,9 +144,10 @@ class KilledLifecycle:
             self.outcome.blame("it does not converge", result)
 
     def crash(self, argv: Sequence[str], within: float) -> None:
-        """One signal at a random moment; a suspended process wakes up later.
+        """One signal at a random moment; a suspended process is resumed later.
 
-        Most moments are counted from the first action, as the time before it changes nothing, and is the longer.
+        Most moments are counted from the first action, because the time before it changes nothing, and is the
+        longer one.
         """
         name, moment = self.random.choice(SIGNALS), self.random.random() * within
         is_at_work = self.random.random() < AT_WORK
@@ -187,7 +189,7 @@ class KilledLifecycle:
         process.send_signal(signal.SIGCONT)
 
     def _require_no_process(self, session: int) -> None:
-        """Nothing of a command outlives it, but what ends by itself within a moment."""
+        """No process of a command outlives it, except those that end by themselves within a moment."""
         deadline = time.monotonic() + 10
         while left := [pid for pid in psutil.pids() if _session(pid) == session]:
             if time.monotonic() > deadline:
@@ -208,12 +210,12 @@ class KilledLifecycle:
 
 
 def _was_starting(result: Ran, name: str) -> bool:
-    """Ended by Python itself, which had not come to `lmi` yet: nothing was done, and nobody could say so."""
+    """Python ended before it had started `lmi`: nothing was done, and no message could be printed."""
     return result.code == -signal.Signals[name] and (not result.output or _TRACEBACK in result.output)
 
 
 def remaining(aws: Emulated) -> dict[str, list[str]]:
-    """The names of all that the account has, but its buckets and roles."""
+    """The names of all resources in the account, without its buckets and roles."""
     sagemaker, s3 = aws.client("sagemaker", fresh=True), aws.client("s3", fresh=True)
     scaling = aws.client("application-autoscaling", fresh=True)
     logs, alarms = aws.client("logs", fresh=True), aws.client("cloudwatch", fresh=True)
@@ -278,7 +280,7 @@ def killed_lifecycle(aws: Emulated, folder: Path, seed: int, *, strikes: int = 3
 
 
 def _usual(run: KilledLifecycle) -> tuple[float, float]:
-    """Seconds within which `up` and `down` are struck: about as long as they take here now."""
+    """Seconds within which `up` and `down` get their signal: about as long as they take on this machine."""
     started = time.monotonic()
     run.run("--version")
     start = time.monotonic() - started
@@ -329,7 +331,8 @@ WHERE: tuple[Mapping[str, Any], ...] = (
 
 
 def faulty_round(aws: Emulated, folder: Path, seed: int) -> Outcome:
-    """`up`, a changed `up` and `down` under faults, each then without; alone in its account, as faults strike all."""
+    """`up`, a changed `up` and `down` under faults, each then without; alone in its account, because faults
+    affect all."""
     run, started = KilledLifecycle(aws, folder, seed), time.monotonic()
     for more, argv in (("", run.up), (run.random.choice(CHANGES), run.up), ("", run.down)):
         if argv is run.up:

@@ -1,4 +1,4 @@
-"""HTTP as bytes on a socket: what was sent, and every visible thing about what came back."""
+"""HTTP as bytes on a socket: sends requests, and parses all visible parts of the responses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 TIMEOUT = 60.0
-CLOSING = 0.05  # how long a server may take to close a connection that it said it would close
+CLOSING = 0.05  # how long a server may take to close a connection after it announced the close
 
 
 @dataclass
 class RawResponse:
-    """One answer; `none` says why there is none."""
+    """One response; `none` says why there is none."""
 
     none: str = ""
     status: str = ""
@@ -29,7 +29,7 @@ class RawResponse:
 def converse(
     port: int, raw: bytes, *, method: str = "GET", later: bytes = b"", timeout: float = TIMEOUT
 ) -> RawResponse:
-    """Send `raw` on a new connection and read one answer; `later` is sent after an interim answer."""
+    """Send `raw` on a new connection and read one response; `later` is sent after an interim response."""
     try:
         line = socket.create_connection(("127.0.0.1", port), timeout=timeout)
     except ConnectionRefusedError:
@@ -50,7 +50,7 @@ def converse(
 
 
 def pipeline(port: int, raws: list[bytes], methods: list[str]) -> list[RawResponse]:
-    """All requests in one write on one connection, and the answers as they come."""
+    """All requests in one write on one connection; yields the responses as they come."""
     found: list[RawResponse] = []
     with (
         socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as line,

@@ -1,4 +1,4 @@
-"""A DJLServing that is installed here, started as it was when it was recorded; for replays against the real one."""
+"""An installed DJLServing, started as for the recordings; for replays against the real server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.running_server import worker_python
 
 @contextmanager
 def installed(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iterator[PortListener]:
-    """Takes what our own server is given."""
+    """Takes the same arguments as our own server."""
     given = dict(zip(arguments[::2], arguments[1::2], strict=True))
     config = Path(given["--config"])
     run_dir = config.parent / "tmp"
@@ -27,7 +27,7 @@ def installed(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iter
         "MODEL_SERVER_HOME": os.environ["DJL_SERVING_HOME"],
     }
     program = Path(os.environ["DJL_SERVING_HOME"], "bin", "serving")
-    # Where the file says what to load, it is obeyed; the recorded ones leave it to the command line.
+    # Settings in the file that say what to load are kept; the recorded ones leave it to the command line.
     argv = [str(program), "-f", str(config), "-s", str(folder)]
     with listening(
         argv, port=int(given["--port"]), run_dir=run_dir, log=log, environ={**environ, **own}
@@ -36,5 +36,5 @@ def installed(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iter
 
 
 def unpacked(folder: Path) -> Path:
-    """The Python engine that it unpacked for itself."""
+    """The Python engine that it unpacked."""
     return next((folder / "cache" / "python").iterdir())

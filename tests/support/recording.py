@@ -1,4 +1,4 @@
-"""One recorded scenario as it lies in its file, and how its requests go out again."""
+"""One recorded scenario as stored in its file, and how its requests are sent again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Step = dict[str, Any]
 
 @dataclass(frozen=True, order=True)
 class Difference:
-    """Where an answer of ours is not the recorded one."""
+    """A difference between our response and the recorded one."""
 
     scenario: str
     request: str
@@ -41,7 +41,7 @@ def differing(name: str, recorded: object, own: object) -> Iterator[tuple[str, s
 
 
 def grouped(steps: list[Step]) -> Iterator[list[Step]]:
-    """Requests that ran at the same time, together."""
+    """Requests that ran concurrently, together."""
     group: list[Step] = []
     for step in steps:
         if group and (_together(step) is None or _together(step) != _together(group[0])):
@@ -53,7 +53,7 @@ def grouped(steps: list[Step]) -> Iterator[list[Step]]:
 
 
 def pipelined(step: Step) -> bool:
-    """Whether it went out in one write with the others of its label."""
+    """Whether it was sent in one write with the others of its label."""
     return str(step["label"]).startswith("pipelined")
 
 
@@ -62,7 +62,7 @@ def _together(step: Step) -> object:
 
 
 def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]:
-    """The request as it goes out, and what follows after an interim answer."""
+    """The request as it is sent, and what follows after an interim response."""
     send = step["send"]
     if "raw64" in send:
         return base64.b64decode(send["raw64"]), b""
@@ -82,7 +82,7 @@ def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]
 
 
 def leave(port: int, raw: bytes) -> RawResponse:
-    """Ask, and be gone before there is an answer. In the background: others ask meanwhile."""
+    """Send, and disconnect before there is a response. In the background: other requests follow meanwhile."""
 
     def go() -> None:
         with socket.create_connection(("127.0.0.1", port)) as line:
@@ -95,7 +95,7 @@ def leave(port: int, raw: bytes) -> RawResponse:
 
 
 def loading(response: RawResponse) -> bool:
-    """An answer of a server that is still loading: at which moments one is seen is chance."""
+    """A response of a server that is still loading: when one is seen is chance."""
     return response.status.startswith("200")
 
 
@@ -110,13 +110,12 @@ def sleep_until(moment: float) -> None:
 
 
 def slowed(recording: dict[str, Any], factor: int) -> dict[str, Any]:
-    """The same for machines that are busy: moments since the start are so many times as far apart, and in a recording
-    about moments every wait is as many times as long.
-    """
+    """The same for busy machines: the times since the start are multiplied, and in a recording about timing
+    every wait is, too."""
     if "stagger" not in recording:
         return recording | {"pace": factor}
     text = json.dumps(recording)
-    for written in (r'\\"s\\": ', "slept "):  # in a request, in its answer
+    for written in (r'\\"s\\": ', "slept "):  # in a request, in its response
         text = re.sub(rf"({written})([\d.]+)", lambda found: f"{found[1]}{float(found[2]) * factor:g}", text)
     slow: dict[str, Any] = json.loads(text)
     return slow | {"stagger": recording["stagger"] * factor}

@@ -1,4 +1,5 @@
-"""Recordings of the real DJLServing, replayed against a server of ours and compared in everything a client can see."""
+"""Recordings of the real DJLServing, replayed against our server and compared in everything a client can
+see."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ _NONE_WITHIN = re.compile(r"no response within (\d+)s")
 
 
 class Running(Protocol):
-    """What a replay asks of the process that it started."""
+    """What a replay needs of the process that it started."""
 
     @property
     def process(self) -> subprocess.Popen[bytes]: ...
@@ -66,13 +67,13 @@ class Replay:
     folder: Path
     handlers: Path
     launch: Callable[..., AbstractContextManager[Running]] = launched
-    """Starts the server: our own, unless it is another's turn."""
+    """Starts the server: our own by default."""
     engine: Callable[[Path], Path] = lambda folder: engine_dir()
     """DJL's Python engine in the worker's paths, by the folder of the replay."""
     tokens: dict[str, str] = field(default_factory=dict)
 
     def differences(self) -> list[Difference]:
-        """Start the server as it was started, ask what was asked, compare what came."""
+        """Start the server as recorded, send the recorded requests, compare the responses."""
         self._write_files()
         port, management = free_port(), free_port()
         config = self.folder / "config.properties"
@@ -106,7 +107,7 @@ class Replay:
         return {**stated, "JAVA_OPTS": result} if result else stated
 
     def _worker(self, port: int, run_dir: str) -> Iterator[Difference]:
-        """What the Python process was given: its handler tells it all when it is asked anything."""
+        """The arguments of the Python process: its handler reports them on any request."""
         step = {
             "send": {"method": "POST", "path": "/invocations", "headers": REQUEST_HEADERS, "body": "{}"},
             "answer": {},
@@ -183,7 +184,7 @@ class Replay:
         return f"{step['send']['path']} {status} {''.join(body.split())}"
 
     def _missing_phases(self, phases: set[str]) -> Iterator[Difference]:
-        """What the real server was seen to answer while it loaded must be seen of ours, too, in any moment."""
+        """Phases that the real server showed while it loaded must be seen in ours, too, at any moment."""
         timed = [step for step in self.recording["requests"] if _SINCE_START.search(step["label"])]
         for step in timed:
             response = step["answer"]
@@ -193,7 +194,7 @@ class Replay:
                 yield Difference(self.recording["name"], "while loading", "phase", phase, str(sorted(phases)))
 
     def _matched(self, group: list[Step], responses: list[RawResponse]) -> list[tuple[Step, RawResponse]]:
-        """Which of several equal requests got which answer is chance: they are paired so that most agree."""
+        """Which of several equal requests got which response is chance: they are paired so that most agree."""
         if len({json.dumps(step["send"]) for step in group}) > 1:
             return list(zip(group, responses, strict=True))
         left = list(responses)
@@ -235,7 +236,7 @@ class Replay:
         return text.replace("${H}", str(self.folder))
 
     def _compare(self, step: Step, response: RawResponse) -> Iterator[Difference]:
-        """While a server loads, the moments differ: there any of the answers that were seen then will do."""
+        """The timing differs while a server loads: there any of the responses recorded then is accepted."""
         candidates = [step]
         if _SINCE_START.search(step["label"]):
             equal = [s for s in self.recording["requests"] if s["send"]["path"] == step["send"]["path"]]
@@ -305,6 +306,6 @@ class Replay:
     def _plain(self, text: str) -> str:
         text = text.replace(str(self.folder / "store"), "${H}").replace(str(self.folder), "${H}")
         if text.startswith("# HELP"):
-            # Microseconds that something took, and this machine's name, are in each run what they are.
+            # Durations in microseconds and this machine's name differ in each run.
             text = _MEASURED.sub(r"\1 <measured>", _HOST.sub("{Host=<host>}", text))
         return _MODULE.sub("model_<digest>", _TIME.sub("<time>", _UUID.sub("<uuid>", text)))

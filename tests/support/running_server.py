@@ -1,4 +1,4 @@
-"""A model folder behind our own server, as a process of its own: what contract tests of the server talk to."""
+"""A model folder served by our own server in a process of its own: for the tests of the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 from tests.support.djl_engine import engine_dir
 
 TIMEOUT = 120.0
-"""Seconds; an upper bound, for a machine that does much else."""
+"""Seconds; an upper bound, for a busy machine."""
 
 
 def worker_python() -> str:
@@ -86,7 +86,7 @@ class RunningServer:
         return self.process.wait(TIMEOUT)
 
     def wait_for(self, phase: str) -> None:
-        """Until the server says it is in that phase, or has ended."""
+        """Waits until the server reports that phase, or has ended."""
         deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
@@ -98,7 +98,7 @@ class RunningServer:
         raise AssertionError(f"the server never was {phase}:\n{self.text}")
 
     def wait_in_flight(self, count: int) -> None:
-        """Until so many inference requests have reached the server and are not answered."""
+        """Waits until so many inference requests have reached the server and are unanswered."""
         deadline = time.monotonic() + TIMEOUT
         while self.send_request({"do": "status"})["requests"]["in_flight"] < count:
             assert time.monotonic() < deadline, self.text

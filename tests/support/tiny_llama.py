@@ -23,7 +23,7 @@ CHAT = (
 
 
 def make(out: Path) -> None:
-    """One token a byte, two marks for begin and end, 128 positions."""
+    """One token per byte, two marks for begin and end, 128 positions."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(letters)}, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

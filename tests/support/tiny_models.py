@@ -22,7 +22,7 @@ SIZE = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "in
 
 
 def tokenizer() -> Any:
-    """One token a byte, and marks for padding, end, begin and separation."""
+    """One token per byte, and marks for padding, end, begin and separation."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     marks = ["<pad>", "</s>", "<s>"]
     vocabulary = {letter: place for place, letter in enumerate([*marks, *letters])}

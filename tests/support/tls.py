@@ -1,4 +1,4 @@
-"""A certificate for `localhost` that nobody but the test trusts."""
+"""A certificate for `localhost` that only the test trusts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 
 def server_context(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server's, and the file by which clients trust it."""
+    """A server's context, and the file by which clients trust it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

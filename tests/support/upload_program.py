@@ -1,4 +1,5 @@
-"""`python -m tests.support.upload_program S3 BUCKET FOLDER ENGINE`: a folder's files sent by an engine, to be ended."""
+"""`python -m tests.support.upload_program S3 BUCKET FOLDER ENGINE`: a folder uploaded by an engine, to be
+ended."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ _BUILD_SECONDS = 600
 
 
 def versitygw_missing() -> str:
-    """Why there is no versitygw here; empty where there is one, or a Go that can build it."""
+    """Why versitygw is missing here; empty where it exists, or where Go can build it."""
     if _place().exists() or shutil.which("go"):
         return ""
     return "versitygw is not built and there is no Go to build it with: install Go 1.24 or newer"
 
 
 def versitygw() -> Path:
-    """The program; built once (about 90 s) into the tool's cache, whoever asks first."""
+    """The program; built once (about 90 s) into the tool's cache by the first test that needs it."""
     final = _place()
     if not final.exists():
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,8 @@ def _build(final: Path) -> None:
 
 @contextmanager
 def running(root: Path, *, access: str, secret: str, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
-    """Its URL. `access` is the id of the account that owns what is made in it. `tls`: certificate and key."""
+    """Its URL. `access` is the id of the account that owns what is created in it. `tls`: certificate and
+    key."""
     data, metadata = root / "data", root / "metadata"
     data.mkdir(parents=True, exist_ok=True)
     metadata.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,7 @@ def running(root: Path, *, access: str, secret: str, tls: tuple[Path, Path] | No
     words = [str(versitygw()), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", *certificate]
     environ = {"PATH": os.environ["PATH"], "ROOT_ACCESS_KEY_ID": access, "ROOT_SECRET_ACCESS_KEY": secret}
     with (root / "versitygw.log").open("wb") as log:
-        # Its own attributes go into a folder beside: not every file system of a test machine keeps them.
+        # Its attributes are stored in a folder beside: not every file system of a test machine supports them.
         program = subprocess.Popen(
             [*words, "posix", "--sidecar", str(metadata), str(data)], stdout=log, stderr=log, env=environ
         )
@@ -101,7 +102,7 @@ def _await_port(port: int, program: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def program_wait(program: subprocess.Popen[bytes], seconds: float) -> None:
-    """A short while, or less where the program ends."""
+    """A short wait, or less if the program ends."""
     try:
         program.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
-"""As much of vLLM as DJL's asynchronous service touches; it answers every request with the same words.
+"""As much of vLLM as DJL's asynchronous service uses; it answers every request with the same words.
 
-Written out as the package `vllm` beside a model, it lets the real service run without a GPU: what a request must look
-like, and what an answer looks like when it has gone through DJL's own formatters.
+Written as the package `vllm` beside a model, it lets the real service run without a GPU: this shows the format
+of requests, and of responses after DJL's own formatters.
 """
 
 import argparse
@@ -53,7 +53,7 @@ class AtomicCounter:
 
 
 class _Request(BaseModel):
-    """vLLM's own: keys that it does not know pass, and options of a stream need a stream."""
+    """vLLM's own: unknown keys are accepted, and stream options need a stream."""
 
     model_config = ConfigDict(extra="allow")
     model: str | None = None
@@ -194,7 +194,7 @@ def _full_response(request: _Request, kind: str, response: dict[str, Any]) -> An
 
 
 async def _events(request: _Request, kind: str, output: Any) -> Any:
-    """Server-sent events, as vLLM writes them; DJL's service makes lines of them."""
+    """Server-sent events, as vLLM writes them; DJL's service converts them to lines."""
     options = request.stream_options or {}
     for number, word in enumerate(request.words):
         last = number == len(request.words) - 1

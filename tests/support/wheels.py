@@ -1,4 +1,4 @@
-"""Wheels made on the spot (a package of one module, installable, of no use), and single wheels of others."""
+"""Generated wheels (a package of one module, installable, without function), and single wheels of others."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def make_wheel(folder: Path, name: str, version: str = "1.0") -> Path:
 
 
 def fetched(requirement: str) -> Path:
-    """The wheel of `name==version` alone, without what it asks for: out of LMI_WHEELHOUSE, else from the registry.
+    """The wheel of `name==version` alone, without its dependencies: from LMI_WHEELHOUSE, else from the
+    registry.
 
-    It is kept in the tool's cache, so that it is fetched once a machine.
+    It is kept in the tool's cache, so that it is downloaded once per machine.
     """
     name, _, version = requirement.partition("==")
     kept = cache_home() / "samples" / "wheels"

@@ -1,4 +1,5 @@
-"""The documentation is whole: links lead somewhere, the navigation has every page, examples are well formed."""
+"""The documentation is consistent: links have targets, the navigation has every page, examples are well
+formed."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def test_commands_and_flags_in_examples_exist(page: Path) -> None:
 
 
 def misused(line: str) -> str:
-    """What `lmi` would not understand in this line; empty where it would."""
+    """The part of this line that `lmi` would not understand; empty if there is none."""
     words = shlex.split(re.split(r"\s[|>&]|;;", line)[0], comments=True)
     words = words[words.index("lmi") + 1 :]
     command: click.Command = lmi
@@ -132,7 +133,7 @@ def test_block_marks_are_valid() -> None:
 
 
 def test_troubleshooting_messages_are_those_of_the_program() -> None:
-    """Word for word, `...` apart."""
+    """Word for word, except for `...`."""
     texts = [text for file in (ROOT / "src").rglob("*.py") for text in constants(file)]
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     first = re.findall(r"^\| ([^|]*`[^|]*) \|", page, re.M)
@@ -148,7 +149,7 @@ def test_troubleshooting_messages_are_those_of_the_program() -> None:
 
 
 def constants(file: Path) -> list[str]:
-    """The texts of a module; a blank to fill in is a NUL."""
+    """The texts of a module; a placeholder is a NUL."""
     found = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.JoinedStr):

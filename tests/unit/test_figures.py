@@ -1,4 +1,4 @@
-"""What docs/performance.md publishes is what was measured."""
+"""docs/performance.md publishes the measured figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Property tests pass on a busy machine: what they find depends on no clock."""
+"""Property tests pass on a busy machine: no result depends on the clock."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Docstrings, comments, messages, help texts and the documentation are plain English: without words that slow a
-reader down."""
+"""Docstrings, comments, messages, help texts, the documentation and the names of tests are plain English: without
+words that slow a reader down."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "lmi_deploy"
+TESTS = ROOT / "tests"
+FOLDERS = sorted(path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 IDENTIFIERS = {
     "src/lmi_deploy/emulator/hosting/component_states.py": "told",
@@ -27,6 +29,10 @@ QUAINT = (
     r"stands|stood|lest|hence|thereof|naught|asunder|henceforth|upon"
 )
 PATTERN = re.compile(rf"\b(?:{QUAINT})\b", re.IGNORECASE)
+IN_A_NAME = re.compile(
+    rf"\b(?:{QUAINT})\b|^(?:it|what|who|whom|there)\b|no one|at once|not there|behind our back", re.IGNORECASE
+)
+"""A test's name also starts with its subject."""
 QUOTED = re.compile(r'"[^"]*"|`[^`]*`')
 """Quotations from a vendor's page and names in code are not checked."""
 
@@ -43,6 +49,13 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
+
+
+def names_of_tests(source: str) -> Iterator[tuple[int, str]]:
+    """Line and name, in words, of each test."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield node.lineno, node.name.removeprefix("test_").replace("_", " ")
 
 
 def literals(source: str) -> Iterator[tuple[int, str]]:
@@ -81,6 +94,28 @@ def test_messages_and_help_texts_are_plain_english(package: str) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_and_comments_of_tests_are_plain_english(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {word}: {text[:80]}"
+        for path in sorted((TESTS / folder).rglob("*.py"))
+        for line, text in prose(path.read_text(encoding="utf-8"))
+        for word in PATTERN.findall(QUOTED.sub("", text))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_names_of_tests_are_plain_english(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {words}"
+        for path in sorted((TESTS / folder).rglob("test_*.py"))
+        for line, words in names_of_tests(path.read_text(encoding="utf-8"))
+        if IN_A_NAME.search(words)
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_pages_are_plain_english(page: Path) -> None:
     found = [
@@ -95,6 +130,23 @@ def test_banned_word_in_a_message_is_found() -> None:
     source = 'raise X(f"{a}: nobody could", hint="at hand")\n@g.command()\ndef f():\n    """Told."""\n'
     words = [word for _, text in literals(source) for word in PATTERN.findall(text)]
     assert words == ["Told", "nobody", "at hand"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_found"),
+    [
+        ("test_what_is_lost_is_sent_again", True),
+        ("test_who_comes_second_waits", True),
+        ("test_two_runs_at_once_end_well", True),
+        ("test_the_owner_is_told_why", True),
+        ("test_lost_files_are_sent_again", False),
+        ("test_report_shows_what_is_missing", False),
+    ],
+)
+def test_banned_word_in_a_test_name_is_found(name: str, is_found: bool) -> None:
+    source = f"class TestX:\n    async def {name}(self): ...\n\ndef {name}(): ...\n"
+    names = [words for _, words in names_of_tests(source)]
+    assert [bool(IN_A_NAME.search(words)) for words in names] == [is_found, is_found]
 
 
 def test_banned_word_in_a_docstring_or_comment_is_found() -> None:

@@ -1,4 +1,4 @@
-"""The generated pages say what the program says."""
+"""The generated pages match the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code keeps to its map: who may import whom, what is pure, what is imported when, and how things are named."""
+"""The code follows its map: imports, purity, import time, names and sizes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ALLOWED_BY_FILE: dict[str, set[str]] = {
     "cli/commands/iam.py": {"targets.sagemaker.permissions"},
 }
 EXCEPTIONS: dict[str, set[str]] = {
-    # What is still wrong, file by file. A line that is no longer needed fails the test, so this only gets shorter.
+    # Known violations by file. A line that is no longer needed fails the test, so the list only gets shorter.
     "recipe/checks/cross_checks.py": {"targets.sagemaker.validate"},
 }
 VENDORS: dict[str, set[str]] = {
@@ -85,18 +85,18 @@ PURE = (
         )
     ),
 )
-"""Files, not packages: a target's folder holds what it decides and what it does. `*` crosses folders."""
+"""Files, not packages: a target's folder contains both pure code and effects. `*` crosses folders."""
 IMPURE_MODULES = {"os", "time", "random", "socket", "subprocess"}
 SMALL_MODULE = 60
 MERGED_PACKAGES = ("recipe", "planning", "cli", "ui", "composition")
-"""Packages without small modules that only one other module imports. To come: the others, one by one."""
+"""Packages without small modules that only one other module imports. The others follow one by one."""
 SMALL_MODULES_WITH_A_REASON = {
     "planning/render.py": "one of the five steps of the map",
     "planning/traceback_error.py": "pure, and its importer is not",
     "ui/fit_text.py": "only ui formats",
 }
 NAMES_OF_SEVERAL_CLASSES: dict[str, int] = {
-    # How many public classes have the name. This only gets shorter.
+    # The number of public classes with the name. This only gets shorter.
     **dict.fromkeys(
         (
             "Connection",
@@ -144,7 +144,7 @@ NAMES = frozenset(
     ".".join(part for part in path.relative_to(SOURCE).with_suffix("").parts if part != "__init__")
     for path in SOURCE.rglob("*.py")
 )
-"""Every module of ours, below lmi_deploy."""
+"""Each of our modules, relative to lmi_deploy."""
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -162,7 +162,7 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def ours(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Our modules, below lmi_deploy."""
+    """Our modules, relative to lmi_deploy."""
     for module, line in imported(tree):
         if module.startswith("lmi_deploy."):
             yield module.removeprefix("lmi_deploy."), line
@@ -173,7 +173,7 @@ def is_allowed(path: str, package: str, module: str) -> bool:
     for pattern, more in ALLOWED_BY_FILE.items():
         allowed = allowed | more if fnmatch(path, pattern) else allowed
     if package == "targets":
-        # Its own folder and what stands beside the folders, never another target.
+        # Its own folder and the modules beside the target folders, never another target.
         parts = path.split("/")
         allowed = allowed | ({f"targets.{parts[1]}"} if len(parts) > 2 else set())
         if module.count(".") == 1:
@@ -324,7 +324,8 @@ def test_help_imports_only_click(vendor: str) -> None:
 
 
 def test_importing_every_module_has_no_side_effects() -> None:
-    """No client, console, folder or environment is touched at import: sockets and the environment are closed."""
+    """No client, console, folder or environment is touched at import: sockets and the environment are
+    closed."""
     program = f"""
 import builtins, importlib, os, pkgutil, socket, sys
 sys.path.insert(0, {str(SOURCE.parent)!r})

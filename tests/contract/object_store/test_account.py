@@ -1,4 +1,4 @@
-"""Who we are, and what a bucket is, before a byte moves."""
+"""The caller's account, and the bucket's owner, region and settings, checked before any upload."""
 
 import json
 import re

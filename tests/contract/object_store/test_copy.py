@@ -1,4 +1,4 @@
-"""Copies inside S3 in many pieces: right bytes, a verified checksum, gone on with after a kill -9."""
+"""Copies inside S3 in many parts: right bytes, a verified checksum, resumed after a kill -9."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def proxy(versity: S3Server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def store(versity: S3Server, bucket: str) -> S3Store:
-    """`from` has a checksum of another kind than ours."""
-    # Where both are of one kind, versitygw 1.8 gives a piece the checksum of the whole.
+    """`from` has a checksum of another algorithm than ours."""
+    # Where both have the same algorithm, versitygw 1.8 gives a part the checksum of the whole.
     versity.make_bucket(bucket)
     versity.api().put_object(Bucket=bucket, Key="from", Body=BODY, ChecksumAlgorithm="SHA256")
     return versity.store(bucket, settings=PARTS)
 
 
 def pieces(proxy: Proxy) -> list[str]:
-    """The ranges that S3 was asked to copy, and did."""
+    """The ranges that S3 copied."""
     done = [passed for passed in proxy.requests("PUT", "partNumber") if passed.status == 200]
     return sorted(passed.headers["x-amz-copy-source-range"] for passed in done)
 
@@ -68,7 +68,7 @@ def test_killed_copy_resumes_without_copying_a_part_twice(
         while len(pieces(proxy)) < after and killed.poll() is None and time.monotonic() < until:
             time.sleep(0.001)
         killed.kill()
-    time.sleep(0.3)  # what was asked for is copied to its end
+    time.sleep(0.3)  # the server finishes a copy it has started
     existing = [part.number for upload in store.uploads("to") for part in store.parts(upload)]
     if store.head("to") is not None:
         pytest.skip("it was done before it was killed")

@@ -1,4 +1,4 @@
-"""The record of a deployment, in a folder or in a bucket: the same history by the same steps."""
+"""The journal of a deployment, in a folder or in a bucket: the same steps give the same history."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ KEY = "deployments/tiny/record.json"
 
 @dataclass(frozen=True)
 class JournalCase:
-    """A journal, and the way to read what it wrote."""
+    """A journal, and a way to read what it wrote."""
 
     journal: Journal
     read: Callable[[], Record | None]

@@ -1,4 +1,4 @@
-"""The lock in the bucket: one holder, renewed, taken over when its holder is gone, ended by hand when one knows."""
+"""The lock in the bucket: one owner, renewed, taken over when its owner is gone, removed by `lmi unlock`."""
 
 import json
 import os
@@ -29,7 +29,7 @@ NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
 class Moment:
-    """Two clocks that are set: of the wall, and the monotonic one."""
+    """Two clocks set by the test: the wall clock and the monotonic clock."""
 
     def __init__(self, now: datetime = NOW) -> None:
         self.at = now
@@ -46,7 +46,7 @@ class Moment:
         self.passed += seconds
 
     def set_wall(self, seconds: float) -> None:
-        """As in suspend, and when somebody sets the clock: the monotonic one stays."""
+        """As after a suspension, or when the wall clock is set by hand: the monotonic clock stays."""
         self.at += timedelta(seconds=seconds)
 
 
@@ -79,7 +79,7 @@ def held_then_lost(lock: BucketLock) -> Iterator[None]:
 
 
 def as_of_another_host(store: ObjectStore) -> None:
-    """So that nobody here can see whether its process lives."""
+    """So that this host cannot check whether its process is alive."""
     store.put(KEY, json.dumps({**stored_lock(store), "machine": "other/boot/", "host": "other"}).encode())
 
 
@@ -195,7 +195,7 @@ def test_guard_refuses_changes_when_the_lock_was_taken_during_suspension(
     with held_then_lost(lock(strict, clock, guard=guard)):
         guard.check()
         strict.put(KEY, _lock_of())
-        guard.check()  # by both clocks nobody may have taken it yet
+        guard.check()  # by both clocks the lock has not expired yet
         match passes:
             case "both clocks":
                 clock.sleep(97)
@@ -240,7 +240,7 @@ def test_lost_reply_to_a_renewal_does_not_lose_the_lock() -> None:
 
 
 class LostReplies(FakeStore):
-    """Carries out what it is asked and says that it failed, so many times."""
+    """Executes each request but loses the reply, for the given number of times."""
 
     losing = 0
 
@@ -316,7 +316,7 @@ def _lock_of(**changed: object) -> bytes:
 
 
 class Renewed(FakeStore):
-    """Counts renewals, and says so."""
+    """Counts renewals and signals each one."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock=clock)

@@ -1,4 +1,4 @@
-"""Multipart uploads: nothing is visible before the end, what is there can be gone on with, sums are verified."""
+"""Multipart uploads: no object before completion, parts can be found and continued, checksums are verified."""
 
 import os
 from datetime import datetime

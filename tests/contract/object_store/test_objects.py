@@ -1,4 +1,4 @@
-"""Objects of a bucket: written with a checksum, under conditions, read in ranges."""
+"""Objects of a bucket: written with a checksum and under conditions, read in ranges."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A prefix in a bucket as a model: listed, read, brought here; on the fake, on moto and on versitygw."""
+"""A prefix in a bucket as a model: listed, read, downloaded; on the fake, on moto and on versitygw."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_file_changed_on_disk_is_downloaded_again(store: ObjectStore, tmp_path: 
 
 
 class Cut:
-    """A bucket whose readings of large files break off for good after some bytes."""
+    """A bucket whose reads of large files always end after some bytes."""
 
     def __init__(self, store: FakeStore, after: int) -> None:
         self._store, self._after = store, after
@@ -317,7 +317,7 @@ def test_object_changed_after_listing_is_not_copied(strict: ObjectStore, tmp_pat
 
 
 class RecordingHub:
-    """The same models, and a note of every file whose bytes were asked for."""
+    """The same models, and a log of every file that was read."""
 
     def __init__(self, hub: S3Models, requests: list[str]) -> None:
         self._hub, self._requests = hub, requests
@@ -333,7 +333,7 @@ class RecordingHub:
 
 
 class Slow(FakeStore):
-    """Every object takes a minute to read."""
+    """Reading any object takes a minute."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__()
@@ -354,4 +354,4 @@ def test_slow_hashing_reports_progress(tmp_path: Path) -> None:
     assert all(line.startswith(f"hashing {address}: ") for line in lines)
     result = len(lines)
     hub.listing(address, "main")
-    assert len(lines) == result  # known by now
+    assert len(lines) == result  # cached by now

@@ -1,3 +1,3 @@
-"""One emulator a file, and our adapters before it."""
+"""One emulator per file, and our adapters connected to it."""
 
 from tests.support.sagemaker_fixtures import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Eventual consistency through the ports, held against the emulator with `--lag` and against the fake alike."""
+"""Eventual consistency through the ports: the same tests on the emulator with `--lag` and on the fake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SageMaker's ports promise, held against the emulator through our adapters, and against the fake alike."""
+"""The contract of SageMaker's ports: the same tests on the emulator, through our adapters, and on the fake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.sagemaker_fixtures import TAGS, config_settings, model_settin
 
 @dataclass
 class Side:
-    """One of the two, and the hand of fate."""
+    """The fake or the emulator, with faults that a test can cause."""
 
     cloud: Cloud
     model: ModelSettings

@@ -1,4 +1,4 @@
-"""The port Hosting: what is created reads back equal, absence is an answer, refusals are explained."""
+"""The port Hosting: created settings read back equal, a missing resource is None, errors are explained."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_settings_read_back_equal_what_was_created(aws: Emulated, cloud: Cloud, 
 
 
 def test_all_models_of_a_config_are_listed(aws: Emulated, cloud: Cloud) -> None:
-    """What an endpoint with it runs may not be deleted: shadow variants run, too."""
+    """Models of shadow variants are in use, too, and must not be deleted."""
     for name in ("variants-a", "variants-b"):
         cloud.hosting.create_model(name, model_settings(aws), TAGS)
     variant = {"VariantName": "a", "ModelName": "variants-a", "InstanceType": "ml.g5.xlarge"}

@@ -1,4 +1,4 @@
-"""The port Tagged: what carries our tag is found again, to the last page, and nothing else is."""
+"""The port ResourceTags: all resources with our tag are found, on all pages, and no others."""
 
 from __future__ import annotations
 

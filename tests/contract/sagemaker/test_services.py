@@ -1,4 +1,4 @@
-"""What stands beside the hosting: logs, prices, quotas, roles, secrets, processing jobs."""
+"""The other services: logs, prices, quotas, roles, secrets."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from policy_sentry.querying.actions import get_action_data
 
 @cache
 def facts(action: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """ARN formats and dependent actions; None of an action that there is not."""
+    """ARN formats and dependent actions; None for an unknown action."""
     service, _, name = action.partition(":")
     found = get_action_data(service, name)
     if not found:

@@ -1,4 +1,5 @@
-"""An endpoint's life with boto3 alone: `python with_boto3.py FOLDER IMAGE`; prints what it saw as JSON."""
+"""The lifecycle of an endpoint with boto3 alone: `python with_boto3.py FOLDER IMAGE` prints the results as
+JSON."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""An endpoint's life with sagemaker-core: arguments: role, S3 URI, image; prints what it saw as JSON."""
+"""The lifecycle of an endpoint with sagemaker-core: takes role, S3 URI and image, prints the results as
+JSON."""
 
 import json
 import sys
@@ -39,5 +40,5 @@ endpoint.wait_for_delete(poll=1)
 for made in (first, second, model):
     made.delete()
 told["left"] = [left.endpoint_name for left in Endpoint.get_all(name_contains=NAME)]
-# What it logs is on stdout, too.
+# sagemaker-core logs to stdout, too.
 print(f"\n{json.dumps(told)}")

@@ -1,5 +1,5 @@
-"""What was agreed to is what is carried out: what others do between the plan that is shown and the lock is met by a
-refusal, and never by something that nobody agreed to."""
+"""Only the confirmed plan is applied: a concurrent change between the plan and the lock makes it stale, and
+nothing is changed without confirmation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", "tiny", "--yes")
 
 @dataclass(frozen=True)
 class LateChange:
-    """A lock that is taken once others have done what they do meanwhile."""
+    """A lock that is taken only after the concurrent changes of others."""
 
     lock: Lock
     meanwhile: Callable[[], None]
@@ -44,7 +44,7 @@ class LateChange:
 
 @dataclass
 class SharedApp(CloudApp):
-    """Two people at work on one account. `others` is what the second one does before the first one has the lock."""
+    """Two users of one account. `others` runs before the first user gets the lock."""
 
     others: list[Callable[[], None]] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Eventual consistency: what was made a moment ago is waited for, with a word after a moment, for a minute at most."""
+"""Eventual consistency: new resources are waited for, with a notice, for a minute at most."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_role_that_iam_does_not_know_is_not_waited_for(app: CloudApp) -> None:
 
 
 def test_deleted_resource_still_in_the_tag_search_is_created_again(app: CloudApp) -> None:
-    """After a `down` it goes on listing what is gone, for minutes."""
+    """After a `down` the tag search still lists deleted resources for minutes."""
     app.cloud.account_state.tag_lag = 600.0
     app.up()
     app.clock.sleep(700)
@@ -93,7 +93,8 @@ def test_deleted_resource_still_in_the_tag_search_is_created_again(app: CloudApp
 
 
 def test_tags_are_compared_with_list_tags_not_the_tag_search(app: CloudApp) -> None:
-    """The tag search shows those of an earlier `up`: neither put again, nor taken for the ones of now."""
+    """The tag search shows the tags of an earlier `up`: they are neither set again nor taken for the current
+    ones."""
     app.cloud.account_state.tag_lag = 600.0
     one, other = ("--set", "endpoint.tags.team=blue"), ("--set", "endpoint.tags.team=red")
     app.up(*one)

@@ -1,11 +1,9 @@
-"""The crash matrix: every action of a plan for SageMaker, every write of it, each the last of a process.
+"""The crash matrix: every action of a SageMaker plan and every write of it is once the last of a process.
 
-Whatever ends wherever: `up` again brings what an `up` that nothing happened to would have brought, no more and no
-less; `down` leaves nothing. The cases follow from the plans, the plans' actions from the union `core.plan.Action`.
-
-The same once more in an account that is eventually consistent: what stands in the end is what would stand in one that
-is not. There a process is killed after each action and as each reply of an action is lost, which is where AWS knows
-more than it shows.
+Wherever a process ends, the next `up` reaches the same state as an undisturbed `up`, and `down` leaves nothing.
+The cases follow from the plans, and the plans' actions from the union `core.plan.Action`. The same again in an
+account that is eventually consistent: the final state must be equal. There a process is killed after each
+action and after each lost reply to an action, when AWS knows more than it shows.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ SIGNALS: tuple[CrashKind, ...] = ("SIGKILL", "SIGINT")
 
 
 class _FaultFree:
-    """A scenario before its command, what the command does, and what stands after it and one more `up`."""
+    """The state before the command, what the command does, and the state after it and one more `up`."""
 
     def __init__(self, name: str, *, lagging: bool) -> None:
         scenario = SCENARIOS[name]

@@ -1,4 +1,4 @@
-"""The values of container.environment go to the container, and are neither shown nor recorded."""
+"""The values of container.environment reach the container, and are neither shown nor recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a deployment may live: told, moved, compared, and looked at again before anything is deleted for it."""
+"""The expiry of deployments: shown, extended, compared, and checked again before a deployment is deleted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tags(app: CloudApp, name: str = "tiny") -> dict[str, str]:
 
 
 def expired(app: CloudApp, *names: str) -> None:
-    """Deployments that were brought up an hour and a bit ago, for an hour."""
+    """Expired deployments: created more than an hour ago with a ttl of one hour."""
     for name in names or ("tiny",):
         write_recipe(HOUR.replace("name: tiny", f"name: {name}"))
         app.up()
@@ -28,7 +28,7 @@ def expired(app: CloudApp, *names: str) -> None:
 
 
 def in_between(app: CloudApp, deed: Callable[[], object]) -> None:
-    """Somebody acts after `gc` listed what has expired, and before it takes the lock."""
+    """Runs after `gc` listed the expired deployments, and before it takes the lock."""
     real, waiting = app.cloud.depot, [deed]
 
     def bucket_services(*args: object) -> object:
@@ -62,7 +62,7 @@ def test_gc_keeps_a_deployment_extended_during_its_prompt(app: CloudApp) -> None
 
 
 def test_gc_keeps_a_deployment_resumed_during_its_prompt(app: CloudApp) -> None:
-    """Parts of an interrupted run, which an `up` has gone on with."""
+    """Resources of an interrupted run that an `up` continued."""
     app.up()
     account, record = app.cloud.account_state, app.depot().records.read("tiny")
     assert record is not None

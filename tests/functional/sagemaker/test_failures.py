@@ -1,4 +1,5 @@
-"""Trouble on SageMaker's side, strangers, and runs that end early: nothing is lost, nothing foreign is touched."""
+"""Failures of SageMaker, foreign resources, and interrupted runs: no resource is lost, no foreign resource
+changed."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ REPLIES = ("create_model", "create_endpoint_config", "create_endpoint", "update_
 
 
 def converges(app: CloudApp, *argv: str) -> None:
-    """Up, once: one endpoint in service, in step, answering; nothing more to do; and down leaves nothing."""
+    """One `up`: one endpoint in service, in step and answering; nothing more to do; and `down` leaves
+    nothing."""
     app.up(*argv)
     assert app.lmi("status", "tiny").code == 0
     assert "nothing to do" in app.up(*argv).err

@@ -14,7 +14,7 @@ SHORT = ("--set", "options.max_model_len=1024")
 
 @pytest.fixture
 def large(app: CloudApp) -> CloudApp:
-    """Little to move, and a key/value cache of 320 KiB a token: 40 GiB at the length that the model was made for."""
+    """Little to upload, and a KV cache of 320 KiB per token: 40 GiB at the model's full length."""
     app.hub.models[MODEL]["config.json"] = json.dumps(LLAMA_70B).encode()
     return app
 

@@ -1,4 +1,4 @@
-"""In an account full of other people's resources, whatever is done to ours, nothing foreign is ever touched."""
+"""In an account full of foreign resources, no command changes any of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.fake_hosting import Endpoint
 from tests.support.fake_store import FakeStore
 
 SIMILAR_NAMES = ("tiny2", "tiny-2", "tin", "tiny-prod", "atiny", "tiny-00112233aa-x", "other")
-"""Names of other deployments, which begin or end as ours does."""
+"""Names of other deployments that start or end like ours."""
 NAMES = (
     *SIMILAR_NAMES,
     *(f"{name}-0011223344" for name in ("tiny", *SIMILAR_NAMES)),
@@ -59,7 +59,7 @@ COMMANDS = (
 
 
 class ManyDeployments:
-    """Everything of others, made at random."""
+    """Foreign resources, created at random."""
 
     def __init__(self, app: CloudApp, chance: Random) -> None:
         self.app, self.chance = app, chance
@@ -86,10 +86,11 @@ class ManyDeployments:
         return self._stores[bucket]
 
     def _tags(self, name: str) -> Pairs:
-        """None, somebody's own, another deployment's, ours on a name of another form, or ones that look like ours."""
+        """None, foreign tags, another deployment's, ours on a name of another form, or tags that resemble
+        ours."""
         if name in self.living:
             return ((TAG, name),)
-        # In ARNs, which is what a tag search tells, SageMaker writes names in lower case.
+        # In ARNs, which the tag search returns, SageMaker writes names in lower case.
         copied = () if is_resource_name("model", name.lower(), "tiny") else (((TAG, "tiny"),),)
         return self.chance.choice(
             (
@@ -123,7 +124,7 @@ class ManyDeployments:
         self.app.cloud.logs.groups[f"{LOGS}{name}"] = ("a line of theirs",)
 
     def state(self) -> object:
-        """All of theirs, as it is now."""
+        """All foreign resources as they are now."""
         cloud, account = self.app.cloud, self.app.cloud.account_state
         arns = {
             account.arn(kind, name)
@@ -148,7 +149,7 @@ class ManyDeployments:
         )
 
     def missing(self) -> list[str]:
-        """Objects of theirs that are gone, or are other ones now."""
+        """Foreign objects that are gone or changed."""
         return sorted(
             f"{bucket}/{key}" for bucket, key, etag in self.objects if not self._is_there(bucket, key, etag)
         )
@@ -212,7 +213,7 @@ def test_foreign_endpoint_of_the_same_name_is_left_unchanged(
 
 
 def test_resources_with_our_tag_but_another_name_are_left_alone_and_listed(app: CloudApp) -> None:
-    """Somebody copied our tags to a model of theirs: neither `down` nor `gc` deletes it."""
+    """A user copied our tags to their own model: neither `down` nor `gc` deletes it."""
     app.up()
     account = app.cloud.account_state
     settings = ModelSettings(role="r", image="i", environment=(), artifact="s3://somebodys-models/x/")

@@ -1,4 +1,5 @@
-"""A handler's warm-up call on this machine before anything is created on SageMaker: when, and what comes of it."""
+"""The handler's warm-up call on this machine before anything is created on SageMaker: when it runs, and its
+outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def test_dry_run_runs_by_default_when_it_builds_nothing(own: CloudApp) -> None:
     own.up("--check-handler", "--set", "options.dtype=fp32")
     Path("model.py").write_text(FINE.replace("OK", "GOOD"))
     assert NOTICE in own.up().err
-    assert NOTICE not in own.up().err  # nothing new
+    assert NOTICE not in own.up().err  # nothing new to build
 
 
 def test_skipped_dry_run_is_explained(own: CloudApp) -> None:

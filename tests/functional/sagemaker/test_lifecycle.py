@@ -1,4 +1,4 @@
-"""A deployment on SageMaker from its first `up` to nothing left, and what is changed on the way."""
+"""A deployment on SageMaker from its first `up` to its `down`, with changes in between."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_plan_without_changes_shows_the_known_cost(app: CloudApp) -> None:
     )
     assert "nothing to do, it matches the recipe\n  cost: $1.41 an hour" in app.lmi("plan").out
     (shown,) = (line for line in app.lmi("up", "--yes", "--json").lines if line["event"] == "plan")
-    assert "cost" not in shown["figures"]  # it was not asked for
+    assert "cost" not in shown["figures"]  # not requested
 
 
 def test_plan_shows_the_price_of_each_instance_type(app: CloudApp) -> None:
@@ -136,7 +136,9 @@ def test_old_record_serves_and_can_be_rolled_back_to(app: CloudApp) -> None:
     before = app.lmi("status", "tiny", "--json").result
     assert (before["standing"], len(before["earlier"])) == ("in-step", 1)
     assert "nothing to do" in app.up(*CHANGED).err
-    assert json.loads(objects["deployments/tiny/record.json"])["schema"] == 1  # nothing was written
+    assert (
+        json.loads(objects["deployments/tiny/record.json"])["schema"] == 1
+    )  # the failed up recorded nothing
     assert app.lmi("invoke", "tiny", "hello").out == "OK\n"
     assert app.lmi("rollback", "tiny", "--yes").code == 0
     back = app.observe()
@@ -394,7 +396,7 @@ def test_purge_deletes_unused_weights_and_logs(app: CloudApp) -> None:
 
 
 def test_interrupted_purge_is_completed_by_the_next_one(app: CloudApp) -> None:
-    """The manifest goes first: what is left without it is deleted all the same."""
+    """The manifest is deleted first: objects without a manifest are deleted all the same."""
     app.up()
     store = app.depot().store
     (manifest,) = app.depot().weights.all()

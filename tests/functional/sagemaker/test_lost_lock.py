@@ -1,4 +1,4 @@
-"""A process that stands still until another one has its lock, at every action of every plan, changes nothing more."""
+"""A process suspended until another one has its lock, at every action of every plan, changes nothing more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others do to the parts of a deployment that serves: its tags taken away, its config and model deleted."""
+"""Changes by others to a serving deployment: its tags removed, its config and model deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.fake_hosting import Endpoint
 
 PRICE = "$1.41 an hour"
 OTHERS: tuple[Pairs | None, ...] = (None, (), ((TAG, "other"),), (("team", "blue"),))
-"""What becomes of the endpoint's tags; None: all but the deployment's name stay."""
+"""The endpoint's remaining tags; None: all except the deployment's name."""
 
 
 def take_tags(app: CloudApp, tags: Pairs | None) -> None:
@@ -67,7 +67,7 @@ def test_down_refuses_when_the_endpoint_lost_its_tag(
 
 
 def test_tag_search_that_still_shows_a_removed_tag_is_not_trusted(app: CloudApp) -> None:
-    """The tag search lags: what is deleted is asked of SageMaker itself."""
+    """The tag search lags: before a deletion, SageMaker's ListTags decides."""
     app.up()
     account = app.cloud.account_state
     arn = account.arn("endpoint", "tiny")
@@ -84,7 +84,7 @@ def test_tag_search_that_still_shows_a_removed_tag_is_not_trusted(app: CloudApp)
 
 
 def test_model_used_by_a_foreign_endpoint_is_not_deleted(app: CloudApp) -> None:
-    """Somebody deleted the endpoint and created one of that name, with a config of their own around our model."""
+    """The endpoint was replaced by a foreign one of the same name, whose config uses our model."""
     app.up()
     account = app.cloud.account_state
     (model,) = account.models
@@ -133,7 +133,7 @@ def test_config_or_model_deleted_by_hand_is_drift_and_created_again(
 
 
 def test_down_deletes_our_resources_beside_a_foreign_endpoint(app: CloudApp) -> None:
-    """It uses nothing of ours: what is ours goes, and it is left alone."""
+    """The foreign endpoint uses none of our resources: ours are deleted, the endpoint stays."""
     app.up()
     account = app.cloud.account_state
     expected = ObservedEndpoint(

@@ -1,4 +1,4 @@
-"""Weights that somebody took away: seen by `status` and `plan`, and brought back before anything starts."""
+"""Weights deleted by others: reported by `status` and `plan`, and uploaded again before anything starts."""
 
 from __future__ import annotations
 

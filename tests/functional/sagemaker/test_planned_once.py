@@ -1,4 +1,4 @@
-"""What is planned is planned once for each state that was observed: before the lock, and under it."""
+"""Each observed state is planned once: before the lock, and under it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What stands in the way is told before anything is made: all of it, and only where something would be made."""
+"""Preflight: all problems are reported together before anything is created, and only when something will be
+created."""
 
 from __future__ import annotations
 

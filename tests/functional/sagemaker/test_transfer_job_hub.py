@@ -1,4 +1,5 @@
-"""The Hub of a transfer job: this machine's own, where the job can reach it; else it is said."""
+"""The Hub of a transfer job is that of this machine where the job can reach it; otherwise the reason is
+reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Transfer jobs are seen: while they run they cost, whoever began them and whatever the tag search knows."""
+"""Transfer jobs are tracked: they are billed while they run, regardless of who started them and what the tag
+search shows."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ PLANNED = COST.replace(";", " at $0.92;")
 
 @pytest.fixture
 def by_job(app: CloudApp) -> CloudApp:
-    """A job that goes on for ever, and a tag search that knows nothing for an hour."""
+    """A job that never ends, and a tag search that lags by an hour."""
     write_recipe(BIG)
     app.cloud.jobs.seconds = 1e9
     app.cloud.account_state.tag_lag = 3600.0
@@ -25,7 +26,7 @@ def by_job(app: CloudApp) -> CloudApp:
 
 
 def end_early(app: CloudApp, error: type[BaseException], *argv: str) -> str:
-    """An `up` that ends when its job is begun and looked at a few times; what it said."""
+    """Runs an `up` that ends after it has started its job and polled it a few times; returns its output."""
     jobs, observed = app.cloud.jobs, app.cloud.jobs.job
     polls: list[str] = []
 
@@ -92,7 +93,8 @@ def test_down_stops_a_job_that_the_tag_search_does_not_show(by_job: CloudApp) ->
 
 
 def test_down_waits_until_the_job_has_stopped(by_job: CloudApp) -> None:
-    """Stopping costs, too: it is waited for; one that does not end is an error, and the record stays."""
+    """A stopping job is still billed: `down` waits for it; if it does not end, that is an error and the
+    record stays."""
     end_early(by_job, Killed)
     by_job.cloud.jobs.grace = 1e9
     result = by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes")
@@ -116,7 +118,7 @@ def test_up_stops_a_job_it_no_longer_needs(by_job: CloudApp) -> None:
 
 
 def test_up_waits_for_a_job_that_has_written_its_manifest(by_job: CloudApp) -> None:
-    """Its manifest is written by one instance, and the others cost until they have ended."""
+    """One instance writes the manifest, and the others are billed until they have ended."""
     end_early(by_job, Killed)
     (job,) = running(by_job)
     by_job.run_transfer_job(job)

@@ -1,4 +1,4 @@
-"""A home that cannot be written stops an `up` before anything is made in the account."""
+"""An unwritable state home stops an `up` before anything is created in the account."""
 
 from __future__ import annotations
 

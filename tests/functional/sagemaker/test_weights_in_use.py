@@ -1,4 +1,4 @@
-"""Weights that a deployment uses stay: by its record, and where that is gone by its endpoint."""
+"""Weights of a deployment are kept: by its record, or by its endpoint where the record is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DELIVERIES = ("s3", "mount")
 
 
 def _up(app: CloudApp, *argv: str) -> str:
-    """The name of the weights that it serves from."""
+    """The name of the weights it serves."""
     app.up(*argv)
     (manifest,) = app.depot().weights.all()
     return manifest.name
@@ -24,7 +24,7 @@ def _forget(app: CloudApp) -> None:
 
 
 def _take_off_tags(app: CloudApp) -> None:
-    """As an lmi that did not know the tag left them."""
+    """As an older lmi, which did not set the tag, left them."""
     tags = app.cloud.account_state.tags
     for arn, pairs in tags.items():
         tags[arn] = tuple(pair for pair in pairs if pair[0] != TAG_WEIGHTS)

@@ -1,4 +1,5 @@
-"""In the wrong account or region nothing is found, nothing is forgotten, and it is said where one was brought up."""
+"""In the wrong account or region nothing is found and nothing is forgotten, and the message names the right
+one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ OURS, THEIRS = "111122223333", "444455556666"
 
 @pytest.fixture
 def next_placement(app: CloudApp) -> FakeCloud:
-    """The account that the deployment is in, from which the credentials then point away."""
+    """The account of the deployment, from which the credentials then point away."""
     app.up()
     return app.cloud
 

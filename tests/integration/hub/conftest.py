@@ -1,4 +1,4 @@
-"""One local Hub for the contract tests of the adapter."""
+"""One local Hub for the tests of the adapter."""
 
 from collections.abc import Iterator
 

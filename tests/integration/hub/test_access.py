@@ -1,4 +1,4 @@
-"""Who may read what: every refusal has its own message, with the address to act on; hostile names are refused."""
+"""Access to models: every error has its own message with the URL to act on; unsafe file names are refused."""
 
 from collections.abc import Iterator
 from pathlib import Path

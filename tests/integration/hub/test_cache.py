@@ -1,4 +1,4 @@
-"""The user's own cache: huggingface_hub's layout, what is there is used, and it is enough when offline."""
+"""The user's own cache: huggingface_hub's layout; cached files are used, also offline."""
 
 import os
 import threading
@@ -140,7 +140,7 @@ def test_file_completed_by_another_program_is_hashed_before_use(hub: LocalHub, t
     with ThreadPoolExecutor(1) as pool:
         with cache.locked(entry):
             fetching = pool.submit(client.fetch, listing)
-            # The others come only after the cache was looked at, and the largest is asked for first.
+            # The others come only after the cache was checked, and the largest file is requested first.
             while not cache.blob(other).exists():
                 time.sleep(0.01)
             cache.blob(entry).write_bytes(b"x" + WEIGHTS[1:])

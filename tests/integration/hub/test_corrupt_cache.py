@@ -1,4 +1,4 @@
-"""A file of the cache that is not what its name says: told, put aside and fetched again; offline left as it lies."""
+"""A corrupt file in the cache: reported, quarantined and downloaded again; offline it stays in place."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def blob(client: HubClient, content: bytes = WEIGHTS, kind: OidKind = "sha256") 
 
 
 def rot(path: Path, content: bytes = CORRUPT) -> None:
-    """As a failing disk does it: no time of change tells."""
+    """As a failing disk does it: the modification time does not change."""
     before = path.stat()
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""The Hub adapter under every fault: right bytes at the end, or an error and nothing under a final name."""
+"""The Hub adapter under every fault: right bytes at the end, or an error and no final file name."""
 
 from pathlib import Path
 
@@ -121,7 +121,7 @@ LOST = {
     ),
     "always reset": ("^/cdn/", '{"drop": {"reset": true}}', "6 times in a row"),
     "always cut": ("^/cdn/", '{"cut": {"after": 10}}', "6 times in a row; 60 bytes are kept"),
-    # As long as it takes: a client that a busy machine runs late must not find the byte there.
+    # As long as it takes: on a busy machine a late client must not find the byte.
     "always stalls": ("^/cdn/", '{"stall": {"after": 0, "seconds": 60}}', "no byte for 0.4 s, 6 times"),
     "always expired": ("^/cdn/", '{"answer": {"status": 403}}', "the signed address answered 403, 6 times"),
     "asks for two hours": (

@@ -22,7 +22,7 @@ INCOMPLETE = {
     "Qwen/Qwen2-VL-2B-Instruct",
     "Qwen/Qwen2.5-VL-7B-Instruct",
 }
-"""Models whose figures lack the vocabulary or the length: their fit cannot be told."""
+"""Models whose figures lack the vocabulary or the length: lmi cannot tell their fit."""
 
 
 class PublishedModels(CloudApp):

@@ -1,4 +1,4 @@
-"""Downloads that end early: full disks, kills, Ctrl-C, and whatever an earlier run left."""
+"""Downloads that end early: full disks, kills, Ctrl-C, and files of an earlier run."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""The local Hub is real enough: the Hub's own library and command work against it unchanged."""
+"""The local Hub is compatible: huggingface_hub and the `hf` command work with it unchanged."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The local Hub as a program: it says where it is, takes faults, and never outlives its purpose."""
+"""The local Hub as a program: prints its URL, accepts faults, and ends with its parent."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Between here and the Hub: nobody there, proxies, certificates; and what is never said about it."""
+"""The network to the Hub: an unreachable host, proxies, certificates; and what messages never contain."""
 
 import os
 import socket
@@ -28,7 +28,7 @@ except LmiError as exc:
 
 
 def read_settings(tmp_path: Path, environ: dict[str, str]) -> str:
-    """What a process of its own reads: clients look at proxy variables when they are made."""
+    """What a new process reads: clients read proxy variables when they are created."""
     given = {
         "PATH": os.environ["PATH"],
         "HF_HOME": str(tmp_path),

@@ -1,4 +1,4 @@
-"""What `lmi fit` asks of the Hub: config.json and the headers of the safetensors files, in ranges, no weights."""
+"""The requests of `lmi fit` to the Hub: config.json and the safetensors headers, in ranges, no weights."""
 
 from __future__ import annotations
 

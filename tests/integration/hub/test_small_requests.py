@@ -1,4 +1,4 @@
-"""Small requests to the Hub: rate limits, retries, answers that are none, damaged reads."""
+"""Small requests to the Hub: rate limits, retries, invalid responses, corrupted reads."""
 
 from pathlib import Path
 

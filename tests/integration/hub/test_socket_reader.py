@@ -1,4 +1,4 @@
-"""Bodies over TLS and without: taken as they come, cut, stalled, and the connection kept for the next."""
+"""Response bodies over TLS and without: read as they arrive, cut, stalled, and the connection reused."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.support.tls import server_context
 
 BODY = Random(5).randbytes(3 * STEP + 12_345)
 TIMEOUT = 30.0
-"""Seconds without a byte, where bytes come."""
+"""Time limit in seconds without a byte, where bytes arrive."""
 STALL = 1.0
-"""The same, where none come."""
+"""The same, where none arrive."""
 Answering = Callable[[socket.socket], None]
 LineTo = Callable[[Answering], AbstractContextManager[http.client.HTTPConnection]]
 
@@ -56,11 +56,11 @@ def longer_than_asked(peer: socket.socket) -> None:
 
 @contextmanager
 def serving(response: Answering, context: ssl.SSLContext | None) -> Iterator[int]:
-    """On each connection one answer for each request; "cut" ends its connection."""
+    """On each connection one response per request; "cut" ends its connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve(raw: socket.socket) -> None:
-            # A client that has what it wants goes away, in whatever this is at.
+            # A client that has what it needs disconnects at any point.
             with suppress(OSError), context.wrap_socket(raw, server_side=True) if context else raw as peer:
                 while peer.recv(65536).endswith(b"\r\n\r\n"):
                     response(peer)
@@ -81,7 +81,7 @@ def serving(response: Answering, context: ssl.SSLContext | None) -> Iterator[int
 
 @pytest.fixture(params=["TLS", "plain"])
 def line_to(request: pytest.FixtureRequest, tmp_path: Path) -> LineTo:
-    """Opens a connection to a server that answers so."""
+    """Opens a connection to a server with this response."""
     context, authority = server_context(tmp_path) if request.param == "TLS" else (None, None)
 
     @contextmanager

@@ -1,4 +1,5 @@
-"""A deployment's life on one machine, in real processes: whatever is killed whenever, `up` and `down` converge."""
+"""The lifecycle of a deployment on one machine, in real processes: after a kill at any point, `up` and
+`down` converge."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class Home:
     root: Path
     port: int
     runs: set[Path] = field(default_factory=set)
-    """The private folder of every server that was ever seen."""
+    """The private folder of every server seen so far."""
 
     def handler(self, text: str, *, loads: float = 0) -> None:
         handler = HANDLER.replace("ANSWER", text).replace("LOADS", str(loads))
@@ -69,7 +70,7 @@ class Home:
 
     @property
     def hold(self) -> Path:
-        """While this file is there, no model finishes its load."""
+        """While this file exists, no model finishes loading."""
         return self.root / "hold"
 
     def begin(self, *argv: str, kill: str = "") -> subprocess.Popen[str]:
@@ -85,7 +86,7 @@ class Home:
         )
 
     def lmi(self, *argv: str, kill: str = "") -> tuple[int, str]:
-        """Exit code, and all that was said."""
+        """Exit code, and stdout with stderr."""
         with self.begin(*argv, kill=kill) as process:
             output, _ = process.communicate(timeout=TIMEOUT)
         self.runs |= {run_folder(home) for home in (self.deployment / "servers").glob("*")}
@@ -97,7 +98,7 @@ class Home:
         return output
 
     def killed(self, *argv: str, at: int, when: str, action: str) -> None:
-        """The command gets SIGKILL around its `at`-th action, and that is the one that the journal has open."""
+        """The command is killed before or after its `at`-th action, and the journal has that action open."""
         code, output = self.lmi(*argv, "--yes", kill=f"{at}:{when}")
         assert code == -9, output
         if (self.deployment / "record.json").exists():
@@ -125,7 +126,7 @@ class Home:
         return body.decode()
 
     def processes(self, word: str = "") -> list[psutil.Process]:
-        """Those that run on this folder's behalf."""
+        """The processes that run for this folder."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -135,7 +136,7 @@ class Home:
         return found
 
     def up_serves(self, text: str) -> None:
-        """`up` brings exactly one server, with the recipe's answer, at the recipe's port; and knows it."""
+        """`up` starts exactly one server, with the recipe's response, at the recipe's port, and records it."""
         self.done("up", "--yes")
         assert self.invoke() == f"{text} to me"
         assert len(self.processes("lmi_deploy.server")) == 1
@@ -152,10 +153,10 @@ class Home:
         assert chosen_port("127.0.0.1", self.port) == self.port
 
     def kill(self, word: str) -> None:
-        """kill -9 of the one process with that word in its command line, and until it is gone."""
+        """Sends SIGKILL to the one process with that word in its command line, and waits until it is gone."""
         (process,) = self.processes(word)
         process.kill()
-        with suppress(psutil.TimeoutExpired):  # a zombie, where its parent does not reap
+        with suppress(psutil.TimeoutExpired):  # a zombie, where its parent does not reap it
             process.wait(5)
 
 
@@ -173,7 +174,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     yield home
     if home.deployment.exists():
         home.lmi("down", "tiny", "--yes")
-    for process in home.processes():  # of a test that failed
+    for process in home.processes():  # left by a failed test
         process.kill()
 
 
@@ -202,7 +203,7 @@ def test_change_that_is_killed_is_completed_by_up_or_removed_by_down(home: Home,
     home.up_serves("first")
     home.handler("second")
     home.killed("up", at=at, when="before", action=CHANGE[at])
-    assert home.invoke().endswith(" to me")  # whichever generation it is, one answers all the time
+    assert home.invoke().endswith(" to me")  # one generation or the other answers all the time
     home.up_serves("second")
     home.handler("third")
     home.killed("up", at=at, when="after", action=CHANGE[at])
@@ -298,7 +299,7 @@ def test_deployment_is_restarted_at_its_address_after_a_reboot(home: Home) -> No
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Callable[[], Path]]:
-    """A file system of 2 MB at `folder`; what is yielded fills all that is free of it, with a file to be removed."""
+    """A file system of 2 MB at `folder`; yields a function that fills it with a file, which can be removed."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
     if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:

@@ -1,4 +1,5 @@
-"""A plain installation has no optional packages: a command that needs one says how to install it, in one line."""
+"""A plain installation has no optional packages: a command that needs one says in one line how to install
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 SOURCE = Path(lmi_deploy.__file__).parent
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys({names!r})); from lmi_deploy.cli import main; main()"
 OWN_PROGRAMS = ("server", "emulator", "aws/s3/uploaders/obstore_worker.py")
-"""Started by commands that have looked before, or with an interpreter that has what they need."""
+"""Started by commands that checked the package before, or with an interpreter that has it."""
 RECIPE = (
     "name: tiny\nmodel_id: ./model\nengine: accelerate\ntask: text-generation\nendpoint: {target: local}\n"
 )
@@ -87,7 +88,7 @@ def test_command_without_extras_runs_without_optional_packages(argv: tuple[str, 
 
 
 def test_optional_packages_are_listed_and_imported_late() -> None:
-    """The list of extras is that of pyproject.toml; no module of a command imports one when it is imported itself."""
+    """The list of extras is that of pyproject.toml; no command module imports one at import time."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     listed = {word.split("[")[0].split(">")[0] for words in extras.values() for word in words}
     assert {package.replace("sagemaker", "sagemaker-core") for package in EXTRAS} == listed - {"lmi-deploy"}

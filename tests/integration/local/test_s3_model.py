@@ -1,4 +1,5 @@
-"""`lmi up` of a recipe whose model lies in S3: the real wiring, moto, DJL's real engine, an answer from the file."""
+"""`lmi up` of a recipe whose model is in S3: the real composition, moto, DJL's real engine, a response from
+the file."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def handle(inputs):
 
 @dataclass
 class ReadyEnvironments(FakeEnvironments):
-    """An interpreter with numpy, and DJL's engine where the tests keep it."""
+    """An interpreter with numpy, and DJL's engine from the tests' cache."""
 
     djl: Path = Path()
 
@@ -66,7 +67,7 @@ class ReadyEnvironments(FakeEnvironments):
 
 @dataclass
 class Machine:
-    """A home with a recipe, and S3 at the other end of the AWS chain."""
+    """A home with a recipe, and S3 behind the AWS credential chain."""
 
     home: Path
     s3: S3Server
@@ -79,7 +80,7 @@ class Machine:
         return code, messages.out, messages.err
 
     def deps(self) -> Dependencies:
-        """As the command itself wires it, but for the serving environment, which takes long to build."""
+        """As the command composes it, except for the serving environment, which takes long to build."""
         found = wire(os.environ)
         environments = ReadyEnvironments(self.home, djl=self.djl)
         local = found.targets["local"]

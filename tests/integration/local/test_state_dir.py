@@ -1,4 +1,4 @@
-"""The folder of local deployments: whole records whatever happens, one writer at a time."""
+"""The folder of local deployments: complete records after any failure, one writer at a time."""
 
 import json
 import os

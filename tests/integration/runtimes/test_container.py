@@ -1,4 +1,4 @@
-"""Runtime container beyond the port, on podman: what is inside, whose container it is, what becomes of it."""
+"""Runtime container beyond the port suite, on podman: its layout, its owner, its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def handle(inputs):
 
 @dataclass
 class ContainerSetup:
-    """podman, and a model that answers with the file or the variable it is asked for."""
+    """podman, and a model that answers with the requested file or variable."""
 
     root: Path
     homes: list[Path] = field(default_factory=list)
@@ -108,13 +108,13 @@ def test_container_layout_is_that_of_sagemaker(setup: ContainerSetup, tmp_path: 
     weights = _snapshot(tmp_path)
     launch = replace(setup.launch(OPTION_DTYPE="fp16", HOME="/tmp", SECRETIVE="two\nlines"), weights=weights)
     port = setup.ready(launch)
-    # The stand-in itself refuses a model folder that can be written to, and any argument but `serve`.
+    # The stand-in itself refuses a writable model folder, and any argument other than `serve`.
     assert invoke(port, "/opt/ml/model/model.py") == HANDLER
     assert invoke(port, str(weights / "model.safetensors")) == "weights"
     assert (invoke(port, "OPTION_DTYPE"), invoke(port, "HOME")) == ("fp16", "/tmp")
     assert invoke(port, "SECRETIVE") == "two\nlines"
     assert (invoke(port, "HF_HUB_OFFLINE"), invoke(port, "HF_TOKEN")) == ("1", "None")
-    # What the client was started with, anybody may read.
+    # Every user can read the arguments of the client.
     client = read_note(launch.home / "process.json")["pid"]
     assert b"lines" not in Path(f"/proc/{client}/cmdline").read_bytes()
     observed = setup.servers.status(launch.home)

@@ -1,4 +1,4 @@
-"""Runtime djl-serving beyond the port: what the server is given, and what becomes of it when it is killed."""
+"""Runtime djl-serving beyond the port suite: what the server gets, and what follows when it is killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def handle(inputs):
 
 @dataclass
 class DjlServingSetup:
-    """Stand-ins for DJLServing, and a model that answers with the variable it is asked for."""
+    """Stand-ins for DJLServing, and a model that answers with the requested variable."""
 
     root: Path
     homes: list[Path] = field(default_factory=list)
@@ -91,7 +91,7 @@ def setup(tmp_path: Path) -> Iterator[DjlServingSetup]:
 
 
 def test_each_server_has_a_temporary_folder_of_its_own(setup: DjlServingSetup) -> None:
-    """In one that they share, the second would take the first one's workers for left-overs and kill them."""
+    """In a shared one, the second server would take the first one's workers for leftovers and kill them."""
     one = setup.ready(setup.launch("a"))
     two = setup.ready(setup.launch("b", JAVA_OPTS="-Xmx1g"))
     assert invoke(one, "JAVA_OPTS") != invoke(two, "JAVA_OPTS").removeprefix("-Xmx1g ")
@@ -137,7 +137,7 @@ def test_server_is_found_without_its_note(setup: DjlServingSetup) -> None:
 
 
 def test_another_server_on_the_same_port_is_not_mistaken_for_it(setup: DjlServingSetup) -> None:
-    """Both saw a free port, and the other was faster."""
+    """Both found the same free port, and the other was faster."""
     slow = setup.launch("a")
     (slow.model_folder / "model.py").write_text(f"import time\ntime.sleep(2)\n{HANDLER}")
     port = chosen_port("127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""Serving environments with the real uv: whole or not at all, whoever asks and however it ends."""
+"""Serving environments with the real uv: complete or absent, with concurrent builders and after any end."""
 
 import json
 import os
@@ -175,7 +175,7 @@ for event in LocalEnvironments(Path(sys.argv[1]), os.environ, None).build("e1", 
 
 
 def _stuck_build(cache: Path, environ: dict[str, str], index: socket.socket) -> subprocess.Popen[str]:
-    """A build whose installer has asked an index that never answers."""
+    """A build whose installer waits for an index that never answers."""
     index.bind(("127.0.0.1", 0))
     index.listen()
     index.settimeout(20)
@@ -187,7 +187,7 @@ def _stuck_build(cache: Path, environ: dict[str, str], index: socket.socket) -> 
         stderr=subprocess.PIPE,
         text=True,
     )
-    # Asked, and left without an answer: the connection stays open as long as this process.
+    # The request stays unanswered: the connection is open as long as this process runs.
     index.accept()[0].detach()
     return build
 

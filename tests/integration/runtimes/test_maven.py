@@ -1,4 +1,4 @@
-"""DJL's Python engine: by its coordinates, checked, unpacked whole."""
+"""DJL's Python engine: found by its coordinates, verified, unpacked completely."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ def _finish(install: Generator[Event, None, str]) -> str:
 
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real jar: out of LMI_WHEELHOUSE where that is set, else from Maven Central or the local repository."""
+    """The real jar: from LMI_WHEELHOUSE where that is set, else from Maven Central or the local repository."""
     if app := os.environ.get("LMI_WHEELHOUSE"):
         return djl_engine.wheelhouse_jar(VERSION, Path(app))
     return djl_engine.engine_jar(VERSION, environ=os.environ, scratch=tmp_path_factory.mktemp("maven"))

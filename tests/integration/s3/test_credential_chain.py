@@ -1,4 +1,4 @@
-"""The AWS chain as people have set it up: endpoints, profiles, certificates, proxies, expired log-ins."""
+"""The AWS credential chain in common set-ups: endpoints, profiles, certificates, proxies, expired logins."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def over_tls(
     versity: S3Server, bundle: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[S3Server]:
-    # `versity` is asked for first: it skips where there is no such program.
+    # `versity` is requested first: it skips where the program is missing.
     with versitygw_s3(tmp_path_factory.mktemp("versity-tls"), tls=bundle) as server:
         yield server
 
@@ -107,7 +107,7 @@ def test_missing_credentials_and_region_are_reported(moto: S3Server, monkeypatch
 
 
 def _watched(server: S3Server, sent: dict[str, str]) -> SessionFactory:
-    """Notes how each payload was signed."""
+    """Records how each payload was signed."""
 
     def note(request, **_):  # type: ignore[no-untyped-def]
         sent[request.method] = request.headers["X-Amz-Content-SHA256"].decode()

@@ -1,4 +1,4 @@
-"""Lean PUTs: to the server the same as botocore's, and where one does not go well, botocore's it is."""
+"""Fast PUTs: equal to botocore's for the server; a failed one is repeated by botocore."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.support.proxy import Passed, Proxy, proxied
 from tests.support.s3_servers import S3Server
 
 BOTOCORES = "amz-sdk-invocation-id"
-"""A header that it gives to each of its own."""
+"""A header that fast_put adds to each of its requests."""
 OF_THE_MOMENT = {"authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-checksum-crc32", BOTOCORES}
 FAULTS: dict[str, Action] = {
     "refused": Answer(503),

@@ -1,4 +1,4 @@
-"""S3 behind a bad network and in a bad mood: right bytes at the end, or the right error, and nothing half visible."""
+"""S3 with network faults and errors: right bytes at the end, or the right error, and no partial object."""
 
 import os
 
@@ -38,7 +38,7 @@ def store(versity: S3Server, proxy: Proxy, bucket: str, clock: FrozenClock, noti
 
 
 def s3_error(code: str, status: int = 400, message: str = "no", **headers: str) -> do.Answer:
-    """An answer as S3 gives it."""
+    """An error response of S3."""
     body = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'
     return do.Answer(status, {"Content-Type": "application/xml", **headers}, body)
 
@@ -201,13 +201,13 @@ def test_interrupted_read_resumes_where_it_stopped(
         int((passed.headers.get("Range") or "bytes=0-")[6:].split("-")[0]) for passed in proxy.requests("GET")
     ]
     assert requests == sorted(requests)
-    if fault in ("cut", "stall"):  # a reset takes what was on its way with it
+    if fault in ("cut", "stall"):  # a reset also loses the bytes in transit
         assert requests[-1] > start
 
 
 @pytest.mark.parametrize("fault", [do.ShiftRange(by=7), do.IgnoreRange()])
 def test_wrong_range_is_not_accepted(moto: S3Server, bucket: str, fault: Action) -> None:
-    # moto, since it does not mind that a signed header is not what it was.
+    # moto, because it accepts a signed header that has changed.
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
         store = moto.behind_proxy(proxy.url).store(bucket)
@@ -403,7 +403,7 @@ def test_failed_large_copy_leaves_no_object(versity: S3Server, proxy: Proxy, buc
     versity.make_bucket(bucket)
     store = versity.behind_proxy(proxy.url).store(bucket, settings=COPIES)
     store.put("from", os.urandom(11 << 20))
-    # versitygw 1.8 gives each part the checksum of the whole source: found out, like any wrong part.
+    # versitygw 1.8 gives each part the checksum of the whole source: detected like any wrong part.
     with pytest.raises(IntegrityError, match="the parts copied of it have"):
         store.copy("from", "to", size=11 << 20)
     assert store.uploads("") == ()
@@ -441,7 +441,7 @@ def test_clock_skew_is_reported_and_corrected(store: S3Store, proxy: Proxy, noti
     skewed = s3_error("RequestTimeTooSkewed", 403, "too large", Date="Thu, 01 Jan 2026 03:00:00 GMT")
     proxy.fail(Rule(do=skewed))
     with pytest.raises(LmiError):
-        # The server's clock is right in truth, so what is signed by the wrong one is refused by it.
+        # The server's clock is right, so it refuses what the wrong clock signed.
         store.put("k", b"x")
     assert notices == [
         "this machine's clock is 180 minutes behind of S3's: lmi signs requests with S3's time"

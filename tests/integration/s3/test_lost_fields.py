@@ -1,4 +1,5 @@
-"""Each field of S3's responses that is read, lost or emptied on the way: in words, and never a bug of lmi."""
+"""Each field of S3's responses that lmi reads, removed or emptied in transit: an explained error, never a
+bug of lmi."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The composition root of an account and a bucket: whose they are, in which region, and what it costs in requests."""
+"""The composition root of an account and a bucket: owner, region, and number of requests."""
 
 from __future__ import annotations
 

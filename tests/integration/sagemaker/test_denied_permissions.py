@@ -1,4 +1,4 @@
-"""Rights, where they are enforced: a denial names what is missing, and a look ahead finds the same."""
+"""Enforced permissions: a denial names the missing statement, and the simulation finds the same one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 
 def user(aws: Emulated, name: str, *statements: dict[str, Any]) -> tuple[str, Any]:
-    """The ARN and the access key of a user with these rights."""
+    """The ARN and the access key of a user with these permissions."""
     iam = aws.client("iam")
     arn = iam.create_user(UserName=name)["User"]["Arn"]
     policy = {"Version": "2012-10-17", "Statement": list(statements)}

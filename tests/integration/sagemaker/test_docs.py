@@ -1,8 +1,8 @@
-"""The documentation does what it says: its marked blocks, page by page, against a local Hub and the emulator.
+"""The documentation is right: its marked blocks run, page by page, against a local Hub and the emulator.
 
-A page is run in a folder of its own that holds the project's `recipes/` and a small model in `weights/`. Models of the
-Hub are small ones of the same names. The emulator starts no containers: an endpoint answers with the request itself.
-Questions (`lmi up`, `lmi down`, ...) are answered with yes.
+A page runs in a folder of its own with the project's `recipes/` and a small model in `weights/`. Hub models are
+small ones of the same names. The emulator starts no containers: an endpoint answers with the request itself.
+Prompts (`lmi up`, `lmi down`, ...) are answered with yes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_commands_of_a_page_have_the_documented_output(
 
 
 def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
-    """What the block printed."""
+    """The output of the block."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text],
         cwd=folder,
@@ -111,7 +111,7 @@ def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
 
 def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
     other_location = {
-        "run-in-ci.md",  # test_pipeline.py runs its scripts
+        "run-in-ci.md",  # test_pipeline_page.py runs its scripts
         "use-secrets.md",  # the AWS CLI's commands
         "use-networks-and-keys.md",  # a table of keys
     }
@@ -120,7 +120,7 @@ def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
 
 
 def test_no_block_runs_the_aws_cli() -> None:
-    """The AWS CLI is no dependency of the tests."""
+    """The tests do not depend on the AWS CLI."""
     for page in WITH_COMMANDS:
         for block in blocks(page):
             assert not (block.kind == "run" and re.search(r"^aws ", block.text, re.M)), page

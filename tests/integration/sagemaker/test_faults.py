@@ -1,4 +1,5 @@
-"""Trouble on the way to AWS, each with its own words: nothing is lost, nothing is asked for ever, no secret is told."""
+"""Errors between lmi and AWS, each with its own message: requests are retried where that is safe, no retry
+is endless, no secret is shown."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def test_rejected_credentials_are_not_retried(
 
 @pytest.fixture
 def later(aws: Emulated, recorder: Recorder) -> Iterator[Recorder]:
-    """Whose clock is three hours behind of AWS's."""
+    """A recorder whose clock is three hours behind AWS."""
     recorder.clock = SystemClock()
     aws.role("late")
     aws.post("/_clock", {"off": 10_800})
@@ -113,7 +114,7 @@ def later(aws: Emulated, recorder: Recorder) -> Iterator[Recorder]:
 
 
 def test_clock_skew_is_reported_and_corrected(later: Recorder) -> None:
-    """In JSON it is an InvalidSignatureException, of IAM a SignatureDoesNotMatch."""
+    """JSON services return InvalidSignatureException, IAM returns SignatureDoesNotMatch."""
     assert SageMakerHosting(later.access(), account=ACCOUNT).endpoint("nobody") is None
     assert IamRoles(later.access()).assumable(f"arn:aws:iam::{ACCOUNT}:role/late") == ""
     assert later.notes == [
@@ -202,7 +203,7 @@ def test_response_not_from_aws_is_reported_with_the_address(
 ) -> None:
     recorder.clock = (
         SystemClock()
-    )  # a still one is wrong by months, and a denial without a code may be about that
+    )  # a frozen clock is wrong by months, and a denial without a code could be caused by that
     hosting = SageMakerHosting(recorder.access(), account=ACCOUNT)
     aws.fault(on("DescribeEndpoint", do, times=None))
     with pytest.raises(LmiError, match=why) as caught:
@@ -264,7 +265,7 @@ def test_untrusted_certificate_is_reported_with_a_hint(
 
 
 class _SilentServer(socketserver.BaseRequestHandler):
-    """Shakes hands, as far as the other side does."""
+    """Completes the TLS handshake as far as the client does."""
 
     def handle(self) -> None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Who lost the deployment's lock changes nothing: no port of an account sends a request that would."""
+"""A lost lock stops all changes: no port of an account sends a modifying request."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CHANGES: dict[str, Change] = {
 
 
 class Lease:
-    """Lost after so many questions."""
+    """A lock that is lost after the given number of checks."""
 
     def __init__(self, left: int = 0) -> None:
         self.left = left

@@ -1,4 +1,4 @@
-"""Requests to an endpoint whose containers are real model servers: answers, streams, errors of the model, limits."""
+"""Requests to an endpoint whose containers are real model servers: responses, streams, model errors, limits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Real processes, real signals, a running emulator: each action's process ends before it, then after it.
+"""Real processes, real signals, a running emulator: the process ends before each action, then after it.
 
-The whole matrix is tests/functional/sagemaker/test_crash_matrix.py; this is what it stands on. The processes follow one
-another on one deployment: each goes on where the one before it was ended, and the last of each row to its end.
+The whole matrix is tests/functional/sagemaker/test_crash_matrix.py; this test shows that its assumptions hold.
+The processes share one deployment: each continues where the one before it ended, and the last of each row
+completes.
 """
 
 from __future__ import annotations
@@ -52,21 +53,22 @@ TEARDOWN = (
     *("DeleteLogs", "DeleteWeights", "RemoveDeployment"),
 )
 BY_JOB = {"RunTransferJob", "StopTransferJob"}
-"""Not here: a job is a program in an environment of its own (tests/contract/sagemaker/test_processing_jobs.py)."""
+"""Not here: a job is a program in an environment of its own
+(tests/contract/sagemaker/test_processing_jobs.py)."""
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
 WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint")
-"""What is said when time is to pass."""
+"""The output at which the emulator's clock is advanced."""
 
 
 @dataclass
 class KilledRun:
-    """One deployment, every command on it a process."""
+    """One deployment; every command on it is a process."""
 
     aws: Emulated
     root: Path
 
     def lmi(self, *argv: str, end: str = "") -> tuple[int, str]:
-        """Exit code, and all that was said; time passes quickly as soon as it waits for an endpoint."""
+        """Exit code and output; the clock is advanced as soon as the command waits for an endpoint."""
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.cloud_lifecycle_program", *argv],
             cwd=self.root,
@@ -103,7 +105,7 @@ class KilledRun:
         return lock_file
 
     def relock(self, **changed: object) -> None:
-        """The lock as somebody else would have left it."""
+        """Makes the lock look like that of another owner."""
         lock_file = json.dumps({**self.lock(), **changed})
         self.aws.client("s3").put_object(Bucket=LOCKED[0], Key=LOCKED[1], Body=lock_file.encode())
 
@@ -116,7 +118,7 @@ class KilledRun:
         (self.root / "tiny.yaml").write_text(text)
 
     def remaining(self) -> dict[str, list[str]]:
-        """Names of all that the account has."""
+        """The names of all resources in the account."""
         sagemaker = self.aws.client("sagemaker")
         scaling = self.aws.client("application-autoscaling")
         s3 = self.aws.client("s3")
@@ -185,7 +187,7 @@ SUSPENDED = (
     (FIRST.replace("night", "day") + "options: {dtype: fp16}\n", UP, "UpdateEndpoint", UP),
     (FIRST, DOWN, "DeleteEndpoint", UP),
 )
-"""What is suspended before which action, and what another process does meanwhile."""
+"""The action before which the process is suspended, and the command of another process meanwhile."""
 
 
 @pytest.mark.parametrize(("recipe", "command", "action", "meanwhile"), SUSPENDED)
@@ -228,7 +230,7 @@ def test_suspended_process_that_lost_its_lock_changes_nothing(
 
 
 def _as_soon_as_it_may(run: KilledRun, *argv: str) -> str:
-    """What is refused for as long as another process holds the lock."""
+    """Repeats the command while it is refused because another process holds the lock."""
     lines: list[str] = []
 
     def done() -> bool:
@@ -251,7 +253,7 @@ def test_second_of_two_concurrent_ups_is_refused_with_the_lock_owner(killed_run:
         stderr=subprocess.DEVNULL,
     )
     until(lambda: killed_run.remaining()["endpoints"] == [NAME])
-    first.send_signal(signal.SIGSTOP)  # it holds its lock for as long as the others take
+    first.send_signal(signal.SIGSTOP)  # it holds its lock while the others run
     code, output = killed_run.lmi(*UP)
     assert code == 5, output
     assert f"{NAME}: locked by lmi up (pid {first.pid} on " in output

@@ -1,4 +1,4 @@
-"""What `lmi iam` prints is enough for a deployment's whole life, and each right less is missed: IAM enforced."""
+"""The policies of `lmi iam` suffice for a whole lifecycle, and every statement is needed. IAM is enforced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ DOWN = ("down", "echo", "--yes", "--purge", "--logs")
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """A recipe, what is done with it from nothing to nothing, and which statements are looked at (none: all)."""
+    """A recipe, its commands from the first `up` to the last `down`, and the statements to check (none:
+    all)."""
 
     recipe: str
     commands: tuple[tuple[str, ...], ...]
@@ -78,9 +79,9 @@ LIFECYCLES = {
 }
 LOCKED = ("up", "rollback", "extend", "gc")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
-"""What changes something goes on without: there is no log to be seen, and the lock ends by itself."""
+"""A change succeeds without these: there is no log to read, and the lock expires."""
 REPORTED_OTHERWISE = {"pricing:GetProducts": "as public repositories quote it"}
-"""What is said where something is done without."""
+"""The message when lmi continues without a permission."""
 NOT_MET = {
     "s3:AbortMultipartUpload": "uploads in parts, which small files do not need",
     "s3:ListMultipartUploadParts": "an upload in parts that was cut off",
@@ -91,7 +92,7 @@ NOT_MET = {
     "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",
     "application-autoscaling:DescribeScalingPolicies": "the end of a deployment that is scaled",
 }
-"""Each has a way of its own (test_seldom_rights.py)."""
+"""Each has a test of its own (test_rare_permissions.py)."""
 
 
 Begin = Callable[[str], tuple[Lifecycle, Principal]]
@@ -104,7 +105,7 @@ def begin(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Begin:
-    """The recipe of a life in the folder, and a user with the rights that are printed for it."""
+    """Writes the recipe of a lifecycle, and creates a user with the permissions printed for it."""
 
     def runs(name: str) -> tuple[Lifecycle, Principal]:
         settle(enforcing, monkeypatch, tmp_path)
@@ -121,7 +122,7 @@ def begin(
 
 
 def _others(aws: Emulated) -> None:
-    """A bucket that somebody made, and a log group, which comes with containers."""
+    """A foreign bucket, and a log group, which containers would create."""
     aws.client("s3").create_bucket(Bucket="a-bucket-of-ours")
     logs, group = aws.client("logs"), "/aws/sagemaker/Endpoints/echo"
     if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
@@ -154,7 +155,7 @@ def _reset(aws: Emulated) -> None:
 
 
 def _lived(run: Lifecycle, ada: Principal) -> dict[ReducedPermissions, int]:
-    """A whole life with all rights; which one decides in which of its commands, first."""
+    """A lifecycle with all permissions; returns which one first decides in which command."""
     expected: dict[ReducedPermissions, int] = {}
     for number, command in enumerate(run.commands):
         ada.enter()
@@ -174,8 +175,8 @@ def _is_checked(less: ReducedPermissions, run: Lifecycle) -> bool:
 
 
 def _each_is_missed(ada: Principal, command: tuple[str, ...], local: list[ReducedPermissions]) -> None:
-    """Without the check beforehand, so that AWS itself refuses. A teardown goes past what it may not delete:
-    it is refused all of that at once."""
+    """Without the preflight, so that AWS itself refuses. A teardown continues after a denied delete, so it
+    is tested with all of them at once."""
     together = [less for less in local if command[0] == "down" and _is_tolerated(less)]
     for each in [*([less] for less in local if less not in together), *([together] if together else [])]:
         ada.grant(*each, UNCHECKED)
@@ -189,13 +190,13 @@ def _each_is_missed(ada: Principal, command: tuple[str, ...], local: list[Reduce
 
 
 def _is_tolerated(less: ReducedPermissions) -> bool:
-    """Nothing of an endpoint goes while it stands."""
+    """Nothing of an endpoint is deleted while it exists."""
     return "Delete" in less.action and less.action != "sagemaker:DeleteEndpoint"
 
 
 @pytest.mark.parametrize("part", ["deployer", "execution"])
 def test_every_missing_permission_is_reported_before_anything_is_created(begin: Begin, part: str) -> None:
-    """All of them, those of services that are not emulated too: IAM is asked."""
+    """All of them, including those of services that are not emulated: IAM simulates them."""
     _, ada = begin("whole")
     who = ada.name if part == "deployer" else f"role/{ROLE}"
     for less in ada.every(part):
@@ -208,7 +209,8 @@ def test_every_missing_permission_is_reported_before_anything_is_created(begin: 
 
 
 def _unlock(aws: Emulated) -> None:
-    """Who may not delete leaves the lock behind. A process that ended is taken over from; ours lives on."""
+    """Without the permission to delete, the lock stays. A lock of an ended process is taken over; this
+    process runs on."""
     s3 = aws.client("s3")
     for bucket in s3.list_buckets()["Buckets"]:
         s3.delete_object(Bucket=bucket["Name"], Key="deployments/echo/lock.json")

@@ -1,4 +1,4 @@
-"""docs/how-to/run-in-ci.md does what it says: its scripts as they stand there, against the emulator."""
+"""docs/how-to/run-in-ci.md is right: its scripts run unchanged against the emulator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ probe: {body: '{"inputs": "OK"}'}
 
 @dataclass(frozen=True)
 class Runner:
-    """A runner of a pipeline: a folder with the repository, and `lmi` on its path."""
+    """A CI runner: a folder with the repository, and `lmi` on its PATH."""
 
     folder: Path
     environment: dict[str, str]

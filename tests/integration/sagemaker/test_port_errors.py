@@ -1,4 +1,4 @@
-"""Whatever happens on the way, and whichever port is asked: an error of ours, with a hint, and no secret in it."""
+"""Any failure of any call of a port: an LmiError with a hint and without a secret."""
 
 from __future__ import annotations
 

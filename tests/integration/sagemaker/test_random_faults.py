@@ -1,7 +1,8 @@
-"""Random faults on every response of AWS: no command takes them for a bug of lmi, hangs, or leaves wrong data.
+"""Random faults in every response of AWS: no command reports a bug of lmi, hangs, or leaves wrong data.
 
-Each round is one seed: `up`, `status` and `down` before an emulator behind a proxy that alters a few of its responses.
-Then the network is well again: the same command converges, the weights are the source's, and `down` leaves nothing.
+Each round is one seed: `up`, `status` and `down` with an emulator behind a proxy that alters a few of its
+responses. Then the network is restored: the same command converges, the weights equal the source, and `down`
+leaves nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.support.random_faults import RandomFaults
 
 ROUNDS = int(os.environ.get("LMI_FAULT_ROUNDS", "60"))
 AT_MOST = 240
-"""Seconds for one command: tries are bounded, and wait 20 s each at most."""
+"""Seconds for one command: retries are bounded, and wait 20 s each at most."""
 BUCKET = f"lmi-{ACCOUNT}-{REGION}-an"
 RECIPE = """\
 name: tiny
@@ -36,11 +37,11 @@ instance_type: ml.g5.xlarge
 probe: {body: '{"inputs": "OK"}', expect: OK}
 """
 FILES = {**model_files(), "model.safetensors": safetensors(5 << 20)}
-"""The weights are of more than one part."""
+"""The weights have more than one part."""
 UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", "tiny", "--yes", "--target", "sagemaker", "--purge")
 HARMED = (UP, ("status", "tiny"), DOWN)
 ENDINGS = frozenset({0, 1, 4, 5, 6})
-"""Done, failed, changes pending, refused, integrity. Neither a bug of lmi (3) nor a mistake of the user (2)."""
+"""Success, failed, changes pending, refused, integrity. Neither a bug of lmi (3) nor a usage error (2)."""
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_random_fault_causes_no_bug_hang_or_wrong_data(
 
 
 def _unlock(aws: Emulated) -> None:
-    """The lock of a process that has ended is taken over; this one goes on."""
+    """The lock of an ended process is taken over; this process runs on."""
     if any(bucket["Name"] == BUCKET for bucket in aws.client("s3").list_buckets()["Buckets"]):
         aws.client("s3").delete_object(Bucket=BUCKET, Key="deployments/tiny/lock.json")
 

@@ -1,6 +1,7 @@
-"""A small share of `make kills`: random signals and faults by a fixed seed, with an account that lags.
+"""A small share of `make kills`: random signals and faults with a fixed seed, in an account with consistency
+lag.
 
-tools/kills.py runs 200 kills and 60 rounds, and any one of them again by its seed.
+tools/kills.py runs 200 kills and 60 rounds, and any of them again by its seed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rights that a plain life does not use: each is needed on its own way, and is missed there. IAM enforced."""
+"""Permissions that an ordinary lifecycle does not use: each has a case that needs it. IAM is enforced."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ada(
 
 
 def deploying(ada: Principal, recipe: str) -> None:
-    """A user with what is printed for this recipe."""
+    """A user with the permissions printed for this recipe."""
     Path("r.yaml").write_text(recipe)
     policies_of(ada, "r.yaml")
     ada.enter()
@@ -60,7 +60,7 @@ def done(ada: Principal, *command: str) -> str:
 
 
 def failed_update_reason(ada: Principal, less: ReducedPermissions, *command: str) -> None:
-    """Refused and named without this right; not with it."""
+    """Denied, with the action named, without this permission; successful with it."""
     ada.grant(less, UNCHECKED)
     code, output = ada.lmi(*command)
     assert code != 0, output
@@ -129,7 +129,7 @@ def test_multipart_upload_works_with_the_printed_policies(ada: Principal) -> Non
 
 
 def test_tagged_s3_model_is_copied_with_the_printed_policies(ada: Principal) -> None:
-    """Its tags stay where they are: no printed policy can read them, nor write them to the copies."""
+    """The tags are not copied: no printed policy can read them, nor write them to the copies."""
     s3 = ada.aws.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     for file in Path("model").iterdir():
@@ -150,7 +150,8 @@ def test_resuming_an_upload_needs_permission_to_list_parts(ada: Principal) -> No
 
 
 def test_aborting_a_duplicate_upload_needs_its_permission(ada: Principal) -> None:
-    """Of two uploads for one file the fuller one goes on; the other is given up once the file is whole."""
+    """Of two uploads of one file the more complete one continues; the other is aborted once the file is
+    complete."""
     write_large(Path("model/model.safetensors"))
     ada.aws.fault(PARTS)
     assert ada.lmi(*UP)[0] != 0

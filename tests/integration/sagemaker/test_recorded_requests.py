@@ -1,4 +1,4 @@
-"""A whole life is recorded: each request that it sends to AWS is in docs/reference/aws-requests.md."""
+"""A whole lifecycle is recorded: each of its requests to AWS is in docs/reference/aws-requests.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALSO = {
     "sagemaker-runtime InvokeEndpointWithResponseStream",
     "application-auto-scaling PutScalingPolicy",
 }
-"""What such a life must have sent, else it proves little."""
+"""Requests that the lifecycle must have sent; without them it would prove little."""
 
 
 def test_every_recorded_request_is_in_the_documented_table(
@@ -70,6 +70,6 @@ def done(principal: Principal, *commands: tuple[str, ...]) -> None:
 
 
 def pushed(aws: Emulated) -> str:
-    """The name of the weights that lie in the default bucket."""
+    """The name of the weights in the default bucket."""
     (found,) = aws.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="manifests/")["Contents"]
     return str(found["Key"]).removeprefix("manifests/").removesuffix(".json")

@@ -1,4 +1,4 @@
-"""How many requests an `up` makes that changes nothing: each one is waited for, on every run of a pipeline."""
+"""The number of requests of an `up` without changes: every run of a pipeline waits for each of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A whole life with secrets in every place for one, every request recorded: none gets out, and each of S3's says
-whose bucket is meant."""
+"""A whole lifecycle with secrets in all inputs, every request recorded: no secret leaks, and each S3 request
+states the expected bucket owner."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LIFE = (
 
 @dataclass
 class Record:
-    """What left this machine, request by request, and what was said here."""
+    """What left this machine, request by request, and what was printed here."""
 
     requests: list[tuple[str, Call, bytes]] = field(default_factory=list)
     output: list[str] = field(default_factory=list)
@@ -72,14 +72,14 @@ class Record:
 class Scene:
     aws: Emulated
     shelves: Emulated
-    """Whose S3 it is: an outside one to the account, so that what jobs ask of it is seen, too."""
+    """Whose S3 it is: external to the account, so that the requests of jobs are recorded, too."""
     record: Record
     environment: dict[str, str]
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A Hub that wants the token, and an account; a proxy that writes down before each, before S3 its own."""
+    """A Hub that requires the token, and an account; a recording proxy before each, S3 with its own."""
     root, record = tmp_path_factory.mktemp("scene"), Record()
     (root / "org").mkdir()
     write_model(root / "org" / "tiny")
@@ -192,7 +192,7 @@ def _nothing_sent(scene: Scene) -> None:
 
 
 def _assert_not_stored(scene: Scene, folder: Path) -> None:
-    """In files here, in the bucket, in what SageMaker tells, in tags."""
+    """In local files, in the bucket, in SageMaker's descriptions, in tags."""
     for path in folder.rglob("*"):
         if path.is_file() and path != folder / "hf" / "token":
             assert not secrets_in(path.read_bytes()), path
@@ -211,7 +211,7 @@ def _assert_not_stored(scene: Scene, folder: Path) -> None:
 
 
 def _owner_on_each(scene: Scene) -> None:
-    """All but the making of a bucket, which is nobody's yet. SageMaker's own reading is not ours."""
+    """All except the creation of a bucket, which has no owner yet. SageMaker's own reads are not checked."""
     expected = {"x-amz-expected-bucket-owner": ACCOUNT}
     own = [
         (call, {key.lower(): value for key, value in call.headers.items()})

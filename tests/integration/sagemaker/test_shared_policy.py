@@ -1,4 +1,5 @@
-"""Many deployments, one role: a policy for each fills it, and one shared policy holds for all. IAM enforced."""
+"""Many deployments, one role: separate policies fill it, and one shared policy suffices for all. IAM is
+enforced."""
 
 from __future__ import annotations
 

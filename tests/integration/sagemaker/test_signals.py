@@ -1,5 +1,5 @@
-"""Real processes of `lmi` and real signals: SIGTERM and SIGHUP end each command as Ctrl-C does; a closed pipe ends none
-that changes something."""
+"""Real processes of `lmi` and real signals: SIGTERM and SIGHUP end each command like Ctrl-C; a closed pipe
+ends no command that changes something."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.integration.sagemaker.test_killed_processes import (
     killed_run,
 )
 
-__all__ = ["killed_run"]  # the fixture
+__all__ = ["killed_run"]  # created by the fixture
 LOCAL = "name: here\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n"
 LMI = (sys.executable, "-m", "lmi_deploy.cli")
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -36,7 +36,7 @@ HANGS = {"hang": {"seconds": 60}}
 
 @pytest.fixture
 def unresponsive_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Hub that takes connections and says nothing."""
+    """A Hub that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
         yield
@@ -56,7 +56,7 @@ def started(run: KilledRun, *argv: str, **more: Any) -> subprocess.Popen[str]:
 
 
 def signalled(process: subprocess.Popen[str], number: signal.Signals) -> dict[str, Any]:
-    """The result of a command that was sent the signal, twice, as CI systems do."""
+    """The result of a command after the signal was sent twice, as CI systems do."""
     process.send_signal(number)
     time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
@@ -193,7 +193,8 @@ def test_read_only_command_ends_quietly_when_stdout_is_closed(killed_run: Killed
 
 
 def _unread(run: KilledRun, streams: str, *argv: str) -> tuple[int, str]:
-    """Exit code of a command whose reader is gone before its first word; and stderr as JSON has it: nothing."""
+    """Exit code of a command whose output is closed before its first word; and its stderr, which is empty
+    with --json."""
     reader, writer = os.pipe()
     os.close(reader)
     process = subprocess.Popen(

@@ -1,4 +1,5 @@
-"""The rights of a transfer inside AWS: what is printed is enough for job, role and secret; each right less is told."""
+"""The permissions of a transfer job: the printed policies suffice for job, role and secret; each missing one
+is reported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What can go wrong between `lmi up` and an endpoint, each with its exit code and its own words; and nothing lost:
-once it is over, the same command brings the one endpoint that was wanted, and `down` leaves nothing."""
+"""Failures between `lmi up` and an endpoint, each with its exit code and message; no resource is lost: once
+the fault is over, the same command reaches the desired endpoint, and `down` leaves nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", "tiny", "--yes", "--target", "
 
 @dataclass
 class FaultyRun:
-    """A user at a terminal: commands, and what they said."""
+    """A user at a terminal: commands and their output."""
 
     aws: Emulated
     capsys: pytest.CaptureFixture[str]
@@ -56,7 +56,7 @@ class FaultyRun:
         (self.root / "tiny.yaml").write_text(RECIPE + more)
 
     def relieve(self) -> None:
-        """All is well again."""
+        """Removes all faults."""
         self.aws.no_faults()
         self.aws.post(f"/_quotas/{self.aws.region}", {"ml.g5.xlarge": 4, "ml.g6.xlarge": 4})
         self.patch.delenv("HTTPS_PROXY", raising=False)
@@ -87,7 +87,7 @@ def faulty_run(
     commands.recipe()
     yield commands
     commands.relieve()
-    commands.lmi(*DOWN)  # of a test that failed
+    commands.lmi(*DOWN)  # left by a failed test
 
 
 def on(operation: str, code: str, message: str = "no", **more: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def fails(reason: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AwsError:
-    """`crash` prepares the trouble; then `command` ends with `code`, and says each of `words`."""
+    """`crash` prepares the fault; then `command` ends with `code` and prints each of `words`."""
 
     crash: Callable[[FaultyRun], None]
     code: int
@@ -125,7 +125,7 @@ def rules(*some: dict[str, Any]) -> Callable[[FaultyRun], None]:
 
 
 def _changed(*some: dict[str, Any]) -> Callable[[FaultyRun], None]:
-    """The trouble comes with a change of what serves already."""
+    """The fault occurs during a change of a serving deployment."""
 
     def crash(commands: FaultyRun) -> None:
         commands.done(*UP)

@@ -1,4 +1,4 @@
-"""A changed recipe on an endpoint that is asked all the time: real handlers in the emulator, and no request lost."""
+"""A changed recipe on an endpoint under load: real handlers in the emulator, and no request lost."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def write(generation: int) -> None:
 
 @contextmanager
 def continuous_requests(aws: Emulated, responses: Counter[Any], lost: list[str]) -> Iterator[None]:
-    """By several at once, none of whom tries a second time."""
+    """From several concurrent clients, without retries."""
     ended = threading.Event()
 
     def send() -> None:

@@ -1,4 +1,4 @@
-"""Addresses from the environment may hold a user, a password and a token: no command shows them."""
+"""URLs in the environment may contain a user, a password and a token: no command prints them."""
 
 from __future__ import annotations
 

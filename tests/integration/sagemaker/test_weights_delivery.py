@@ -1,4 +1,4 @@
-"""Each way of delivery really delivers: the container in the emulator tells what lies where the weights should be."""
+"""Every way of delivery works: the container in the emulator reports the files in its weights folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A local Hub on one side, S3 (a fake, moto, versitygw) on the other."""
+"""A local Hub as source, S3 (a fake, moto, versitygw) as target."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A push of files that lie in the Hub's cache, one of them damaged: it ends right, and says what it found."""
+"""A push of files in the Hub's cache, one of them corrupt: it succeeds and reports the corrupt file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CORRUPT = {"model.safetensors": b"x" + NOISE[1:], "config.json": b"?" * len(FILE
 
 @dataclass
 class Cached:
-    """A model that was fetched, and then rotted where no time of change tells it."""
+    """A downloaded model with a corrupt file whose modification time did not change."""
 
     client: HubClient
     folder: Path
@@ -48,7 +48,7 @@ class Cached:
         os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     def pushed(self, weights: BucketWeights, transfer_options: Travel) -> tuple[str, list[str]]:
-        """The weights' name, and what was said."""
+        """The weights' name, and the printed lines."""
         listing, lines = self.client.listed(), []
         downloader = weights.upload(
             listing,

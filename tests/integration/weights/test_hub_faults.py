@@ -1,4 +1,4 @@
-"""What a Hub and the network before it can do to a push: right bytes, or an error and no weights."""
+"""Faults of a Hub and its network during a push: right bytes, or an error and no weights."""
 
 from contextlib import suppress
 
@@ -151,7 +151,7 @@ def test_cached_files_are_pushed_without_a_download(hub: LocalHub, client: HubCl
 
 
 def test_proxy_setting_is_used(hub: LocalHub, client: HubClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proxy answers at this address: that it is asked shows that the setting is honoured."""
+    """No proxy answers at this address: the failed connection shows that the setting is used."""
     listing = client.listed()
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""An outside engine ended in mid-part: whoever pushes next ends right, and nothing is left to be paid for."""
+"""An external uploader ended inside a part: the next push succeeds, and no billed upload remains."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def until(existing: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 def ended_by(process: subprocess.Popen[str], how: signal.Signals) -> None:
     process.send_signal(how)
     process.wait(30)
-    time.sleep(0.3)  # what was under way may still arrive
+    time.sleep(0.3)  # requests in flight may still arrive
 
 
 @pytest.mark.parametrize("engine", NEXT)
@@ -149,7 +149,7 @@ def test_lost_network_is_recovered_by_the_next_push(
 def test_push_killed_inside_a_part_is_completed_by_the_next_push(
     store: S3Store, versity: S3Server, folder: Path, start: Started
 ) -> None:
-    """Nothing between us and S3 that would hand on what was cut."""
+    """Without a proxy, which would pass on the truncated request."""
     running = start(versity.url)
     until(lambda: bool(store.uploads("")), running)
     ended_by(running, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: the next push goes on with what S3 has, and sends nothing of it again."""
+"""kill -9 at any moment: the next push continues with the parts in S3 and sends none of them again."""
 
 import random
 import subprocess
@@ -56,7 +56,7 @@ def program(hub: LocalHub, proxy: Proxy, bucket: str, tmp_path: Path) -> Iterato
 
 
 def parts_sent(proxy: Proxy) -> set[str]:
-    """Parts that S3 has taken, as `file:number`."""
+    """Parts that S3 has received, as `file:number`."""
     done = [passed for passed in proxy.requests("PUT", "partNumber") if passed.status == 200]
     return {
         f"{passed.path.partition('?')[0][-13:]}:{passed.path.partition('partNumber=')[2][:1]}"
@@ -74,7 +74,7 @@ def test_next_push_uploads_only_the_missing_parts(
         time.sleep(0.001)
     killed.kill()
     killed.wait()
-    time.sleep(0.2)  # the proxy may still hand on what was under way
+    time.sleep(0.2)  # the proxy may still pass on requests in flight
     existing = sum(part.size for upload in store.uploads("") for part in store.parts(upload))
     full = sum(found.size for found in store.list("weights/"))
     proxy.clear()
@@ -88,7 +88,7 @@ def test_next_push_uploads_only_the_missing_parts(
 
 
 def sum_of_large(total: int) -> int:
-    """Of the bytes in whole objects, those that went in parts."""
+    """Of the bytes in complete objects, those sent in parts."""
     return total - total % PART + (5 if total % PART in (5, 7) else 0)
 
 

@@ -1,4 +1,5 @@
-"""`weights.engine: obstore`: the real thing in its own process against versitygw; wrong bytes, wrong keys, killed."""
+"""`weights.engine: obstore`: the real package in its own process against versitygw; wrong bytes, wrong keys,
+killed."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ FILES = {
 
 @dataclass
 class Place:
-    """A bucket on a server, its way there, and a folder to send."""
+    """A bucket on a server, the way to it, and a folder to send."""
 
     server: S3Server
     bucket: str
@@ -146,7 +147,7 @@ def test_file_changed_after_listing_creates_no_object(place: Place, path: str) -
         upload(place, listing)
     assert not [key for key in place.stored_keys() if key.endswith(path) or key.startswith("manifests/")]
     store = place.server.store(place.bucket)
-    # What was on its way when the engine was ended may arrive after it: `lmi gc` frees that, as it lies.
+    # Requests in flight may arrive after the engine was ended: `lmi gc` removes such an upload.
     give_up(store, orphans(store, before=datetime.now(UTC) + timedelta(days=1)))
     assert store.uploads("") == ()
 

@@ -85,7 +85,7 @@ def test_object_of_a_killed_push_is_reused(hub: LocalHub, client: HubClient, sto
 
 
 def _left_by_another_tool(store: ObjectStore, key: str, body: bytes, metadata: dict[str, str]) -> None:
-    """An object as a multipart upload of anybody makes it: our cut, a full-object CRC32."""
+    """An object of another tool's multipart upload: our part size, a full-object CRC32."""
     upload = store.create_multipart(key, metadata=metadata)
     cut = [body[start : start + USUAL] for start in range(0, len(body), USUAL)]
     parts = [
@@ -124,7 +124,7 @@ def test_object_of_an_older_lmi_is_hashed_and_not_uploaded_again(
 def test_object_of_another_upload_engine_is_verified_by_hash_and_etag(
     hub: LocalHub, client: HubClient, bucket: str, request: pytest.FixtureRequest
 ) -> None:
-    """s5cmd and obstore leave no CRC32 over all of an object."""
+    """s5cmd and obstore store no full-object CRC32."""
     versity = request.getfixturevalue("versity")
     versity.make_bucket(bucket)
     store, listing = versity.store(bucket), client.listed()

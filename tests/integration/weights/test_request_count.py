@@ -1,4 +1,5 @@
-"""What `lmi weights push` asks of S3: little when everything is there, and the bucket's rules only after it moved."""
+"""The S3 requests of `lmi weights push`: few when everything is uploaded, and the bucket's rules only after
+an upload."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def pushed(weights: Weights) -> None:
 
 
 def advice(environ: Mapping[str, str], bucket: str, monkeypatch: pytest.MonkeyPatch, url: str) -> str:
-    """One run of the command as far as S3 sees it; the advice."""
+    """Runs the S3 part of the command once; returns the advice."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
     weights = open_weights(
         BucketRequest(bucket=bucket), None, SystemClock(), {**environ, "AWS_ENDPOINT_URL_S3": url}

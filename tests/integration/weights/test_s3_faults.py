@@ -1,4 +1,4 @@
-"""What S3 and the network before it can do to a push: right bytes at the end, or an error and no weights."""
+"""Faults of S3 and its network during a push: right bytes at the end, or an error and no weights."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.support.s3_servers import S3Server
 
 @pytest.fixture
 def store(versity: S3Server, proxy: Proxy, bucket: str) -> S3Store:
-    """Through the proxy, with short patience."""
+    """Through the proxy, with short time limits."""
     versity.make_bucket(bucket)
     settings = S3Settings(attempts=1, stall_seconds=1.0)
     return versity.behind_proxy(proxy.url).store(bucket, clock=FrozenClock(), settings=settings)

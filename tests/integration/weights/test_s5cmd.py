@@ -77,7 +77,7 @@ def place(request: pytest.FixtureRequest, bucket: str, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def strict(versity: S3Server, bucket: str, tmp_path: Path) -> Place:
-    """A server that looks at signatures and owners."""
+    """A server that checks signatures and owners."""
     return _place(versity, bucket, tmp_path)
 
 

@@ -1,4 +1,5 @@
-"""A Hugging Face Hub on this machine, with the real protocol: for tests, and where the real one is out of reach."""
+"""A Hugging Face Hub on this machine, with the real protocol: for tests, and where the real one is
+unreachable."""
 
 from tests.support.hub.repos import HubModels
 from tests.support.hub.server import LocalHub, serve_hub

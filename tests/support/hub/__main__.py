@@ -1,4 +1,4 @@
-"""`python -m tests.support.hub --root DIR`: the local Hub as a program, which ends itself."""
+"""`python -m tests.support.hub --root DIR`: the local Hub as a program, which ends by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON side of the local Hub: `/api/models/...` and `/api/whoami-v2`."""
+"""The JSON API of the local Hub: `/api/models/...` and `/api/whoami-v2`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAY_ONE: Final = "2024-01-01T00:00:00.000Z"
 
 
 async def model(request: web.Request) -> web.Response:
-    """`model_info`; with `blobs=true` sizes and hashes of all files come along."""
+    """`model_info`; with `blobs=true` with sizes and hashes of all files."""
     repo = visible(request.app[STATE], request)
     snapshot = revision_of(repo, request.match_info.get("revision", "main"))
     with_blobs = request.query.get("blobs", "").lower() in ("1", "true")
@@ -102,7 +102,7 @@ def _file_entry(repo: Repo, path: str, blob: Blob) -> dict[str, Any]:
 
 
 async def paths_info(request: web.Request) -> web.Response:
-    """`get_paths_info`: only those of the paths that are there."""
+    """`get_paths_info`: only the paths that exist."""
     repo = visible(request.app[STATE], request)
     snapshot = revision_of(repo, request.match_info["revision"])
     form = await request.post()
@@ -136,7 +136,7 @@ async def whoami(request: web.Request) -> web.Response:
 
 
 async def agent_harnesses(request: web.Request) -> web.Response:
-    """What huggingface_hub asks for before its first request, to complete its User-Agent: nothing is known."""
+    """huggingface_hub requests this before its first request, to complete its User-Agent: nothing is known."""
     return web.json_response({"standardEnvVars": [], "harnesses": {}})
 
 
@@ -146,7 +146,7 @@ async def auth_check(request: web.Request) -> web.Response:
 
 
 async def xet_token(request: web.Request) -> web.Response:
-    """Where an xet client would get its token; no chunk store stands behind it here."""
+    """Where an xet client would get its token; there is no chunk store behind it."""
     visible(request.app[STATE], request)
     state = request.app[STATE]
     expires = int(state.clock()) + state.link_seconds

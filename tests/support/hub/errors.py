@@ -1,4 +1,4 @@
-"""The Hub's refusals, in its own words: clients tell them apart by status, header and text."""
+"""The Hub's errors with their original texts: clients distinguish them by status, header and text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.hub.state import HubState, token_of
 
 
 class Refusal(Exception):
-    """An answer that ends the request; `code` is the `X-Error-Code`."""
+    """A response that ends the request; `code` is the `X-Error-Code`."""
 
     def __init__(self, status: int, code: str, text: str, commit: str | None = None) -> None:
         super().__init__(text)
@@ -27,14 +27,14 @@ class Refusal(Exception):
 
 
 def check_token(state: HubState, request: web.Request) -> None:
-    """A token that is sent must be good, even where none is needed."""
+    """A token that is sent must be valid, even where none is needed."""
     token = token_of(request)
     if token is not None and not state.knows(token):
         raise Refusal(401, "", "Invalid credentials in Authorization header")
 
 
 def visible(state: HubState, request: web.Request) -> Repo:
-    """The repository asked for; a private one looks exactly as a missing one."""
+    """The requested repository; a private one looks exactly like a missing one."""
     repo = state.models.find(f"{request.match_info['org']}/{request.match_info['name']}")
     token = token_of(request)
     if repo is not None and state.may_see(repo, token):
@@ -52,7 +52,7 @@ def revision_of(repo: Repo, revision: str) -> Snapshot:
 
 
 def check_gate(state: HubState, request: web.Request, repo: Repo) -> None:
-    """Files of a gated repository are for those who took its conditions; its listing is for all."""
+    """Files of a gated repository are for users who accepted its conditions; its listing is for all."""
     token = token_of(request)
     if state.may_read(repo.settings, token):
         return

@@ -1,4 +1,4 @@
-"""The bytes side of the local Hub: `/<org>/<name>/resolve/...` and the signed addresses behind it."""
+"""The file downloads of the local Hub: `/<org>/<name>/resolve/...` and the signed URLs behind it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 async def resolve(request: web.Request) -> web.StreamResponse:
-    """Small files come at once; large ones by a redirect to a signed address, with their names in headers."""
+    """Small files come directly; large ones by a redirect to a signed URL, with their names in headers."""
     state = request.app[STATE]
     repo = visible(state, request)
     check_gate(state, request, repo)
@@ -40,7 +40,7 @@ async def resolve(request: web.Request) -> web.StreamResponse:
 
 
 def _to_resolve_cache(request: web.Request, commit: str, headers: dict[str, str]) -> web.Response:
-    """Small files of busy repositories: one more hop, on the Hub itself, relative."""
+    """Small files of busy repositories: one more redirect, on the Hub itself, relative."""
     repo = f"{request.match_info['org']}/{request.match_info['name']}"
     headers["Location"] = f"{RESOLVE_CACHE}{repo}/{commit}/{quote(request.match_info['path'])}"
     return web.Response(
@@ -64,7 +64,7 @@ def signed_address(state: HubState, blob: Blob, path: str) -> str:
 
 
 async def cdn(request: web.Request) -> web.StreamResponse:
-    """A signed address: anybody who has it may read, until it expires; no token is looked at."""
+    """A signed URL: everyone who has it may read, until it expires; no token is checked."""
     state = request.app[STATE]
     name = request.match_info["sha256"]
     expires = request.query.get("Expires", "")
@@ -82,7 +82,7 @@ async def cdn(request: web.Request) -> web.StreamResponse:
 
 
 def ranged(request: web.Request, blob: Blob, headers: dict[str, str]) -> web.StreamResponse:
-    """The whole file, or the one range asked for (If-Range honoured)."""
+    """The whole file, or the one requested range (If-Range is respected)."""
     requests = request.headers.get("Range")
     if_range = request.headers.get("If-Range")
     if requests is None or (if_range is not None and if_range != headers["ETag"]):

@@ -1,7 +1,8 @@
-"""What the local Hub has on its shelves: repositories, their revisions and the bytes of their files.
+"""The contents of the local Hub: repositories, their revisions and the bytes of their files.
 
 A repository is a folder `ROOT/<org>/<name>/`, files as they are; `ROOT/<org>/<name>@<revision>/` is another
-branch of it (`%2F` for a slash) and `.hub.json` inside holds its settings. Tests may also publish from memory.
+branch of it (`%2F` for a slash) and `.hub.json` inside contains its settings. Tests may also publish from
+memory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """One file's bytes, under git's name for them; `sha256` is there for large files only, as on the Hub."""
+    """One file's bytes, with git's name for them; only large files have a `sha256`, as on the Hub."""
 
     size: int
     git_oid: str
@@ -58,7 +59,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Settings:
-    """`.hub.json`: who may read. Tokens in `accepted` have taken the gate's conditions."""
+    """`.hub.json`: read access. Tokens in `accepted` have accepted the conditions of the gate."""
 
     private: bool = False
     gated: bool = False
@@ -71,7 +72,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Repo:
-    """A model repository: branches by name, and every commit it ever had."""
+    """A model repository: branches by name, and all its commits."""
 
     id: str
     settings: Settings = field(default_factory=Settings)
@@ -91,7 +92,7 @@ class Repo:
 
 
 def blob_of(path: str, content: bytes) -> Blob:
-    """A file from memory, large or not as the Hub would have it."""
+    """A file from memory, large or small by the Hub's rule."""
     return _named(path, len(content), content, iter([content]))
 
 
@@ -113,7 +114,7 @@ def _named(path: str, size: int, source: Path | bytes, chunks: Iterator[bytes]) 
 
 
 def pointer_text(sha256: str, size: int) -> str:
-    """What git itself holds for a large file."""
+    """What git itself stores for a large file."""
     return f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n"
 
 
@@ -125,7 +126,7 @@ def _git_oid(size: int, chunks: Iterator[bytes]) -> str:
 
 
 class HubModels:
-    """All the repositories of one local Hub; folders are looked at again on every request."""
+    """All the repositories of one local Hub; folders are read again on every request."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root
@@ -142,7 +143,7 @@ class HubModels:
         return self._repos.get(repo_id)
 
     def scan(self) -> list[str]:
-        """Hash everything now, so that the first request does not wait for it; the ids found."""
+        """Hash everything now, so that the first request does not wait for it; returns the ids found."""
         if self._root is None:
             return sorted(self._repos)
         found = [f"{d.parent.name}/{d.name}" for d in sorted(self._root.glob("*/*")) if d.is_dir()]
@@ -150,7 +151,7 @@ class HubModels:
         return [repo.id for repo_id in ids if (repo := self.find(repo_id))]
 
     def large(self, sha256: str) -> Blob | None:
-        """Any large file by its content, as a store behind signed addresses has it."""
+        """Any large file by its content, as a store behind signed URLs has it."""
         for repo in self._repos.values():
             for snapshot in repo.history.values():
                 for blob in snapshot.files.values():

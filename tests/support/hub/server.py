@@ -1,4 +1,4 @@
-"""The local Hub put together: routes, the log, and two ports (the Hub, and its store of large files)."""
+"""The complete local Hub: routes, the log, and two ports (the Hub, and its store of large files)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def hub_app(state: HubState) -> web.Application:
 
 @web.middleware
 async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Outside of the faults: what is noted is what the client gets."""
+    """Outside of the faults: the log has what the client gets."""
     entry = Logged(
         method=request.method,
         path=request.path,
@@ -85,7 +85,7 @@ async def _refusing(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @dataclass(slots=True)
 class LocalHub:
-    """A running Hub: its address, its log, and a way to publish."""
+    """A running Hub: its URL, its log, and a way to publish."""
 
     state: HubState
 
@@ -98,7 +98,7 @@ class LocalHub:
         return self.state.log
 
     def publish(self, repo_id: str, files: Mapping[str, bytes], *, branch: str = "main") -> Snapshot:
-        """A new commit of the branch with exactly these files; the repository is made if need be."""
+        """A new commit of the branch with exactly these files; the repository is created if needed."""
         repo = self.state.models.find(repo_id) or self.state.models.add(Repo(repo_id))
         return repo.publish({path: blob_of(path, content) for path, content in files.items()}, branch)
 
@@ -107,7 +107,7 @@ class LocalHub:
         self.state.faults.add(*rules)
 
     def settings(self, repo_id: str) -> Settings:
-        """Who may read the repository; change it in place."""
+        """The access settings of the repository; change them in place."""
         repo = self.state.models.find(repo_id)
         if repo is None:
             raise KeyError(repo_id)
@@ -115,7 +115,7 @@ class LocalHub:
 
 
 def listen(port: int = 0) -> socket.socket:
-    """A listening socket on the loopback: its number is known before the loop runs."""
+    """A listening socket on the loopback: its port is known before the loop runs."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((HOST, port))
@@ -124,7 +124,7 @@ def listen(port: int = 0) -> socket.socket:
 
 
 async def run_hub(state: HubState, port: int, stop: asyncio.Event, ready: Callable[[], None]) -> None:
-    """Serve until `stop` is set. Large files stand behind a second port: another origin, as at the Hub."""
+    """Serve until `stop` is set. Large files have a second port: another origin, as on the Hub."""
     hub, cdn = listen(port), listen()
     state.url, state.cdn_url = (f"http://{HOST}:{s.getsockname()[1]}" for s in (hub, cdn))
     runner = web.AppRunner(hub_app(state), access_log=None, shutdown_timeout=0.1)

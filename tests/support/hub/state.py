@@ -1,4 +1,4 @@
-"""What every handler of the local Hub needs to know, and the log of what it was asked."""
+"""The state that every handler of the local Hub needs, and the log of its requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WallClock = Callable[[], float]
 
 @dataclass(slots=True)
 class Logged:
-    """One request, noted when it arrives; `status` (0: no answer) and `sent` follow what becomes of it."""
+    """One request, recorded on arrival; `status` (0: no response) and `sent` are set as it is processed."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class Logged:
 
     @property
     def is_body(self) -> bool:
-        """Whether bytes of a repository's file were asked for."""
+        """Whether bytes of a repository's file were requested."""
         return self.method == "GET" and ("/resolve" in self.path or self.path.startswith("/cdn/"))
 
 
@@ -61,7 +61,7 @@ class RequestLog:
             return list(self._entries)
 
     def bodies(self) -> list[Logged]:
-        """GETs that moved bytes of files."""
+        """GET requests that sent bytes of files."""
         return [entry for entry in self.all() if entry.is_body and entry.sent]
 
     def clear(self) -> None:
@@ -71,7 +71,7 @@ class RequestLog:
 
 @dataclass(slots=True)
 class Quota:
-    """A fixed window of requests for one kind of address, as the Hub counts them."""
+    """A fixed window of requests for one kind of URL, as the Hub counts them."""
 
     kind: str
     limit: int
@@ -81,7 +81,7 @@ class Quota:
     _used: int = 0
 
     def take(self) -> bool:
-        """Whether one more request is let through."""
+        """Whether one more request is allowed."""
         if self.clock() - self._opened >= self.window:
             self._opened, self._used = self.clock(), 0
         self._used += 1
@@ -98,7 +98,7 @@ class Quota:
 
 @dataclass(slots=True)
 class HubState:
-    """The shelf, who may read it, and how long a signed address lives."""
+    """The repositories, their access rules, and the lifetime of signed URLs."""
 
     models: HubModels
     tokens: frozenset[str] = frozenset()
@@ -116,7 +116,7 @@ class HubState:
         return hmac.new(self.secret, f"{name}:{expires}".encode(), hashlib.sha256).hexdigest()
 
     def knows(self, token: str) -> bool:
-        """Without `--token` any token is good, so that a developer's own does not get in the way."""
+        """Without `--token` any token is valid, so that a developer's own does no harm."""
         return not self.tokens or token in self.tokens
 
     def may_see(self, repo: Repo, token: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Memory as a body: the same bytes in larger steps, from any place again."""
+"""Memory as a request body: the same bytes in larger steps, from any position."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What boto3 cannot begin with is told as the setting that it comes from."""
+"""An invalid setting that boto3 refuses is reported with the name of the setting."""
 
 from __future__ import annotations
 

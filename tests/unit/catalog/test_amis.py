@@ -1,4 +1,4 @@
-"""Host images against container images and instances."""
+"""Host images, and the container images and instances they match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The table of images against the wheel it was made from, botocore's hosts, and what people ask for in vain."""
+"""The table of images compared with the wheel it was made from, botocore's registry hosts, and requests for
+unknown images."""
 
 from __future__ import annotations
 

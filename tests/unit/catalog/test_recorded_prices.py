@@ -1,4 +1,4 @@
-"""Packaged prices: each with its day and who wrote it down, and none guessed."""
+"""Packaged prices: each with its date and source, none guessed."""
 
 from __future__ import annotations
 

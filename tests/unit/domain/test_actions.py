@@ -1,4 +1,4 @@
-"""What every action says of itself: records and programs depend on its kind, workflows on its phase."""
+"""The metadata of every action: records and programs depend on its kind, workflows on its phase."""
 
 from __future__ import annotations
 

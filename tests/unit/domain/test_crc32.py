@@ -1,4 +1,4 @@
-"""CRC32 as S3 has it, and joined without the bytes."""
+"""CRC32 as S3 writes it, and joined without the bytes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Nouns go to JSON and come back the same, or are refused."""
+"""Domain objects survive a round trip through JSON, or invalid JSON is refused."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Times in a tag, which anybody may write, and times to live in words."""
+"""Timestamps in tags, which every user can write, and durations in text."""
 
 from __future__ import annotations
 

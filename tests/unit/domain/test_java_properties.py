@@ -1,4 +1,5 @@
-"""What we write to serving.properties is what its readers read: Java's Properties, ours, the partition parser."""
+"""What lmi writes to serving.properties is what its readers read: Java's Properties, ours, the partition
+parser."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def test_any_file_is_read_as_java_reads_it(jvm: JavaProperties, raw: bytes) -> N
 
 
 def partition(text: str) -> dict[str, str]:
-    """The server's own second reader, as its grammar is documented: `#` in column 0, first `=`, both sides stripped."""
+    """The server's own second parser, as its grammar is documented: `#` in column 0, first `=`, both sides
+    stripped."""
     pairs = {}
     for line in text.split("\n"):
         if not line.strip() or line.startswith("#"):

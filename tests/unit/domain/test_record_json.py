@@ -1,6 +1,6 @@
-"""Records are read back as they were written, and so are those of the schema before.
+"""Records are read back as they were written, and so are those of the earlier schema.
 
-`records/` has records that lmi wrote with schema 1, and what that lmi planned and showed from each of them.
+`records/` has records that lmi wrote with schema 1, with the plans and output of that version for each.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def expected(name: str) -> dict[str, Any]:
 
 
 def in_service(record: Record) -> CloudObserved:
-    """The endpoint with the current config, and all that the record names."""
+    """The endpoint with the current config, and all resources in the record."""
     assert record.current
     current, pending = record.current, record.coming
     tags = ((TAG_SPEC, current.spec), (TAG_WEIGHTS, current.serving.weights_name), *current.serving.tags)

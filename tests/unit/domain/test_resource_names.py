@@ -1,4 +1,4 @@
-"""What counts as named by lmi: a tag alone makes nothing ours."""
+"""Names that lmi generates: a tag alone does not make a resource ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of models in S3, and what their weights are called."""
+"""Addresses of models in S3, and the names of their weights."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hostile file names are refused with their reason, ordinary ones pass."""
+"""Unsafe file names are refused with the reason, ordinary ones pass."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Headers of safetensors files: what is whole is counted, what is not is refused in words."""
+"""Headers of safetensors files: complete ones are counted, others refused with the reason."""
 
 from __future__ import annotations
 

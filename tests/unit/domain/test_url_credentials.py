@@ -1,4 +1,4 @@
-"""No password of an address is shown."""
+"""Passwords in URLs are never shown."""
 
 from __future__ import annotations
 

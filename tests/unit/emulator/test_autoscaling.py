@@ -1,4 +1,4 @@
-"""What target tracking wants, and what an alarm says."""
+"""The instance count of target tracking, and the state of an alarm."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_desired_count_meets_the_target(count: int, value: float | None, out: bo
 
 
 def measured(*values: float | None) -> Metrics:
-    """One value a minute, from 0 on; None: none in that minute."""
+    """One value per minute, from 0 on; None: none in that minute."""
     metrics = Metrics()
     for minute, value in enumerate(values):
         if value is not None:

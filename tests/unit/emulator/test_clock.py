@@ -1,4 +1,4 @@
-"""The clock of the emulated services: fast while somebody waits, real while there is work, never back."""
+"""The clock of the emulated services: accelerated during waits, real during work, never backwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmi_deploy.emulator.clock import VirtualClock
 
 
 class Real:
-    """A real clock in the test's hand."""
+    """A real clock that the test sets."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

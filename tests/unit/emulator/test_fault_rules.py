@@ -1,4 +1,4 @@
-"""The fault rules decide: which request, which time; and what becomes of a body."""
+"""The fault rules: which request they match, how often; and the changed body."""
 
 import json
 import re

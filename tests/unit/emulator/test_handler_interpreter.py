@@ -1,4 +1,4 @@
-"""The interpreter that handlers run in: found, built, or named as what is missing, before anything is started."""
+"""The interpreter of handlers: found, built, or reported as missing before anything starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from lmi_deploy.ports.environments import CacheEntry
 
 
 class WorkerFiles:
-    """`Environments` of a fresh install of [emulator]: nothing is kept, and `has_network` or not."""
+    """`Environments` of a fresh install of [emulator]: the cache is empty, and there is a network or none
+    (`has_network`)."""
 
     def __init__(self, folder: Path, *, has_network: bool) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Where a job's files lie, and what of its places and its last words is told."""
+"""The paths of a job's files, and the messages of its containers."""
 
 from __future__ import annotations
 

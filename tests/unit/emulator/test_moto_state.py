@@ -1,4 +1,4 @@
-"""What `--dir` keeps of moto is data: it comes back as it was, and no document runs anything."""
+"""The state that `--dir` keeps of moto is data: it survives a round trip, and no document runs code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IAM policies: explicit deny, then some allow, else no."""
+"""IAM policies: explicit deny, then any allow, else deny."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures are verified: against the examples that AWS publishes, and against what botocore signs."""
+"""Signatures are verified: with the examples that AWS publishes, and with what botocore signs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def signature_of(wire: SignableRequest) -> Signature:
 
 
 def refusal(wire: SignableRequest, *, secret: str = SECRET, body: bytes = b"", now: datetime = NOW) -> str:
-    """The code with which a request is refused; empty when it is not."""
+    """The error code of a refused request; empty if it is accepted."""
     try:
         signature = signature_of(wire)
         is_declared = signature_check.is_declared(wire, signature)
@@ -133,7 +133,7 @@ def test_presigned_url_of_version_2_verifies() -> None:
 
 
 def streamed(kind: str = aws_chunked.SIGNED) -> SignableRequest:
-    """The example of the page on chunks; for other kinds signed anew."""
+    """The example of the page on chunks; for other kinds signed again."""
     headers = (
         ("Host", "s3.amazonaws.com"),
         ("x-amz-date", "20130524T000000Z"),

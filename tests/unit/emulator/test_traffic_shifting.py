@@ -1,4 +1,4 @@
-"""The steps by which an update moves requests over."""
+"""The steps by which an update shifts traffic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes and words on the wire: event streams, CBOR, patterns, signatures, shapes."""
+"""Wire formats: event streams, CBOR, patterns, signatures, shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to a handler and how its answer is read, however the network cuts it."""
+"""The requests to a handler, and the decoding of its response, however the network splits it."""
 
 from __future__ import annotations
 

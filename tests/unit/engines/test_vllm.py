@@ -1,4 +1,4 @@
-"""Engine vllm: what an image is told, what it is asked and how its answers read, by the server's version."""
+"""Engine vllm: properties, requests and decoding of responses, by the server's version."""
 
 from __future__ import annotations
 

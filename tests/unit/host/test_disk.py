@@ -1,4 +1,4 @@
-"""Sizes are of real blocks; what has another name elsewhere does not come free."""
+"""Sizes count allocated blocks; a file with another hard link elsewhere frees nothing."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The limits around us count, not only the hardware."""
+"""The limits of control groups count, not only the hardware."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Processes are found again by number and start, and end with all that they started."""
+"""Processes are identified by pid and start time, and end with all processes that they started."""
 
 import os
 import signal
@@ -95,7 +95,7 @@ def test_zombie_counts_as_ended(tmp_path: Path) -> None:
     process = _start(tmp_path, code)
     zombie = int(_await_text(tmp_path / "log"))
     _wait_until_ended(zombie)
-    os.kill(zombie, 0)  # its number is taken still
+    os.kill(zombie, 0)  # its pid is still taken
     end(process, grace=5, clock=CLOCK)
 
 

@@ -1,4 +1,4 @@
-"""What the GPUs of an instance cannot do, and what vLLM refuses of a model."""
+"""What the GPUs of an instance cannot do, and the models that vLLM refuses."""
 
 from __future__ import annotations
 

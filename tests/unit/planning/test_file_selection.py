@@ -1,4 +1,4 @@
-"""Which files of a repository are brought, and why not the others."""
+"""Which files of a repository are selected, and the reasons for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's model.py is told before it ships."""
+"""The check of a user's model.py before it is deployed."""
 
 from __future__ import annotations
 

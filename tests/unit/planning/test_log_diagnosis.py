@@ -1,4 +1,5 @@
-"""Every known failure is told from its own lines, look-alikes by what stands around them; noise never is."""
+"""Every known failure is diagnosed from its own lines, similar ones by their context; noise gives no
+diagnosis."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def around(entry: dict[str, object]) -> DiagnosisContext:
 
 
 def stream(entry: dict[str, str], lines: list[str]) -> list[str]:
-    """The lines as a log has them: with a prefix, and the traceback that the entry asks for."""
+    """The lines as a log has them: with a prefix, and the traceback that the entry requires."""
     frames = [FRAME.format(entry["frames"].split("|")[0])] if "frames" in entry else []
     noisy = [each["line"] for each in WRITTEN["noise"][:3]]
     return [

@@ -1,4 +1,5 @@
-"""`lmi init`: what it writes validates, says why, and trusts nothing that a repository says about itself."""
+"""`lmi init`: what it writes is valid, gives reasons, and trusts nothing that a repository says about
+itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipe and facts to a Spec: nothing left open, and what cannot be is refused with its reason."""
+"""From recipe and facts to a Spec: every value resolved, and impossible recipes refused with the reason."""
 
 from __future__ import annotations
 

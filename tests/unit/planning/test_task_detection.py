@@ -1,4 +1,5 @@
-"""What a model does: the Hub's label, config.json and modules.json, in this order; and every published model."""
+"""The task of a model: the Hub's label, config.json and modules.json, in this order; and every published
+model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad recipes and the exact words they are refused with: `bad/NAME.yaml` beside `bad/NAME.txt`.
+"""Bad recipes and the exact messages: `bad/NAME.yaml` with `bad/NAME.txt`.
 
 A first line that starts with `$` gives the command line's --overlay and --set.
 """

@@ -1,4 +1,4 @@
-"""A small run of tools/fuzz.py: whatever is thrown at `parse`, nothing but RecipeError comes out."""
+"""A small run of tools/fuzz.py: any input of `parse` raises nothing but RecipeError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lmi import`: every spelling of a setting, engines that are gone, and what is not taken along."""
+"""`lmi import`: every spelling of a setting, removed engines, and what is left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One declaration, held to its own types, to the vendors' own tables, and to everything published from it."""
+"""The declaration of the recipe, compared with its own types, with the vendors' tables, and with everything
+generated from it."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def refuse(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
 def test_every_key_has_a_description_and_a_valid_example(path: str, key: Key) -> None:
     assert key.doc.endswith(".")
     assert key.example
-    # Read and found good, but not built yet, or at odds with the small recipe around it.
+    # Valid but not supported yet, or in conflict with the small recipe around it.
     apart = ("not yet", "is missing", "endpoint.target is local")
     errors = problems_of(f"{path}={key.example}")
     assert all(any(word in line for word in apart) for line in errors), errors

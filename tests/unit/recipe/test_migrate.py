@@ -1,4 +1,4 @@
-"""`lmi migrate`: names and values of options for another server, with comments and order kept."""
+"""`lmi migrate`: names and values of options for another server version, with comments and order kept."""
 
 from __future__ import annotations
 

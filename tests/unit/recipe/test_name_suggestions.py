@@ -1,4 +1,4 @@
-"""A slip of the keys in a word of the recipe's own lists is known again."""
+"""A typo in a word of the recipe's own lists gets a suggestion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of options, by the vLLM of the image that a recipe ships."""
+"""Values of options, by the vLLM version of the recipe's image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a good recipe says: typed where the declaration has a type, verbatim where it is the user's own."""
+"""Valid recipes: typed where the declaration has a type, verbatim where it is the user's own."""
 
 from __future__ import annotations
 
@@ -217,7 +217,8 @@ def test_both_yaml_loaders_give_the_same_tree(loader: type[yaml.Loader]) -> None
 
 def test_reading_a_recipe_imports_neither_pydantic_nor_unused_tables() -> None:
     code = (
-        "import sys; from lmi_deploy.recipe.parse import parse; from lmi_deploy.catalog import options, sagemaker_limits;"
+        "import sys; from lmi_deploy.recipe.parse import parse;"
+        "from lmi_deploy.catalog import options, sagemaker_limits;"
         f"parse({BASE!r}, 'r.yaml');"
         "assert not {'pydantic', 'pydantic_core', 'jinja2', 'botocore'} & set(sys.modules), sys.modules.keys();"
         "assert sagemaker_limits._table.cache_info().currsize == 0 == options._table.cache_info().currsize"

@@ -1,4 +1,4 @@
-"""Secrets are recognised by their names and by their form; what only sounds like one is not."""
+"""Secrets are recognised by name and by form; a name that only resembles one is not."""
 
 from __future__ import annotations
 

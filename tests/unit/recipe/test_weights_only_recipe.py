@@ -1,4 +1,4 @@
-"""A recipe whose weights alone are moved may leave out what only a deployment needs."""
+"""A recipe for weights alone may omit what only a deployment needs."""
 
 from __future__ import annotations
 

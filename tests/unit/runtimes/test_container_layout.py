@@ -1,4 +1,4 @@
-"""What a container engine is told."""
+"""The command line of a container."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_first_container_cli_on_path_is_used_unless_one_is_named(tmp_path: Path)
 
 
 class Scripted:
-    """The port Processes, of which only `run` is asked: it says what it was given."""
+    """The port Processes with only `run`: it returns the given result."""
 
     def __init__(self, result: CommandResult) -> None:
         self.output = result

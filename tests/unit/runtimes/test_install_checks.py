@@ -1,4 +1,4 @@
-"""What is chosen and refused before anything is installed, and what of a user's settings reaches uv."""
+"""Choices and checks before an installation, and the user's settings that reach uv."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What a request to a server of this machine must say of where it comes from."""
+"""The Host and Origin headers that a local server accepts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_local_page_can_manage_models(origin: str, host: str) -> None:
         ("http://localhost:3000", "localhost:8080"),
         ("null", "localhost:8080"),
         ("", "localhost:8080"),
-        ("http://evil.example:8080", "evil.example:8080"),  # rebound
+        ("http://evil.example:8080", "evil.example:8080"),  # DNS rebinding
         ("http://evil.example:99999999", "localhost"),
         ("http://[::1", "localhost"),
         ("http://x:8080", "x:8080"),

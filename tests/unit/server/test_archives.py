@@ -1,4 +1,4 @@
-"""Archives of models: extracted whole, or not at all, and never outside of the server's own folder."""
+"""Archives of models: extracted completely or not at all, and never outside of the server's own folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are fetched later: kept within bounds, and never at the cost of a worker that waits to be read."""
+"""Results for later polls: limited in number and size, and never at the cost of a waiting worker."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def turns() -> None:
 
 
 def told(reply: Response) -> tuple[int, bytes, str | None, str | None]:
-    """Status, body, and what the two headers say of the next token, without the token itself."""
+    """Status, body, and the two headers of the next token, without the token itself."""
     headers = {name.lower(): value for name, value in reply.headers}
     following = headers.get("x-next-token")
     attribute = headers.get("x-amzn-sagemaker-custom-attributes")

@@ -1,4 +1,4 @@
-"""The line that jobs wait in, and batches made and taken apart."""
+"""The queue of jobs, and batches that are merged and split."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_job_of_a_disconnected_client_is_skipped_and_settled() -> None:
     asyncio.run(go())
 
 
-def test_abandoned_stream_blocks_nobody() -> None:
+def test_abandoned_stream_does_not_block_its_sender() -> None:
     async def go() -> None:
         one = job()
 

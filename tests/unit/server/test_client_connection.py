@@ -1,4 +1,4 @@
-"""What a connection costs the server when its client is silent, slow or hostile: a limited time, and never a socket."""
+"""Silent, slow or hostile clients cost the server a limited time, and never a socket."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def echo(exchange: Exchange) -> None:
 
 
 async def until_closed(listener: Listener, *chunks: bytes, pause: float = 0.0) -> bytes:
-    """All that the server sends until it closes the connection, which it is given these pieces on."""
+    """All that the server sends until it closes the connection, on which it gets these chunks."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     reading = asyncio.create_task(received(reader))
     for chunk in chunks:
@@ -59,7 +59,7 @@ async def until_closed(listener: Listener, *chunks: bytes, pause: float = 0.0) -
 
 
 async def received(reader: asyncio.StreamReader) -> bytes:
-    """All that comes; a reset by a server that was not done reading is an end, too."""
+    """All that arrives; a reset by a server that was not done reading is an end, too."""
     body = b""
     with contextlib.suppress(ConnectionError):
         while chunk := await reader.read(65536):
@@ -68,7 +68,7 @@ async def received(reader: asyncio.StreamReader) -> bytes:
 
 
 async def abandoned(listener: Listener) -> None:
-    """Until the server keeps no connection."""
+    """Waits until the server keeps no connection."""
     async with asyncio.timeout(TIMEOUT):
         while listener.connections:
             await asyncio.sleep(0.01)
@@ -112,14 +112,15 @@ def test_missing_body_is_408(head: bytes) -> None:
 def test_body_of_a_refused_request_is_not_waited_for() -> None:
     settings = dataclasses.replace(limits(body=SHORT), max_request_size=1000)
     settings = dataclasses.replace(settings, time_limits=TimeLimits(body=SHORT))
-    # However long it is said to be: a time that grew with this would never be over.
+    # Whatever its length: a time limit that grew with it would never end.
     for length in (b"999999999", b"9223372036854775807"):
         body = send_bytes(settings, b"POST / HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n")
         assert body.startswith(b"HTTP/1.1 413 ")
 
 
 def test_half_closed_connection_is_answered() -> None:
-    """The real server closes such a connection, and the answer may be lost: RFC 9112, 9.6 lets a client do so."""
+    """The real server closes such a connection, and the response may be lost: RFC 9112, 9.6 lets a client do
+    so."""
 
     async def go() -> bytes:
         async with listening(echo, limits()) as listener:
@@ -151,7 +152,7 @@ def test_long_response_is_not_an_idle_connection() -> None:
         await asyncio.sleep(4 * SHORT)
         await echo(exchange)
 
-    # The second one came in one piece with the first, so both are answered beside what is read on.
+    # The second one came in one chunk with the first, so both are answered while the rest is read.
     body = send_bytes(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n" * 2, by=slow)
     assert body.count(b"HTTP/1.1 200 OK") == 2
 

@@ -1,4 +1,4 @@
-"""Which devices a model's workers get, and what their processes are started with."""
+"""The devices of a model's workers, and the command lines of their processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The binary messages: what is written is read back, by our reader and by the layout in the protocol's description."""
+"""The binary messages: what is written is read back, by our reader and by the documented layout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ entries = st.lists(st.tuples(st.none() | texts, st.binary(max_size=50)), max_siz
 def packed_answer(
     code: int, message: str, properties: list[tuple[str, str]], content: list[tuple[str | None, bytes]]
 ) -> bytes:
-    """An answer has a request's layout after its code and message."""
+    """A response has the layout of a request after its code and message."""
     return struct.pack(">h", code) + pack_text(message) + pack_request(properties, content)
 
 

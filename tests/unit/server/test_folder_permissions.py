@@ -1,4 +1,4 @@
-"""Which folders a model is registered from: those that no other user of the machine can change."""
+"""Safe model folders: those that no other user of the machine can change."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_members_of_the_own_group_are_known() -> None:
 
 
 def test_folder_of_another_user_is_unsafe(folder: Path) -> None:
-    if ME == 0:  # what belongs to root is trusted by all
+    if ME == 0:  # all users trust files of root
         os.chown(folder, 65534, -1)
     assert unsafe_reason(folder, uid=ME + 1).startswith(f"{folder} belongs to user ")
 

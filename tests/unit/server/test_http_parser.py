@@ -1,4 +1,4 @@
-"""Requests read from bytes: what the real server's parser lets through and what it refuses."""
+"""Requests parsed from bytes: what the real server's parser accepts and what it refuses."""
 
 from __future__ import annotations
 

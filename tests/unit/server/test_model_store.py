@@ -1,4 +1,4 @@
-"""Which models are loaded at the start, by `load_models` and by what the folder holds."""
+"""The models loaded at the start, by `load_models` and by the contents of the folder."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What the real server's HTTP library makes of odd requests, and what ours does.
+"""How the real server's HTTP library parses odd requests, and how ours does.
 
 netty.json was written by io.netty:netty-codec-http:4.1.119.Final (HttpServerCodec, HttpObjectAggregator,
-QueryStringDecoder, HttpPostRequestDecoder), put together as DJLServing's ServerInitializer and RequestParser do; run
-2026-11-22. In it, `\u27e8a*50\u27e9` stands for fifty times `a`. Where ours answers otherwise on purpose:
-tests/server/differences.txt.
+QueryStringDecoder, HttpPostRequestDecoder), put together as DJLServing's ServerInitializer and RequestParser
+do; run 2026-11-22. In it, `⟨a*50⟩` means `a` fifty times. Intended differences: tests/server/differences.txt.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from lmi_deploy.server.server_settings import ServerSettings
 
 RUN = re.compile("\u27e8(.)\\*(\\d+)\u27e9", re.DOTALL)
 CHOICES = Path(__file__).parents[2] / "server" / "differences.txt"
-DECODED = ("query", "path", "form", "multipart")  # what the headers become is the matter of the other cases
+DECODED = ("query", "path", "form", "multipart")  # the other cases check what becomes of the headers
 MALFORMED = b"HTTP/1.1 400 Invalid HTTP message."
 
 
@@ -54,7 +53,7 @@ def choices() -> list[str]:
 
 
 def answered(raw: bytes, *, max_body: int = 64 * 1024 * 1024) -> tuple[list[Exchange], bytes]:
-    """The requests that are understood, and what is written to a client that sent them and nothing more."""
+    """The requests that are parsed, and the bytes written to a client that sent only them."""
     requests: list[Exchange] = []
 
     async def note(exchange: Exchange) -> None:

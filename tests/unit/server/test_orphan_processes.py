@@ -1,4 +1,4 @@
-"""What is left of a worker is found by its session and by its mark, and nothing else is touched."""
+"""Remaining processes of a worker are found by session and by mark, and no others are touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""POST /models: what it is asked with, and under which name a folder is served."""
+"""POST /models: its parameters, and the name under which a folder is served."""
 
 from __future__ import annotations
 

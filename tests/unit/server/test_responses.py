@@ -1,4 +1,4 @@
-"""Heads, error bodies, forms, error rates: the small rules of what a client sees."""
+"""Heads, error bodies, forms, error rates: the rules for what a client sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""serving.properties and environment, resolved as the real server was seen to do."""
+"""serving.properties and environment, resolved as recorded from the real server."""
 
 from __future__ import annotations
 

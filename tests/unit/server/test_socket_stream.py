@@ -1,4 +1,4 @@
-"""Bytes of one socket: waited for, used up, held back, and written to a slow reader."""
+"""Bytes of one socket: awaited, consumed, held back, and written to a slow reader."""
 
 from __future__ import annotations
 

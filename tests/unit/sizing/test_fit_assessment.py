@@ -1,4 +1,4 @@
-"""The verdict: against lines that engines printed, and for everything that makes no sense."""
+"""The verdict: compared with lines that engines printed, and for invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sequence keeps, per layer and device."""
+"""The cache of a sequence, per layer and device."""
 
 from __future__ import annotations
 

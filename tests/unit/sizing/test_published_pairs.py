@@ -1,4 +1,5 @@
-"""The published pairs and log lines of tools/sizing_pairs.json, judged; docs/reference/sizing.md has every row."""
+"""The published pairs and log lines of tools/sizing_pairs.json, with our verdicts; docs/reference/sizing.md
+has every row."""
 
 from __future__ import annotations
 

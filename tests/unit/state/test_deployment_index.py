@@ -1,4 +1,4 @@
-"""What was brought up elsewhere from this machine: kept, listed, forgotten; a broken file costs nothing."""
+"""The index of this machine's deployments on SageMaker: added, listed, discarded; a broken file is skipped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER = replace(HERE, account=TWO)
 
 
 def older(root: Path, ref: DeploymentRef) -> Path:
-    """As versions wrote it that knew no account."""
+    """As versions wrote it that did not store the account."""
     fields = {key: value for key, value in dump(ref).items() if key != "account"}
     path = root / f"{ref.name}.{ref.region}.json"
     path.write_text(json.dumps(fields))

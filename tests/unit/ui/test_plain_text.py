@@ -1,4 +1,4 @@
-"""Other people's text made harmless."""
+"""Untrusted text made safe for a terminal."""
 
 from __future__ import annotations
 

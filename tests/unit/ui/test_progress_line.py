@@ -1,4 +1,4 @@
-"""The line that moves: what it shows where there is little room."""
+"""The progress line on a narrow terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same events for people and for programs: what goes to which stream, in which words."""
+"""The same events as text and as JSON: on which stream, in which words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BROKEN = RecipeError(
 
 
 class People:
-    """A view for people on streams that can be read back."""
+    """A text view on streams that can be read back."""
 
     def __init__(self) -> None:
         self.out, self.story = io.StringIO(), io.StringIO()

@@ -1,4 +1,4 @@
-"""What an outside engine brought, held to S3's word: with KMS, with less than was asked, copied on."""
+"""Weights of an external uploader, verified in S3: with KMS, with missing files, copied on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = {"a.bin": b"a" * 1000, "config.json": b"{}"}
 
 @dataclass
 class ScriptedUploader:
-    """An engine in this process; `takes` says which files it brings."""
+    """An engine in this process; `takes` selects the files it uploads."""
 
     store: FakeStore
     accepts: Callable[[UploadItem], bool] = lambda load: True
@@ -46,7 +46,7 @@ class ScriptedUploader:
 
 
 class Encrypting(FakeStore):
-    """Its ETags are no hashes, as with a key of KMS, and it keeps no checksums."""
+    """Its ETags are no hashes, as with a KMS key, and it stores no checksums."""
 
     def _stored(self, key: str) -> StoredObject:
         return replace(super()._stored(key), etag=f'"{len(key):032x}"', checksum="", algorithm="")

@@ -1,4 +1,4 @@
-"""Weights that lie in a bucket: verified, copied, removed; and what broken pushes left."""
+"""Weights in a bucket: verified, copied, removed; and the remains of failed pushes."""
 
 import random
 from collections.abc import Generator, Iterator
@@ -151,7 +151,7 @@ def test_abandoned_uploads_are_found_by_age(store: FakeStore) -> None:
 
 
 def test_upload_with_a_recent_part_is_still_running(store: FakeStore) -> None:
-    """It began long before; the small files beside it came then, too."""
+    """It started long before, together with the small files beside it."""
     store.objects[f"weights/{STARTED}/config.json"] = b"{}"
     running = store.create_multipart(f"weights/{STARTED}/model.safetensors")
     for number, used in enumerate((EARLIER, datetime(2026, 5, 2, tzinfo=UTC)), 1):
@@ -187,12 +187,12 @@ def route(origin: FakeStore, target: FakeStore) -> CopyRoute:
 
 
 def versionless(manifest: Manifest) -> Manifest:
-    """A copy has the bytes, and its own versions of the objects."""
+    """Without versions and times: a copy has the same bytes and its own versions of the objects."""
     return replace(manifest, files=tuple(replace(file, etag="") for file in manifest.files))
 
 
 class FailingStore(FakeStore):
-    """Copies fail so many times."""
+    """The first copies fail, as many as given."""
 
     refusals = 0
 

@@ -1,4 +1,4 @@
-"""How files are cut: within S3's limits, whatever their size."""
+"""How files are split: within S3's limits, whatever their size."""
 
 from itertools import pairwise
 

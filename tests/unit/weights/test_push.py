@@ -110,7 +110,7 @@ def test_copy_that_differs_from_its_manifest_is_uploaded_instead(
 
 
 class Flipping:
-    """Wrong bytes for one file, the first so many readings of its first part."""
+    """Wrong bytes for one file, in the given number of reads of its first part."""
 
     def __init__(self, path: str, times: int) -> None:
         self.path, self.left = path, times
@@ -144,7 +144,7 @@ def test_bytes_that_stay_corrupt_create_no_object(
 
 
 def test_memory_is_bounded_whatever_the_file_size(store: FakeStore) -> None:
-    """A part that comes late holds the others back: they are in line to be hashed, each in its buffer."""
+    """A late part delays the others: they are queued for hashing, each in its buffer."""
     late = threading.Event()
     waited: list[int] = []
 
@@ -185,7 +185,7 @@ def test_foreign_object_under_the_prefix_is_refused_before_any_upload(
 
 
 class FailingUploads(FakeStore):
-    """Parts from the third on fail; `error` says how."""
+    """Parts from the third on fail; `error` is the kind."""
 
     error: type[LmiError] = TransferFailed
     left = 0

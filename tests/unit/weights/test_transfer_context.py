@@ -1,4 +1,4 @@
-"""Bytes of a source in a buffer: summed while they come, whatever pieces they come in."""
+"""Bytes of a source in a buffer: checksummed as they come, whatever their chunks."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ENTRY = FileEntry(path="a", size=len(CONTENT), oid="0" * 64, kind="sha256")
 
 
 class ChunkSource:
-    """Up to each of these places in turn."""
+    """Up to each of these offsets in turn."""
 
     def __init__(self, *reached: int) -> None:
         self._reached = reached

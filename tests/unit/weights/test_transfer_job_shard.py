@@ -1,4 +1,5 @@
-"""A transfer cut into the shards of several instances: each brings its own, and the last one makes it whole."""
+"""A transfer split into the shards of several instances: each uploads its own, and the last one writes the
+manifest."""
 
 import random
 from collections.abc import Generator

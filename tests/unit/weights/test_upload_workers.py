@@ -1,4 +1,4 @@
-"""How many work at once: few, and more while the processors wait for the network."""
+"""The number of workers: few, and more while the CPUs wait for the network."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ MOST = 8
 
 
 class Rendezvous:
-    """A file whose every job waits for the others: it is through only when `parties` are at work at once."""
+    """A file whose every job waits for the others: it completes only when `parties` work at the same time."""
 
     def __init__(self, parties: int) -> None:
         self.entry = FileEntry(path="x", size=1, oid="0" * 64, kind="sha256")
@@ -44,7 +44,7 @@ class Rendezvous:
 
 
 def worked(parties: int, *, idle: float, first: int) -> int:
-    """The most that were at it at once."""
+    """The highest number of concurrent jobs."""
     rendezvous = Rendezvous(parties)
     pool = UploadWorkers(
         Schedule([rendezvous], lanes=1),

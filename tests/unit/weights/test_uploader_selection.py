@@ -1,4 +1,4 @@
-"""`weights.engine`: what was said, or what measures fastest for such files."""
+"""`weights.engine`: the chosen one, or the one that measured fastest for such files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A model in a bucket by what people have at hand: a name, its beginning, the model's id, an address they were told."""
+"""Weights in a bucket found by what people have: a name, its beginning, the model's id, an address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question measured: when the first token came, how many there were, how fast."""
+"""A measured request: when the first token came, how many there were, how fast."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def line(text: str = "", **more: Any) -> bytes:
 
 
 class Scripted(FailingTarget):
-    """Gives one answer, each part of it a while after the one before."""
+    """Returns one response, each part after its delay."""
 
     def __init__(
         self, app: LocalApp, record: Record | None, *parts: tuple[float, ResponseHead | bytes]

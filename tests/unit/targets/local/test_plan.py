@@ -1,4 +1,4 @@
-"""Whatever is seen, the plan's end is what the spec says: planned again from there, nothing is left to do."""
+"""From any observed state the plan reaches the spec: planned again from there, nothing is left to do."""
 
 from __future__ import annotations
 
@@ -56,13 +56,14 @@ def generation(server: str, port: int) -> Generation:
 
 
 def _at(name: str, port: int) -> int:
-    """The wanted server is at its own address or at any free port, never at another generation's address."""
+    """The desired server is at its own address or at any free port, never at another generation's address."""
     return 9002 if (name, port) == (DESIRED, OTHER_PORT) else port
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> LocalObserved:
-    """Any mixture of servers in any phase, artifacts, and a record or none; at most one server holds a port."""
+    """Any combination of servers in any phase, artifacts, and a record or none; at most one server holds a
+    port."""
     ports = draw(st.permutations([PORT, OTHER_PORT, 9001]))
     names = draw(st.lists(st.sampled_from([DESIRED, *OTHERS]), unique=True))
     servers = tuple(
@@ -72,7 +73,7 @@ def worlds(draw: st.DrawFn) -> LocalObserved:
         for name, port, phase in zip(names, ports, draw(st.tuples(PHASES, PHASES, PHASES)), strict=False)
     )
     current = draw(st.none() | st.sampled_from([DESIRED, *OTHERS]))
-    # The wanted server's name has its port in it: it was never recorded at another.
+    # The desired server's name includes its port: it was never recorded at another.
     recorded = PORT if current == DESIRED else draw(st.sampled_from([PORT, OTHER_PORT]))
     probed = ProbeServer(server=DESIRED, probe=SPEC.probe)
     doubt = Intent(action="ProbeServer", names=dump(probed), outcome=None)
@@ -101,7 +102,8 @@ INVENTORIES = st.builds(
 def after(  # noqa: C901 (matched to the end)
     plan: Plan, observed: LocalObserved, inventory: LocalInventory
 ) -> tuple[LocalObserved, LocalInventory]:
-    """The world once every action has had its effect; an action that could not be carried out is an error here."""
+    """The state once every action has had its effect; an action that could not be performed is an error
+    here."""
     servers = {server.server: server for server in observed.servers}
     artifacts, exists = set(observed.artifacts), observed.exists
     for action in plan.actions:

@@ -1,4 +1,4 @@
-"""Which runtime a recipe gets, what is made for it, and how its address changes hands."""
+"""The runtime of a recipe, what is created for it, and how its address is taken over."""
 
 from __future__ import annotations
 

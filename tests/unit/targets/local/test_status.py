@@ -1,4 +1,4 @@
-"""What is said of a model server by its process, its phase and its record."""
+"""The status of a model server by its process, its phase and its record."""
 
 from __future__ import annotations
 

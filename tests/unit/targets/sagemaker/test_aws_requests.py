@@ -1,4 +1,5 @@
-"""docs/reference/aws-requests.md has each call of the adapters, and each of its statements grants what it says."""
+"""docs/reference/aws-requests.md has each call of the adapters, and each of its statements grants the listed
+actions."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ SERVICES = {
     "secretsmanager": "secrets-manager",
     "sts": "sts",
 }
-"""boto3's names, and those of the requests' log."""
+"""boto3's names, and those of the request log."""
 WHOLE = (
     "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n  kms_key: alias/x\n"
     "  vpc: {subnets: [subnet-1], security_groups: [sg-1]}\n"
@@ -35,7 +36,7 @@ WHOLE = (
 
 
 def grants() -> list[PolicyStatement]:
-    """Of a recipe with everything, and of one whose model lies in S3."""
+    """Of a recipe with everything, and of one whose model is in S3."""
     listing = cloud_facts().listing
     existing = cloud_spec(
         listing=type(listing)(

@@ -1,4 +1,4 @@
-"""The policies and the adapters know the same calls: none is made that is not granted, none is granted for nothing."""
+"""Policies and adapters have the same calls: none is made without a grant, none is granted without a call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PREFIXES = {
     "secretsmanager": "secretsmanager",
 }
 BEHIND = {
-    # Asked for by AWS behind a call of ours.
+    # Required by AWS behind one of our calls.
     "iam:PassRole",
     "iam:CreateServiceLinkedRole",
     "cloudwatch:DeleteAlarms",
@@ -45,7 +45,7 @@ BY_THE_ROLE = {"secretsmanager:GetSecretValue"}
 
 
 def whole() -> Spec:
-    """With all that asks for rights."""
+    """With everything that needs permissions."""
     return cloud_spec(
         "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n"
         "  kms_key: alias/x\n  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
@@ -53,7 +53,7 @@ def whole() -> Spec:
 
 
 def called() -> set[str]:
-    """As IAM calls what the adapters call."""
+    """The adapters' calls as IAM actions."""
     words = {word for path in ADAPTERS for word in _words(path)}
     own = {actions()[word] for word in words if word in actions()}
     return own | set(ACTIONS.values())
@@ -67,7 +67,7 @@ def _words(path: Path) -> Iterator[str]:
 
 @cache
 def actions() -> dict[str, str]:
-    """boto3's names of calls to IAM's."""
+    """Converts boto3's names of calls to IAM's."""
     session = botocore.session.get_session()
     return {
         xform_name(name): f"{prefix}:{name}"

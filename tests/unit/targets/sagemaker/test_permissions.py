@@ -1,4 +1,5 @@
-"""The policies of a deployment: valid, no wildcard action, enough for its own resources and for nobody else's."""
+"""The policies of a deployment: valid, without wildcard actions, enough for its own resources and for no
+others."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ def test_execution_role_reads_its_model_and_writes_nothing() -> None:
 
 
 def test_transfer_job_does_not_let_the_execution_role_write() -> None:
-    """The job has a role of its own, which writes its own model's weights and can touch nobody else's job."""
+    """The job has a role of its own, which writes its own model's weights and cannot touch other jobs."""
     found = policies(grown(JOB))
     written = {"Put", "Delete", "Create", "Abort"}
     actions = {right.action for right in found.execution.rights if right.action.startswith(("s3:", "kms:"))}

@@ -1,4 +1,4 @@
-"""Whatever is seen on SageMaker, the plan's end is what the spec says, and nothing foreign is touched on the way."""
+"""From any observed state on SageMaker the plan reaches the spec, and changes no foreign resource."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def served(spec: Spec = SPEC, **changes: object) -> CloudObserved:
 
 
 def ttl_tag(spec: Spec) -> Pairs:
-    """What an endpoint is created with, and SetExpiry writes."""
+    """The tags an endpoint is created with, and those SetExpiry writes."""
     return (("lmi:ttl", str(spec.cloud.ttl)),) if spec.cloud.ttl else ()
 
 
@@ -113,7 +113,7 @@ def past(server: str, instance: str = "ml.g5.xlarge", scaling: Scaling | None = 
 
 @st.composite
 def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
-    """An endpoint in any status, on any config of ours, and any part of what lies around it."""
+    """An endpoint in any status, on any of our configs, and any subset of the other resources."""
     artifact = render(spec)
     desired = desired_state(spec, artifact)
     configs = [desired.configs[0].name, desired.configs[1].name, OLD]
@@ -160,7 +160,7 @@ CASES = st.sampled_from([*SPECS]).flatmap(
 
 
 class AccountCase:
-    """The effects of a plan's actions on what is seen; what SageMaker would refuse is an error here."""
+    """The effects of a plan's actions on the observed state; what SageMaker would refuse is an error here."""
 
     def __init__(self, observed: CloudObserved, inventory: CloudInventory) -> None:
         self.now_observed, self.inventory = observed, inventory
@@ -248,7 +248,7 @@ class AccountCase:
         self.now_observed = replace(self.now_observed, endpoint=observed)
 
     def observed(self, spec: Spec, plan: Plan) -> CloudObserved:
-        """The world, its record settled, its endpoint tagged as a created or tagged one is."""
+        """The state after the record was committed and the endpoint tagged."""
         artifact = render(spec)
         resources = tuple(
             resource(kind, name, (*tags_of(spec), *ttl_tag(spec)) if kind == "endpoint" else ())
@@ -283,7 +283,7 @@ def test_applied_plan_leaves_nothing_to_do(case: tuple[Spec, CloudObserved, Clou
 
 @MANY
 @given(CASES)
-def test_teardown_removes_everything_of_ours(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
+def test_teardown_removes_all_own_resources(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
     _, observed, inventory = case
     account = AccountCase(observed, inventory).play(teardown(observed))
     assert (account.named, account.stored, account.now_observed.endpoint, account.now_observed.record) == (
@@ -372,7 +372,7 @@ def test_scaling_is_removed_while_the_instance_type_changes() -> None:
 
 
 def test_ttl_is_a_change_of_its_own() -> None:
-    """Of the tag `lmi:ttl` alone: when it expires is `lmi extend`'s to move."""
+    """Of the tag `lmi:ttl` alone: only `lmi extend` moves the expiry."""
     hour = placed_spec(ttl=3600)
     assert spec_digest(hour) == spec_digest(SPEC)
     added = diff(hour, ARTIFACT, served(), READY)

@@ -1,4 +1,5 @@
-"""Where and how a recipe runs on SageMaker: every choice made, and what cannot be is refused with its arithmetic."""
+"""Where and how a recipe runs on SageMaker: every value resolved, and impossible recipes refused with the
+numbers."""
 
 from __future__ import annotations
 

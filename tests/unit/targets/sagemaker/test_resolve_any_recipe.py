@@ -1,4 +1,4 @@
-"""Any recipe for SageMaker that is read, and any facts, give a Spec that SageMaker takes, or a reason why not."""
+"""Any valid recipe for SageMaker and any facts give a Spec that SageMaker accepts, or a reason why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every status of an endpoint has words of its own."""
+"""Every status of an endpoint has its own explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transfer job leaves in the bucket is cleared away, and nobody else's is."""
+"""The files of a transfer job in the bucket are deleted, and no others."""
 
 from __future__ import annotations
 

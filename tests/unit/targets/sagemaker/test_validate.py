@@ -1,4 +1,4 @@
-"""What speaks against a deployment on SageMaker, where a file of bad recipes would be too long."""
+"""Validation of a SageMaker deployment, where a file of bad recipes would be too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our installation as wheels: what is in them runs, by itself."""
+"""Our installation as wheels: their contents run without other packages."""
 
 import io
 import subprocess
