@@ -1,4 +1,4 @@
-"""Write catalog/vllm_options.json and catalog/vllm_models.json from vLLM's own wheels, one for each LMI image.
+"""Write catalog/vllm_options.json, vllm_fields.json and vllm_models.json from the wheels of vLLM, one per LMI image.
 
 `python -m tools.generate_vllm [FOLDER]`; FOLDER has an unpacked wheel in `<version>/vllm`, else the wheels are
 downloaded one after the other (160 to 510 MB each) and deleted. Nothing of vLLM is installed or executed.
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tools.vllm_arguments import Rule, arguments
 from tools.vllm_facts import architectures, backends, parsers, quantization, uses_transformers
+from tools.vllm_option_fields import fields
 from tools.vllm_sources import Sources
 
 CATALOG: Final = Path(__file__).resolve().parents[1] / "src" / "lmi_deploy" / "catalog"
@@ -46,6 +47,8 @@ IMAGES: Final[dict[int, str]] = {
 a development build between 0.23.0 and 0.24.0.
 """
 _PARSERS: Final = ("tool_call_parser", "reasoning_parser")
+_TABLES: Final = ("json", "pairs", "text")
+"""Kinds of an argument that may contain JSON."""
 _BOUNDS: Final = ("ge", "gt", "le", "lt")
 _PLATFORMS: Final = ("manylinux1", "manylinux2014", "manylinux_2_28", "manylinux_2_31", "manylinux_2_35")
 
@@ -64,6 +67,16 @@ def main(folder: str | None = None) -> None:
             "source": found.format("engine/arg_utils.py, config, tool_parsers, reasoning"),
             **head,
             "options": _spans(options, lambda rule: _index(rules, rule)),
+            "rules": rules,
+        },
+    )
+    rules = []
+    _write(
+        CATALOG / "vllm_fields.json",
+        {
+            "source": found.format("the classes of vllm/config, kv_connector/factory.py"),
+            "date": date,
+            "fields": _spans([one["fields"] for one in facts], lambda rule: _index(rules, rule)),
             "rules": rules,
         },
     )
@@ -90,6 +103,7 @@ def _facts(version: str, folder: str | None) -> dict[str, Any]:
             found[option] = {"kind": "choice", "values": names}
     return {
         "arguments": found,
+        "fields": fields(sources, (name for name, rule in found.items() if rule["kind"] in _TABLES)),
         "architectures": dict.fromkeys(architectures(sources), 1),
         "transformers": uses_transformers(sources),
         "quantization": quantization(sources),

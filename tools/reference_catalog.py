@@ -95,6 +95,19 @@ These go under `properties`, without `option.`:
 """
 
 
+_FIELDS = """
+## Fields of JSON options
+
+An option that contains a JSON object is checked field by field: vLLM refuses to start with a field that it does not
+have. These are the fields of vLLM {version}; `lmi validate` takes those of the image that the recipe ships. In
+`hf_overrides`, `rope_scaling`, `override_generation_config` and `limit_mm_per_prompt` other names are allowed, and
+the types and ranges of the usual ones are checked.
+
+| Field | Values |
+|---|---|
+"""
+
+
 def images_page() -> str:
     """docs/reference/images.md, complete."""
     source, date = images.source()
@@ -151,6 +164,8 @@ def options_page() -> str:
             continue  # Ended before the first version of the table.
         parts += ["", f"## Engine {engine}", "", "| Option | Values | Server versions |", "|---|---|---|"]
         parts += _options(engine)
+    parts += [*_FIELDS.format(version=vllm_arguments.version(vllm_arguments.images()[-1])).splitlines()]
+    parts += _fields()
     return "\n".join(parts) + "\n"
 
 
@@ -203,6 +218,14 @@ _KINDS = {
     "text": "",
     "": "",
 }
+
+
+def _fields() -> Iterator[str]:
+    image = vllm_arguments.images()[-1]
+    for table in vllm_arguments.tables():
+        for name, rule in vllm_arguments.fields(table, image).items():
+            values = {"list": "list", "text": "text", "any": ""}.get(rule.kind) or _values(rule, rule.kind)
+            yield f"| `{table}.{name}` | {'' if rule.kind == 'any' else values} |"
 
 
 def _values(rule: Rule | None, kind: str) -> str:

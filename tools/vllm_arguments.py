@@ -173,7 +173,7 @@ class _Declared:
     def _bounds(self, config: str | None, field: str) -> Rule:
         for owner in [config] if config else self._configs:
             _, _, value = self._annotation(owner, field)
-            stated = _field_bounds(value) | _raised_bounds(self._configs[owner][1], field)
+            stated = field_bounds(value) | _raised_bounds(self._configs[owner][1], field)
             if stated:
                 return stated
         return {}
@@ -211,7 +211,7 @@ def _registered(sources: Sources, module: str, name: str) -> tuple[str, ...]:
     return sources.words(found.module, found.node) if found else ()
 
 
-def _field_bounds(value: ast.expr | None) -> Rule:
+def field_bounds(value: ast.expr | None) -> Rule:
     match value:
         case ast.Call(func=ast.Name(id="Field"), keywords=words):
             return {word.arg: ast.literal_eval(word.value) for word in words if word.arg in _BOUNDS}

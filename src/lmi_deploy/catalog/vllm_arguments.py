@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-Kind = Literal["text", "flag", "int", "size", "float", "choice", "name", "json", "list", "pairs"]
-"""`size` is a whole number that may have a suffix (8k); `name` a choice in any case; `pairs` is `image=2,video=1`."""
+Kind = Literal["text", "flag", "int", "size", "float", "choice", "name", "json", "list", "pairs", "any"]
+"""`size` is a whole number that may have a suffix (8k); `name` a choice in any case; `pairs` is `image=2,video=1`;
+`any` cannot be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,22 @@ def argument_spans() -> dict[str, list[tuple[int, int | None]]]:
     return {name: _spans(changes) for name, changes in _options()["options"].items()}
 
 
+def fields(table: str, image: int) -> dict[str, Rule]:
+    """The fields of an option that contains JSON, or of a table in one (`compilation_config.pass_config`). Empty: any
+    name, or no such table."""
+    found: dict[str, Rule] = {}
+    for path, changes in _fields()["fields"].items():
+        owner, _, name = path.rpartition(".")
+        if owner == table and (rule := _at(changes, image)) is not None:
+            found[name] = _field_rule(rule)
+    return found
+
+
+def tables() -> tuple[str, ...]:
+    """The options, and the tables in them, whose fields any version declares."""
+    return tuple(dict.fromkeys(path.rpartition(".")[0] for path in _fields()["fields"]))
+
+
 def architecture_known(name: str, image: int) -> bool:
     """Whether the vLLM of that image has a model of its own for a class of config.json."""
     return _at(_models()["architectures"].get(name, ()), image) is not None
@@ -133,13 +151,27 @@ def _index(image: int) -> int:
 
 @cache
 def _rule(index: int) -> Rule:
-    found = dict(_options()["rules"][index])
+    return _read_rule(_options()["rules"][index])
+
+
+@cache
+def _field_rule(index: int) -> Rule:
+    return _read_rule(_fields()["rules"][index])
+
+
+def _read_rule(table: Mapping[str, Any]) -> Rule:
+    found = dict(table)
     return Rule(values=tuple(found.pop("values", ())), is_open=found.pop("open", False), **found)
 
 
 @cache
 def _options() -> dict[str, Any]:
     return _loaded("vllm_options.json")
+
+
+@cache
+def _fields() -> dict[str, Any]:
+    return _loaded("vllm_fields.json")
 
 
 @cache

@@ -13,6 +13,7 @@ from lmi_deploy.engines.registry import engine
 from tools.generate_vllm import IMAGES
 from tools.vllm_arguments import arguments
 from tools.vllm_facts import architectures, backends, parsers, quantization, uses_transformers
+from tools.vllm_option_fields import fields
 from tools.vllm_sources import Sources
 
 SOURCES = {
@@ -42,6 +43,46 @@ from .cache import CacheConfig
 class TopConfig:
     nested: CacheConfig = Field(default_factory=CacheConfig)
     table: dict[str, int] = field(default_factory=dict)
+""",
+    "vllm/config/draft.py": """
+from enum import Enum
+from typing import Any, ClassVar, Literal
+from pydantic import Field, SkipValidation, field_validator
+from .cache import CacheConfig
+class Mode(Enum):
+    FULL = (1, 2)
+    NONE = 0
+class Shape(str, Enum):
+    ROUND = "round"
+Role = Literal["one", "two"]
+@config
+class Base:
+    port: int = 1
+@config
+class DraftConfig(Base):
+    count: int | None = Field(default=None, ge=1)
+    role: Role | None = None
+    mode: Mode = Mode.NONE
+    shape: Shape = Shape.ROUND
+    cache: CacheConfig | None = None
+    loose: CacheConfig | dict | None = None
+    either: bool | str = False
+    name: str = ""
+    sizes: list[int] = None
+    extra: dict[str, Any] = None
+    target_model_config: SkipValidation[CacheConfig] = None
+    seen: int = field(default=0, init=False)
+    kind: ClassVar[str] = ""
+    @field_validator("mode", mode="before")
+    def _mode(cls, value):
+        return value
+""",
+    "vllm/config/vllm.py": """
+from .draft import DraftConfig
+@config
+class VllmConfig:
+    speculative_config: DraftConfig | None = None
+    kv_transfer_config: DraftConfig | None = None
 """,
     "vllm/engine/arg_utils.py": """
 from vllm.config import CacheConfig, TopConfig
@@ -136,6 +177,29 @@ def test_arguments_are_read_from_vllm_sources(sources: Sources) -> None:
         "table": {"kind": "json"},
         "level": {"kind": "choice", "values": ["1", "2"]},
         "old": {"kind": "text"},
+    }
+
+
+def test_fields_of_json_options_are_read_from_the_config_classes(sources: Sources) -> None:
+    found = fields(sources, ["speculative_config", "unknown"])
+    assert {path.removeprefix("speculative_config."): rule for path, rule in found.items()} == {
+        "port": {"kind": "int"},
+        "count": {"kind": "int", "ge": 1},
+        "role": {"kind": "choice", "values": ["one", "two"]},
+        "mode": {"kind": "name", "values": ["FULL", "NONE"]},
+        "shape": {"kind": "choice", "values": ["round"]},
+        "cache": {"kind": "json"},
+        "cache.cache_dtype": {"kind": "choice", "values": ["auto", "fp8"]},
+        "cache.share": {"kind": "float", "gt": 0, "le": 1},
+        "cache.slots": {"kind": "int"},
+        "cache.most": {"kind": "int", "ge": -1},
+        "cache.on": {"kind": "flag"},
+        "cache.method": {"kind": "choice", "values": ["auto", "fp8"], "open": True},
+        "loose": {"kind": "any"},
+        "either": {"kind": "any"},
+        "name": {"kind": "text"},
+        "sizes": {"kind": "list"},
+        "extra": {"kind": "json"},
     }
 
 

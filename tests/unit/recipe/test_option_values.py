@@ -6,6 +6,7 @@ import pytest
 
 from lmi_deploy.catalog.server_version import Server, shipped_server
 from lmi_deploy.errors import RecipeError
+from lmi_deploy.recipe.checks.json_fields import field_mistakes
 from lmi_deploy.recipe.checks.notices import notices
 from lmi_deploy.recipe.checks.option_values import value_mistake
 from lmi_deploy.recipe.parse import parse
@@ -161,3 +162,125 @@ def test_unknown_option_of_a_newer_image_gives_a_notice() -> None:
     assert "lmi does not know whether 0.38.0/lmi29 reads quite_unheard_thing" in told[1]
     assert "unknown to vllm" in refused(RECIPE + "container: {version: 0.36.0-lmi28}\n" + fresh)
     assert "did you mean max_num_seqs" in refused(RECIPE + "options: {max_num_seq: 4}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (
+            "speculative_config",
+            '{"method": "ngram", "num_speculative_tokens": "4", "prompt_lookup_max": 4.0}',
+        ),
+        ("compilation_config", '{"cudagraph_mode": "piecewise", "mode": 3, "pass_config": {"enable_sp": 1}}'),
+        ("compilation_config", "3"),
+        ("kv_transfer_config", '{"kv_connector": "Mine", "kv_connector_module_path": "mine"}'),
+        ("kv_transfer_config", '{"kv_connector": "NixlConnector", "kv_buffer_size": 80m, "kv_rank": null}'),
+        ("limit_mm_per_prompt", '{"image": 2, "smell": 1, "video": {"count": 1, "num_frames": 8}}'),
+        ("override_generation_config", '{"temperature": 0, "eos_token_id": [1, 2]}'),
+        ("hf_overrides", '{"rope_parameters": {"rope_type": "yarn", "factor": 4.0}, "my_own": 1}'),
+        ("additional_config", '{"anything": {"goes": true}}'),
+        ("never_heard_of", '{"a": 1}'),
+    ],
+)
+def test_right_fields_of_json_options_pass(name: str, value: str) -> None:
+    assert [*field_mistakes(name, value, NEWEST)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what", "hint"),
+    [
+        (
+            "speculative_config",
+            '{"num_speculative_token": 4}',
+            "num_speculative_token: unknown to vLLM 0.26.0",
+            "did you mean num_speculative_tokens?",
+        ),
+        ("speculative_config", '{"xyz": 4}', "xyz: unknown to vLLM 0.26.0", ""),
+        (
+            "speculative_config",
+            '{"tensor_parallel_size": 1}',
+            "tensor_parallel_size: unknown",
+            "draft_tensor",
+        ),
+        (
+            "speculative_config",
+            '{"method": "ngrams"}',
+            "method: 'ngrams' is not one of ngram, medusa",
+            "ngram?",
+        ),
+        (
+            "speculative_config",
+            '{"prompt_lookup_max": 0}',
+            "prompt_lookup_max: 0 is out of range: at least 1",
+            "1",
+        ),
+        ("speculative_config", '{"model": 7}', "model: 7 is not text", 'write "7"'),
+        (
+            "speculative_config",
+            '{"prompt_lookup_max": [4]}',
+            "prompt_lookup_max: [4] is not a single value",
+            "",
+        ),
+        (
+            "compilation_config",
+            '{"cudagraph_capture_sizes": 8}',
+            "cudagraph_capture_sizes: 8 is not a list",
+            "[8]",
+        ),
+        ("compilation_config", '{"pass_config": true}', "pass_config: true is not an object", ""),
+        (
+            "compilation_config",
+            '{"pass_config": {"enable_spp": 1}}',
+            "pass_config.enable_spp: unknown",
+            "enable_sp",
+        ),
+        ("compilation_config", '{"use_inductor_graph_partition": 2}', "2 is not true or false", ""),
+        (
+            "kv_transfer_config",
+            '{"kv_role": "kv_bot"}',
+            "kv_role: 'kv_bot' is not one of",
+            "did you mean kv_both?",
+        ),
+        (
+            "kv_transfer_config",
+            '{"kv_connector": "NixlConector"}',
+            "is not one of",
+            "did you mean NixlConnector?",
+        ),
+        ("limit_mm_per_prompt", '{"image": "two"}', "image: 'two' is not a whole number", ""),
+        ("limit_mm_per_prompt", '{"video": {"num_frame": 8}}', "video.num_frame: unknown", "num_frames"),
+        (
+            "override_generation_config",
+            '{"temprature": 1}',
+            "temprature: unknown",
+            "did you mean temperature?",
+        ),
+        (
+            "override_generation_config",
+            '{"top_p": 7}',
+            "top_p: 7 is out of range: more than 0, at most 1",
+            "write 1",
+        ),
+        (
+            "hf_overrides",
+            '{"rope_parameters": {"rope_type": "yarm"}}',
+            "rope_parameters.rope_type: 'yarm'",
+            "yarn",
+        ),
+    ],
+)
+def test_wrong_fields_of_json_options_are_refused(name: str, value: str, what: str, hint: str) -> None:
+    found = [*field_mistakes(name, value, NEWEST)]
+    assert len(found) == 1
+    assert what in f"{found[0][0]}: {found[0][1]}"
+    assert hint in found[0][2]
+
+
+def test_fields_are_those_of_the_image_that_ships() -> None:
+    value = '{"level": 3, "full_cuda_graph": true}'
+    assert [*field_mistakes("compilation_config", value, Server("0.34.0", 16))] == []
+    assert len([*field_mistakes("compilation_config", value, NEWEST)]) == 2
+    # A newer image than the table's may know them; what looks like a slip is named all the same.
+    newer = Server("0.38.0", 29)
+    assert [*field_mistakes("speculative_config", '{"xyz": 4}', newer)] == []
+    assert len([*field_mistakes("speculative_config", '{"methd": "ngram"}', newer)]) == 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lmi_deploy.catalog import options
 from lmi_deploy.catalog.server_version import Server, shipped_server
 from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, Pairs
 from lmi_deploy.errors.recipe_problem import Problem
+from lmi_deploy.recipe.checks.json_fields import field_mistakes
 from lmi_deploy.recipe.checks.notices import is_newer
 from lmi_deploy.recipe.checks.option_pairs import given, pair_mistakes
 from lmi_deploy.recipe.checks.option_values import property_mistakes, value_mistake
@@ -29,9 +31,9 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
     if partial.value("engine", DEFAULT_ENGINE) == "vllm" and partial.is_valid("engine"):
         options_of = {**dict(properties), **dict(partial.value("options", ()))}
         asked = given(options_of, partial.value("tensor_parallel_degree"), _shipped_server(partial, "vllm"))
-        reported = {problem.key for problem in mistaken}
+        reported = {problem.key.split(".")[1] for problem in mistaken}
         for name, what, hint in pair_mistakes(asked):
-            if f"options.{name}" not in reported:
+            if name not in reported:
                 yield _at(partial, name, what, hint)
 
 
@@ -115,6 +117,9 @@ def _of_server(
             yield from _known(partial, name, value, found)
             if engine == "vllm" and (mistake := value_mistake(name, value, shipped)):
                 yield _value(partial, name, *mistake)
+            elif engine == "vllm":
+                for field, what, hint in field_mistakes(name, value, shipped):
+                    yield replace(_value(partial, name, what, hint), key=f"options.{name}.{field}")
 
 
 def _shipped_server(partial: ParsedFields, engine: str) -> Server | None:

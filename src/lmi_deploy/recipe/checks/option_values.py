@@ -48,9 +48,15 @@ def rule_of(name: str, image: int) -> Rule | None:
 
 def value_mistake(name: str, value: str, server: Server | None) -> Mistake | None:
     """None: the value is right, or lmi cannot tell."""
-    rule = rule_of(name, image_of(server))
+    image = image_of(server)
+    rule = rule_of(name, image)
     if rule is None or (value.strip() in ("", "None") and rule.kind not in ("flag", "text")):
         return None
+    return text_mistake(name, value, rule, vllm_arguments.version(image))
+
+
+def text_mistake(name: str, value: str, rule: Rule, version: str) -> Mistake | None:
+    """The same for a rule; `version` is the vLLM that the message names."""
     if rule.kind not in ("text", "json", "list") and "\n" in value:
         return f"{quoted(value)} holds a line break", _nearest_text(value.split(), rule)
     match rule.kind:
@@ -59,12 +65,12 @@ def value_mistake(name: str, value: str, server: Server | None) -> Mistake | Non
         case "int" | "size" | "float":
             return _number(name, value, rule)
         case "choice" | "name":
-            return _choice(name, value, rule, vllm_arguments.version(image_of(server)))
+            return _choice(name, value, rule, version)
         case "json":
             return _json(name, value)
         case "pairs":
             return _pairs(value)
-        case "text" | "list":
+        case "text" | "list" | "any":
             return None
 
 
@@ -193,7 +199,7 @@ def nearest_word(text: str, words: Sequence[str]) -> str:
 def _json(name: str, value: str) -> Mistake | None:
     if name == "compilation_config" and value.strip() in ("0", "1", "2", "3"):
         return None  # older versions take the level alone
-    mistake = json_mistake(_without_suffixes(value))
+    mistake = json_mistake(without_suffixes(value))
     if not mistake:
         return None
     return mistake, 'such as \'{"key": "value"}\', with double quotes'
@@ -210,7 +216,7 @@ def json_mistake(text: str) -> str:
     return "" if isinstance(value, dict) else f"is JSON, but not an object: {quoted(text)}"
 
 
-def _without_suffixes(text: str) -> str:
+def without_suffixes(text: str) -> str:
     """vLLM reads `80m` as a number in JSON; a number of the same length keeps the columns of an error."""
     parts = re.split(r'("(?:[^"\\]|\\.)*")', text)
     parts[::2] = [_SUFFIXED_NUMBER.sub(lambda found: "1" * len(found[0]), part) for part in parts[::2]]
