@@ -66,7 +66,7 @@ def _connectors(sources: Sources) -> list[str]:
 
 
 def _rule(hints: frozenset[Hint], value: ast.expr | None, *, folded: bool) -> Rule:
-    """`text` means text here, and `any` what cannot be told."""
+    """`text` means text here, and `any` what is unknown."""
     by_kind = {hint[0]: hint for hint in hints if hint[0] != "none"}
     kinds = {"number" if kind in _NUMBERS else kind for kind in by_kind}
     if len(kinds) != 1 and kinds != {"literal", "str"}:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 Kind = Literal["text", "flag", "int", "size", "float", "choice", "name", "json", "list", "pairs", "any"]
 """`size` is a whole number that may have a suffix (8k); `name` a choice in any case; `pairs` is `image=2,video=1`;
-`any` cannot be told."""
+`any` is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
