@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.catalog import amis, images, instances, options, sagemaker_limits, vllm_arguments
+from lmi_deploy.catalog import amis, images, instances, options, recorded_prices, vllm_arguments
 from lmi_deploy.catalog.amis import AMIS
 from lmi_deploy.catalog.vllm_arguments import Rule
 from lmi_deploy.recipe.checks.option_values import rule_of
@@ -55,13 +55,39 @@ _MORE = """
 ## Instance types
 
 Types with local disks (g4dn, g5, g6, g7, p4d, p5, p6, trn and every type with a `d`) refuse a volume size. For the
-others, `lmi` chooses one by the size of the weights. `lmi` knows the names of all {types} types, and memory,
-devices and disks of {described} of them.
+others, `lmi` chooses one by the size of the weights.
+
+`lmi` knows every type that SageMaker's API allows for an endpoint. What is not known of a type is `unknown`: it is
+neither guessed nor chosen by `instance_type: auto`.
+
+| Devices | Types | Memory, devices and disks known | Not known |
+|---|---:|---:|---|
+{score}
+
+Sources: {sources}.
+
+`lmi instances` lists those with accelerators, `lmi instances --all` every one:
+
+<!-- run -->
+```bash
+lmi instances                           # devices, memory, price with its date, and whether the region has the type
+lmi instances --all --region eu-west-1  # types without accelerators, too
+lmi instances --json                    # a line a type, for programs; null is unknown
+```
+
+`offered` is `yes` if SageMaker has a price for the type in the region. It is `no` if AWS's price list, which
+`lmi catalog refresh` reads, has no price, or if EC2 does not have the type there. Else it is `unknown`.
 
 ## Prices
 
-`lmi` asks AWS's price list. If you have no permission for that, it uses a few packaged prices, each with its date
-and source. It never takes the price of another region.
+`lmi plan` asks AWS's price list. If you have no permission for that, it uses the prices that this machine knows: those
+that you refreshed, else the packaged ones, each with its date and source. It never takes the price of another region
+or of EC2. `instance_type: auto`, `lmi init`, `lmi fit` and `lmi instances` use the prices that this machine knows, and
+never call a type without a price the cheapest. How to refresh them: [control costs](../how-to/control-costs.md).
+
+| Region | Packaged prices | Dates |
+|---|---:|---|
+{prices}
 """
 
 _OPTIONS = """\
@@ -116,7 +142,9 @@ def images_page() -> str:
             _IMAGES.rstrip("\n"),
             *_hosts(),
             *_MORE.format(
-                types=len(sagemaker_limits.names("instance_types")), described=len(instances.names())
+                score="\n".join(_score()),
+                sources="; ".join(instances.sources()),
+                prices="\n".join(_prices()),
             ).splitlines(),
             "",
             "## Families",
@@ -167,6 +195,23 @@ def options_page() -> str:
     parts += [*_FIELDS.format(version=vllm_arguments.version(vllm_arguments.images()[-1])).splitlines()]
     parts += _fields()
     return "\n".join(parts) + "\n"
+
+
+def _score() -> Iterator[str]:
+    every = [found for name in instances.names() if (found := instances.instance(name))]
+    kinds = {"gpu": "GPU", "neuron": "Inferentia, Trainium", "gaudi": "Gaudi", "cpu": "none"}
+    for kind, shown in kinds.items():
+        types = [one for one in every if one.kind == kind]
+        unknown = ", ".join(f"`{one.name}`" for one in types if not one.known)
+        yield f"| {shown} | {len(types)} | {sum(one.known for one in types)} | {unknown} |"
+    yield f"| all | {len(every)} | {sum(one.known for one in every)} | |"
+
+
+def _prices() -> Iterator[str]:
+    for region, found in sorted(recorded_prices.packaged().regions.items()):
+        days = sorted(price.date for price in found.hourly.values() if price.date)
+        span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "unknown"
+        yield f"| {region} | {len(found.hourly)} | {span} |"
 
 
 def _hosts() -> Iterator[str]:

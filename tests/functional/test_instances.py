@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stdout
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from tests.support.local_app import LocalApp
+from lmi_deploy.catalog import instances
+from lmi_deploy.cli.context import DependenciesFactory
+from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.group import lmi
+from lmi_deploy.domain.observed_state import Price
+from lmi_deploy.domain.price_table import RegionPrices
+from tests.support.local_app import LocalApp, Terminal
 from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
 
 
@@ -86,7 +95,94 @@ def test_model_that_fits_no_instance_gives_an_empty_list(app: LocalApp) -> None:
 @pytest.mark.parametrize(("days", "stale"), [(100, False), (200, True)])
 def test_prices_older_than_half_a_year_give_a_warning(app: LocalApp, days: int, stale: bool) -> None:
     app.clock.passed = days * 86400.0
-    result = app.lmi("instances", "--json").result
-    assert ("the packaged prices are of 2026-11-21" in result["warning"]) == stale
-    note = "warning: the packaged prices are of" in app.lmi("instances").err
+    warnings = app.lmi("instances", "--json").result["warnings"]
+    assert len(warnings) == stale
+    note = "warning: the packaged prices are of 2026-11-21" in app.lmi("instances").err
     assert note == stale
+    if stale:
+        assert "`lmi catalog refresh --region us-east-1` reads AWS's price list" in warnings[0]
+
+
+def test_undescribed_type_is_listed_as_unknown(app: LocalApp) -> None:
+    found = {row["instance"]: row for row in rows(app)}["ml.p6e-gb200.36xlarge"]
+    assert {found[key] for key in ("device", "devices", "memory_gib", "vcpu", "usd_per_hour")} == {None}
+    assert found["offered"] == "unknown"
+
+
+def test_all_lists_every_type(app: LocalApp) -> None:
+    found = rows(app, "--all")
+    assert len(found) == len(instances.names())
+    small = {row["instance"]: row for row in found}["ml.m5.large"]
+    assert (small["device"], small["devices"], small["vcpu"], small["memory_gib"]) == (None, 0, 2, 8)
+    assert app.lmi("instances", "--all", "--fits", "org/large").code == 2
+
+
+def test_rows_tell_whether_the_region_has_the_type_and_the_date_of_its_price(app: LocalApp) -> None:
+    found = {row["instance"]: row for row in rows(app, "--region", "eu-west-1")}
+    assert found["ml.g5.12xlarge"]["offered"] == "yes"
+    assert (found["ml.g5.12xlarge"]["usd_per_hour"], found["ml.g5.12xlarge"]["price_date"]) == (
+        7.91,
+        "2023-12",
+    )
+    assert found["ml.g5.2xlarge"]["offered"] == "unknown", "EC2 has it, and no price of SageMaker's is known"
+    assert found["ml.p5.48xlarge"]["offered"] == "no", "EC2 has none there"
+
+
+def test_refreshed_prices_replace_the_packaged_ones_of_their_region(app: LocalApp) -> None:
+    refresh(app, "us-east-1", {"ml.g5.xlarge": 0.5})
+    found = {row["instance"]: row for row in rows(app)}
+    assert (found["ml.g5.xlarge"]["usd_per_hour"], found["ml.g5.xlarge"]["offered"]) == (0.5, "yes")
+    assert (found["ml.g5.2xlarge"]["usd_per_hour"], found["ml.g5.2xlarge"]["offered"]) == (None, "no")
+    other = {row["instance"]: row for row in rows(app, "--region", "us-west-2")}
+    assert other["ml.g5.2xlarge"]["usd_per_hour"] == 1.515
+    assert app.lmi("instances", "--json").result["prices"] == {
+        "source": "AWS price list",
+        "date": "2026-11-22",
+    }
+
+
+def refresh(app: LocalApp, region: str, hourly: dict[str, float]) -> None:
+    prices = {
+        name: Price(hourly=usd, currency="USD", source="AWS price list of 2026-11-20", date="2026-11-20")
+        for name, usd in hourly.items()
+    }
+    app.price_cache.write(
+        RegionPrices(
+            region=region, date=date(2026, 11, 22), source="AWS price list", hourly=prices, complete=True
+        )
+    )
+
+
+def test_damaged_price_file_is_reported_and_not_used(app: LocalApp) -> None:
+    refresh(app, "us-east-1", {"ml.g5.xlarge": 0.5})
+    file = app.root / "cache" / "prices" / "us-east-1.json"
+    file.write_text(file.read_text()[:100])
+    result = app.lmi("instances")
+    assert result.code == 0
+    assert f"warning: {file}: damaged; the packaged prices are used instead" in result.err
+    assert {row["instance"]: row["usd_per_hour"] for row in rows(app)}["ml.g5.xlarge"] == 1.4084
+
+
+def test_region_without_known_prices_names_the_refresh(app: LocalApp) -> None:
+    result = app.lmi("instances", "--region", "eu-north-1")
+    assert result.code == 0
+    assert "`lmi catalog refresh --region eu-north-1` reads AWS's price list" in result.err
+    result = app.lmi("instances", "--region", "eu-nroth-1")
+    assert result.code == 2
+    assert "did you mean eu-north-1?" in result.err
+
+
+def test_narrow_terminal_keeps_the_price_column(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = on_terminal(app, "instances")
+    assert max(map(len, lines)) <= 80
+    assert {"instance", "device", "devices", "offered", "usd_per_hour"} <= set(lines[0].split())
+
+
+def on_terminal(app: LocalApp, *argv: str) -> list[str]:
+    """stdout is a terminal, too."""
+    out = Terminal(io.BytesIO(), encoding="utf-8")
+    with redirect_stdout(out):
+        assert run(lmi, argv, given=DependenciesFactory(app.deps)) == 0
+    out.flush()
+    return out.buffer.getvalue().decode().splitlines()  # type: ignore[attr-defined]

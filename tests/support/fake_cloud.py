@@ -11,6 +11,7 @@ from lmi_deploy.aws.lock.bucket_lock import BucketLock
 from lmi_deploy.aws.s3.record_journal import BucketRecords
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.permissions import Permission
+from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
@@ -112,6 +113,11 @@ class FakeLogs:
 
 @dataclass
 class FakePrices:
+    state: AccountState
+    regions: frozenset[str] = frozenset({"us-east-1"})
+    """Those that the price list has."""
+    interrupted_by: BaseException | None = None
+    """Raised while the list is read."""
     hourly_of: dict[str, float] = field(
         default_factory=lambda: {"ml.g5.xlarge": 1.408, "ml.m5.4xlarge": 0.922}
     )
@@ -120,6 +126,16 @@ class FakePrices:
         if instance not in self.hourly_of:
             return None
         return Price(hourly=self.hourly_of[instance], currency="USD", source="a fake of 2026-01-01")
+
+    def listed(self, region: str) -> RegionPrices:
+        if self.interrupted_by is not None:
+            raise self.interrupted_by
+        if region not in self.regions:
+            raise NotFound(f"{region}: no hosting prices", hint="name another region")
+        prices = {name: price for name in self.hourly_of if (price := self.hourly(name))}
+        return RegionPrices(
+            region=region, date=self.state.clock.now().date(), source="a fake", hourly=prices, complete=True
+        )
 
 
 @dataclass
@@ -256,7 +272,7 @@ class FakeCloud:
         self.stores: dict[str, FakeStore] = {}
         self.scalers = FakeAutoscaling(self.account_state)
         self.logs = FakeLogs(self.account_state)
-        self.prices = FakePrices()
+        self.prices = FakePrices(self.account_state)
         self.limits = FakeQuotas(self.account_state)
         self.roles = FakeRoles(self.account_state)
         self.secrets = FakeSecrets()

@@ -22,6 +22,7 @@ from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
+from lmi_deploy.state.price_files import PriceFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import AnyTarget
@@ -90,6 +91,10 @@ class LocalApp:
     def state(self) -> StateDir:
         return StateDir(self.root / "state")
 
+    @property
+    def price_cache(self) -> PriceFiles:
+        return PriceFiles(self.root / "cache" / "prices")
+
     def deps(self) -> Dependencies:
         state = self.state
         servers = {"embedded": self.servers}
@@ -118,6 +123,7 @@ class LocalApp:
             environments=self.environments,
             journal=lambda ref: self.journal(FileJournal(folder=state, ref=ref)),
             cloud=no_cloud,
+            price_cache=self.price_cache,
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             trial=local,

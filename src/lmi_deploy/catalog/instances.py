@@ -81,6 +81,16 @@ def source() -> tuple[str, str]:
     return _table()["source"], _table()["date"]
 
 
+def sources() -> tuple[str, ...]:
+    """Where each part of the table is from."""
+    return tuple(f"{part}: {origin}" for part, origin in _table()["sources"].items())
+
+
+def ec2_regions(name: str) -> tuple[str, ...]:
+    """The regions in which EC2 has a type that has accelerators; empty if unknown. SageMaker may have it in fewer."""
+    return tuple(_table()["ec2_regions"].get(name, "").split())
+
+
 def names() -> tuple[str, ...]:
     """Every type that an endpoint may name."""
     return sagemaker_limits.names("instance_types")
@@ -104,7 +114,7 @@ def instance(name: str) -> Instance | None:
         architecture=architecture,
         known=True,
         vcpu=existing["vcpu"],
-        memory=existing["memory_gib"] * GIB,
+        memory=int(existing["memory_gib"] * GIB),
         nvme=existing["nvme_gb"] * 10**9,
         network_gbps=existing.get("network_gbps"),
         accelerators=accelerators,

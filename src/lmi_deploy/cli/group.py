@@ -53,6 +53,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "List instance types with their accelerators and prices, or those that hold a model.",
         reads=True,
     ),
+    "catalog": CommandEntry("catalog", "Show the tables that lmi decides by, and refresh the prices."),
     "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
     "schema": CommandEntry("schema", "Print the recipe's JSON Schema.", reads=True),
     "cache": CommandEntry("cache", "List and remove cached files on this machine."),

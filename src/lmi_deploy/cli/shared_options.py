@@ -10,11 +10,18 @@ from typing import Any, TypeVar
 import click
 
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.errors import UsageRefused
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON Lines on stdout; the last line is the result."
+)
+region_option = click.option(
+    "--region",
+    envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
+    default="us-east-1",
+    help="The AWS region.  [default: AWS_REGION, else us-east-1]",
 )
 recipe_argument = click.argument(
     "recipe", required=False, type=click.Path(dir_okay=False), metavar="[RECIPE]"
@@ -29,6 +36,16 @@ force_fit_option = click.option(
     "--force-fit", is_flag=True, help="Continue although the model does not fit (`lmi fit`)."
 )
 yes_option = click.option("-y", "--yes", is_flag=True, help="Agree in advance; required without a terminal.")
+
+
+def require_region(region: str) -> None:
+    """UsageRefused, with the nearest name, if AWS has no such region."""
+    from lmi_deploy.catalog import sagemaker_limits
+    from lmi_deploy.recipe.name_suggestions import suggestion_text
+
+    if region not in sagemaker_limits.names("regions"):
+        near = suggestion_text(region, sagemaker_limits.names("regions"))
+        raise UsageRefused(f"{region}: no such AWS region", hint=near or "name one such as us-east-1")
 
 
 def recipe_options(command: F) -> F:

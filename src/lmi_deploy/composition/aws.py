@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from lmi_deploy.composition.weights import BucketContext, open_bucket, session_at
@@ -13,6 +14,8 @@ from lmi_deploy.ports.notify import Notify, ignore
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
+    from lmi_deploy.domain.observed_state import Price
+    from lmi_deploy.domain.price_table import PriceTable
 
 
 LOCK_SECONDS = "LMI_LOCK_SECONDS"
@@ -39,7 +42,6 @@ def open_cloud(
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
     from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
     from lmi_deploy.aws.secrets import AwsSecrets
-    from lmi_deploy.catalog.recorded_prices import price
 
     access = AwsConnection(session=session_at(region, environ), clock=clock, notify=notify, guard=guard)
     account = AwsAccount(access.session, clock=clock, notify=notify)
@@ -52,12 +54,26 @@ def open_cloud(
         scalers=AwsAutoscaling(access),
         tagged=AwsResourceTags(access),
         logs=logs,
-        prices=AwsPrices(access, region=caller.region, partition=caller.partition, packaged=price),
+        prices=AwsPrices(
+            access, region=caller.region, partition=caller.partition, known=_known_price(environ)
+        ),
         limits=AwsQuotas(access),
         roles=IamRoles(access),
         secrets=AwsSecrets(access),
         jobs=ProcessingJobs(access, logs, account=caller.account),
     )
+
+
+def _known_price(environ: Mapping[str, str]) -> Callable[[str, str], Price | None]:
+    """Of an instance type in a region; the tables are read when they are first needed."""
+    from lmi_deploy.catalog.recorded_prices import packaged
+    from lmi_deploy.composition.local import price_cache
+
+    @cache
+    def table() -> PriceTable:
+        return packaged().overlaid(price_cache(environ).read())
+
+    return lambda instance, region: table().price(instance, region)
 
 
 def open_bucket_services(

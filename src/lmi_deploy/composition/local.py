@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
+    from lmi_deploy.ports.price_cache import PriceCache
     from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
     from lmi_deploy.state.state_dir import StateDir
 
@@ -47,16 +48,15 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     environments = environments_at(environ)
     servers = servers_at(environ)
 
-    def free(used: frozenset[int]) -> int:
-        return free_port(HOST, start=FIRST_PORT, used=used)
-
     local = LocalTarget(
         state=state,
         servers=servers,
         environments=environments,
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, local.status_of_home, free),
+        port=lambda name: port_of(
+            name, state, local.status_of_home, lambda used: free_port(HOST, start=FIRST_PORT, used=used)
+        ),
         runtimes=lambda image: _available_runtimes(image, environ),
     )
 
@@ -76,6 +76,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
+        price_cache=price_cache(environ),
         clock=clock,
         machine=local.machine,
         runtimes=local.runtimes,
@@ -120,6 +121,13 @@ def state_folder(environ: Mapping[str, str]) -> Path:
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """The folder of files that can be created again: LMI_CACHE_HOME, else the XDG cache folder."""
     return _home(environ, "LMI_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
+
+
+def price_cache(environ: Mapping[str, str]) -> PriceCache:
+    """The user's own price tables, in the cache folder."""
+    from lmi_deploy.state.price_files import PriceFiles
+
+    return PriceFiles(cache_folder(environ) / "prices")
 
 
 def server_environment(environ: Mapping[str, str]) -> dict[str, str]:

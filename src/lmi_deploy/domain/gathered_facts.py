@@ -78,6 +78,8 @@ class CloudFacts:
     bucket: str
     hub: str = ""
     """The address of this machine's Hub, for jobs, if it is not the public one."""
+    instance: str = ""
+    """The instance type that the deployment has; looked up only for `instance_type: auto`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

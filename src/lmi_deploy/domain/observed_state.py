@@ -82,6 +82,8 @@ class Price:
     hourly: float
     currency: str
     source: str
+    date: str = ""
+    """Day or month of the price; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

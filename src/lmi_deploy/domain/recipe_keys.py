@@ -187,7 +187,8 @@ class Recipe:
         OneOrList(EnumOf("instance_types", "instance type", or_auto=True), most=5),
         Doc(
             "SageMaker instance type, or several in order of preference; required for target sagemaker. `auto`: "
-            "the cheapest type with a known price that holds the model.",
+            "the cheapest type with a known price that holds the model; a deployment keeps its type as long as that "
+            "holds the model.",
             "ml.g5.12xlarge",
         ),
     ] = ()

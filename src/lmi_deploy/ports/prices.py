@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from lmi_deploy.domain.observed_state import Price
+from lmi_deploy.domain.price_table import RegionPrices
 
 Use = Literal["hosting", "processing"]
 """The purpose of an instance: AWS's list has a price for each."""
@@ -12,4 +13,9 @@ Use = Literal["hosting", "processing"]
 
 class Prices(Protocol):
     def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
-        """On demand, in our region: by AWS's price list, else by the packaged table of hosting. None: unknown."""
+        """On demand, in our region: by AWS's price list, else as this machine knows it. None: unknown."""
+
+    def listed(self, region: str) -> RegionPrices:
+        """Every hosting price of a region, by AWS's price list alone. AccessError, CloudError; NotFound if it has
+        none.
+        """

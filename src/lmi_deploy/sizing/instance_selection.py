@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.catalog import instances
 from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.sizing_request import Request
@@ -28,11 +29,11 @@ class Placement:
         return self.usd_per_hour / cache if self.usd_per_hour is not None and cache > 0 else None
 
 
-def placements(checkpoint: Checkpoint, request: Request, region: str) -> tuple[Placement, ...]:
+def placements(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> tuple[Placement, ...]:
     """Those with a known price first, by price; CannotTell if no type can be judged."""
     return tuple(
         replace(one, fit=assess(checkpoint, request, one.fit.devices))
-        for one in _holders(checkpoint, request, region)
+        for one in _holders(checkpoint, request, prices)
     )
 
 
@@ -42,23 +43,23 @@ def by_price(found: Iterable[Placement]) -> list[Placement]:
     return [one for _, one in sorted(priced, key=lambda each: (each[1].fit.verdict != "fits", each[0]))]
 
 
-def cheapest_fitting(checkpoint: Checkpoint, request: Request, region: str) -> Placement | None:
+def cheapest_fitting(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> Placement | None:
     """The first that fits, else the first that is tight; None if no type holds the model. CannotTell if no type can be
     judged.
     """
     tight: Placement | None = None
-    for one in _holders(checkpoint, request, region):
+    for one in _holders(checkpoint, request, prices):
         if one.fit.verdict == "fits":
             return one
         tight = tight or one
     return tight
 
 
-def _holders(checkpoint: Checkpoint, request: Request, region: str) -> Iterator[Placement]:
+def _holders(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> Iterator[Placement]:
     """In the order of their prices, each judged when it is needed. Types with the same devices are judged once."""
     judged: dict[tuple[str, int, int], Fit] = {}
     unknown, found = "", False
-    for usd, name, devices in _types(request, region):
+    for usd, name, devices in _types(request, prices):
         key = (devices.name, devices.count, devices.memory)
         if key not in judged:
             judged[key] = assess(checkpoint, request, devices, limits=False)
@@ -72,7 +73,7 @@ def _holders(checkpoint: Checkpoint, request: Request, region: str) -> Iterator[
         raise CannotTell(unknown)
 
 
-def _types(request: Request, region: str) -> list[tuple[float | None, str, Devices]]:
+def _types(request: Request, prices: RegionPrices) -> list[tuple[float | None, str, Devices]]:
     """The types whose devices the engine runs on, those with a known price first."""
     found: list[tuple[float | None, str, Devices]] = []
     for name in instances.names():
@@ -81,6 +82,6 @@ def _types(request: Request, region: str) -> list[tuple[float | None, str, Devic
         except CannotTell:
             continue
         if devices.kind == ("neuron" if request.engine == "neuronx" else "gpu"):
-            price = recorded_prices.price(name, region)
+            price = prices.hourly.get(name)
             found.append((price.hourly if price else None, name, devices))
     return sorted(found, key=lambda one: (one[0] is None, one[0] or 0, one[1]))

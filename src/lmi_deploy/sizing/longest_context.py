@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.catalog import instances
 from lmi_deploy.domain.number_text import gib_text
+from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, assess, total_size_or_none
 from lmi_deploy.sizing.sizing_request import Request
@@ -44,11 +45,11 @@ def longest_fitting(checkpoint: Checkpoint, request: Request, devices: Devices, 
     return context if context >= LEAST_CONTEXT else 0
 
 
-def instance_by_size(size: int, heads: int | None) -> InstanceBySize | None:
+def instance_by_size(size: int, heads: int | None, prices: RegionPrices) -> InstanceBySize | None:
     """By the weights alone: the cheapest priced type whose devices hold them; None if no type does."""
     found = []
     for name in instances.names():
-        price = recorded_prices.price(name, USUAL_REGION)
+        price = prices.hourly.get(name)
         try:
             devices = instance_devices(name)
         except CannotTell:

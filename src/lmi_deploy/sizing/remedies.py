@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.catalog import instances
+from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.longest_context import LEAST_CONTEXT, STEP, USUAL_REGION, longest_fitting
+from lmi_deploy.sizing.longest_context import LEAST_CONTEXT, STEP, longest_fitting
 from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 
@@ -31,12 +32,14 @@ class Remedy:
 
 
 def remedies(
-    checkpoint: Checkpoint, request: Request, devices: Devices | None, fit: Fit
+    checkpoint: Checkpoint, request: Request, devices: Devices | None, fit: Fit, prices: RegionPrices
 ) -> tuple[Remedy, ...]:
-    """Empty if it fits, or if the verdict is unknown."""
+    """Empty if it fits, or if the verdict is unknown. A larger machine is one that has a price."""
     if devices is None or fit.verdict in ("fits", "unknown"):
         return ()
-    return tuple(_free(checkpoint, request, devices, fit)) + tuple(_larger(checkpoint, request, devices))
+    return tuple(_free(checkpoint, request, devices, fit)) + tuple(
+        _larger(checkpoint, request, devices, prices)
+    )
 
 
 def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) -> Iterator[Remedy]:
@@ -81,14 +84,16 @@ def _options(request: Request, devices: Devices) -> Iterator[tuple[str, str, str
     yield "quantize", "bitsandbytes", "weights in 4 bits, quantized while loading: quantize bitsandbytes"
 
 
-def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Iterator[Remedy]:
+def _larger(
+    checkpoint: Checkpoint, request: Request, devices: Devices, prices: RegionPrices
+) -> Iterator[Remedy]:
     """The cheapest instance type with a known price that fits, if the question was about an instance."""
     if not devices.instance:
         return
     free = replace(request, degree=None)
     found: list[tuple[float, str, int]] = []
     for name in instances.names():
-        price = recorded_prices.price(name, USUAL_REGION)
+        price = prices.hourly.get(name)
         if price is None or name == devices.instance:
             continue
         try:
@@ -102,5 +107,5 @@ def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Itera
             found.append((price.hourly, name, fit.degree))
     if found:
         usd, name, degree = min(found)
-        what = f"a larger machine: {name} with degree {degree}, {usd:.2f} USD per hour in {USUAL_REGION}"
+        what = f"a larger machine: {name} with degree {degree}, {usd:.2f} USD per hour in {prices.region}"
         yield Remedy(key="instance_type", value=name, what=what, usd_per_hour=usd)

@@ -18,6 +18,7 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.model_server import ModelServer
+from lmi_deploy.ports.price_cache import PriceCache
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
 from lmi_deploy.targets.target import AnyTarget, TrialTarget
@@ -39,6 +40,7 @@ class Dependencies:
     journal: Callable[[DeploymentRef], Journal]
     lock: Callable[[DeploymentRef], Lock]
     cloud: Callable[[str], Cloud]
+    price_cache: PriceCache
     clock: Clock
     machine: Callable[[], Machine]
     runtimes: Callable[[str | None], AvailableRuntimes]

@@ -8,6 +8,7 @@ from typing import Final
 
 from lmi_deploy.catalog.server_version import server_tag
 from lmi_deploy.domain.gathered_facts import Facts, Machine
+from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Engine, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.sizing.architecture import read_architecture
@@ -22,6 +23,7 @@ from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather_facts import model_location
+from lmi_deploy.workflows.price_refresh import price_table
 
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 
@@ -43,6 +45,8 @@ class FitRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
     """This machine, if the request is about it."""
+    region: str = USUAL_REGION
+    """Of prices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ def request_of(recipe: Recipe, machine: Machine | None) -> FitRequest:
         degree=recipe.tensor_parallel_degree,
         options={**options, **dict(recipe.options)},
         machine=machine,
+        region=recipe.endpoint.region or USUAL_REGION,
     )
 
 
@@ -79,21 +84,25 @@ def recipe_request(recipe: Recipe, deps: Dependencies) -> FitRequest:
 
 def check_fit(fit_request: FitRequest, deps: Dependencies) -> Outcome:
     """Reads the model's config.json and headers, nothing more."""
-    return judge(fit_request, _checkpoint_of(fit_request, deps))
+    return judge(fit_request, _checkpoint_of(fit_request, deps), price_table(deps))
 
 
 def _checkpoint_of(fit_request: FitRequest, deps: Dependencies) -> Checkpoint:
     return read_checkpoint(fit_request.model_id, fit_request.revision, deps.hub(fit_request.model_id))
 
 
-def judge(fit_request: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
+def judge(
+    fit_request: FitRequest, checkpoint: Checkpoint, prices: PriceTable, *, help_tight: bool = True
+) -> Outcome:
     """Of several instance types the one with the worst fit: any of them may be used. Without `help_tight` no remedies
     are searched for if it fits.
     """
     try:
         request = _request(fit_request)
         if tuple(fit_request.instances) == AUTO_INSTANCE:
-            fit_request = replace(fit_request, instances=(_cheapest(checkpoint, request),))
+            fit_request = replace(
+                fit_request, instances=(_cheapest(checkpoint, request, prices.of(fit_request.region)),)
+            )
         choices = _devices(fit_request)
     except CannotTell as reason:
         return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=fit_request.engine))
@@ -103,16 +112,20 @@ def judge(fit_request: FitRequest, checkpoint: Checkpoint, *, help_tight: bool =
     needs_help = help_tight or worst.verdict == "does-not-fit"
     return Outcome(
         fit=worst,
-        remedies=remedies(checkpoint, request, devices, worst) if needs_help else (),
+        remedies=remedies(
+            checkpoint, request, devices, worst, prices.complete_or(fit_request.region, USUAL_REGION)
+        )
+        if needs_help
+        else (),
         notes=notes(checkpoint, worst, devices),
     )
 
 
-def _cheapest(checkpoint: Checkpoint, request: Request) -> str:
+def _cheapest(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> str:
     """The instance type of `auto`. CannotTell if no type with a known price holds the model."""
-    priced = by_price(placements(checkpoint, request, USUAL_REGION))
+    priced = by_price(placements(checkpoint, request, prices))
     if not priced:
-        raise CannotTell("no instance type with a known price holds it; name one")
+        raise CannotTell(f"no instance type with a known price in {prices.region} holds it; name one")
     return priced[0].instance
 
 
@@ -122,7 +135,7 @@ def matching_instances(fit_request: FitRequest, deps: Dependencies, region: str)
     """
     checkpoint = _checkpoint_of(fit_request, deps)
     try:
-        return placements(checkpoint, instance_request(fit_request, checkpoint), region)
+        return placements(checkpoint, instance_request(fit_request, checkpoint), price_table(deps).of(region))
     except CannotTell as reason:
         raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` shows the sum") from None
 
@@ -135,10 +148,10 @@ def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> Request
     return replace(request, degree=None)
 
 
-def candidates(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[Placement, ...]:
+def candidates(recipe: Recipe, checkpoint: Checkpoint, prices: RegionPrices) -> tuple[Placement, ...]:
     """The instance types that can run a recipe as it is. Unresolvable if lmi does not know enough of the model."""
     try:
-        return placements(checkpoint, _request(request_of(recipe, None)), region)
+        return placements(checkpoint, _request(request_of(recipe, None)), prices)
     except CannotTell as reason:
         raise Unresolvable(
             f"instance_type: auto cannot be chosen: {reason}", hint="name a type; `lmi fit` shows the sum"
@@ -149,12 +162,12 @@ def _usual_context(checkpoint: Checkpoint) -> int:
     return min(read_architecture(checkpoint.table).positions or USUAL_CONTEXT, USUAL_CONTEXT)
 
 
-def require_fit(recipe: Recipe, facts: Facts, *, force: bool) -> str:
+def require_fit(recipe: Recipe, facts: Facts, prices: PriceTable, *, force: bool) -> str:
     """In a few words for the plan. Unresolvable, with the sum, if the model does not fit, unless forced."""
     fit_request = request_of(recipe, facts.machine)
     if fit_request.machine is not None and fit_request.degree is None:
         fit_request = replace(fit_request, degree=1)  # as `degree_of` has it for this machine
-    outcome = judge(fit_request, gathered_checkpoint(facts), help_tight=False)
+    outcome = judge(fit_request, gathered_checkpoint(facts), prices, help_tight=False)
     fit = outcome.fit
     if fit.verdict == "does-not-fit" and not force:
         raise Unresolvable(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.catalog import instances
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import gib_text
+from lmi_deploy.domain.price_table import PriceTable
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.errors import Unresolvable, UsageRefused
 from lmi_deploy.planning.recipe_generation import InitEngine
@@ -23,6 +24,7 @@ from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import FitRequest, instance_request, judge
+from lmi_deploy.workflows.price_refresh import price_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,78 +55,90 @@ class Hardware:
     fit: Fit | None = None
 
 
-def choose_instance(asked: InitRequest, fit_request: FitRequest, checkpoint: Checkpoint) -> Hardware:
-    """The type that was asked for, or the cheapest that holds the model."""
-    if asked.instance and instances.instance(asked.instance) is None:
-        what = f"--instance {asked.instance}: SageMaker has no such type for endpoints"
-        raise UsageRefused(what, hint="`lmi instances` lists those with accelerators")
-    try:
-        request = instance_request(fit_request, checkpoint)
-        if asked.instance:
-            return _judged_instance(asked.instance, asked, fit_request, request, checkpoint)
-        region = asked.region if asked.region in recorded_prices.regions() else USUAL_REGION
-        found = cheapest_fitting(checkpoint, request, region)
-    except CannotTell as reason:
-        return _instance_by_size(asked, checkpoint, str(reason))
-    if found is None:
-        what = f"{request.context} tokens x {request.sequences or 1}"
-        raise Unresolvable(
-            f"{fit_request.model_id}: no instance type holds it with {what}",
-            hint="use fewer --users or a shorter --context, or a quantised sibling; `lmi fit` shows the sum",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceChoice:
+    """The choice of an instance type for a new recipe."""
+
+    asked: InitRequest
+    fit_request: FitRequest
+    checkpoint: Checkpoint
+    prices: PriceTable
+
+    def make(self) -> Hardware:
+        """The type that was asked for, or the cheapest that holds the model."""
+        asked = self.asked
+        if asked.instance and instances.instance(asked.instance) is None:
+            what = f"--instance {asked.instance}: SageMaker has no such type for endpoints"
+            raise UsageRefused(what, hint="`lmi instances` lists those with accelerators")
+        try:
+            request = instance_request(self.fit_request, self.checkpoint)
+            if asked.instance:
+                return self._judged(asked.instance, request)
+            region = asked.region if asked.region in self.prices.regions else USUAL_REGION
+            found = cheapest_fitting(self.checkpoint, request, self.prices.of(region))
+        except CannotTell as reason:
+            return self._by_size(str(reason))
+        if found is None:
+            what = f"{request.context} tokens x {request.sequences or 1}"
+            raise Unresolvable(
+                f"{self.fit_request.model_id}: no instance type holds it with {what}",
+                hint="use fewer --users or a shorter --context, or a quantised sibling; `lmi fit` shows the sum",
+            )
+        return self._judged(found.instance, request)
+
+    def _judged(self, name: str, request: Request) -> Hardware:
+        asked, checkpoint = self.asked, self.checkpoint
+        fit_request = replace(self.fit_request, instances=(name,), context=request.context)
+        outcome = judge(fit_request, checkpoint, self.prices, help_tight=False)
+        fit = outcome.fit
+        if fit.verdict == "unknown":
+            return self._by_size(fit.reason)
+        if fit.verdict == "does-not-fit":
+            raise Unresolvable(
+                f"{fit_request.model_id} does not fit on {name}: {fit.reason}",
+                hint="change one of these, or leave --instance out"
+                if outcome.remedies
+                else "leave --instance out",
+                details=[remedy.what for remedy in outcome.remedies],
+            )
+        request = replace(request, degree=fit.degree)
+        longest = asked.context or longest_fitting(
+            checkpoint, request, instance_devices(name), most=fit.max_context
         )
-    return _judged_instance(found.instance, asked, fit_request, request, checkpoint)
-
-
-def _judged_instance(
-    name: str, asked: InitRequest, fit_request: FitRequest, request: Request, checkpoint: Checkpoint
-) -> Hardware:
-    outcome = judge(
-        replace(fit_request, instances=(name,), context=request.context), checkpoint, help_tight=False
-    )
-    fit = outcome.fit
-    if fit.verdict == "unknown":
-        return _instance_by_size(asked, checkpoint, fit.reason)
-    if fit.verdict == "does-not-fit":
-        raise Unresolvable(
-            f"{fit_request.model_id} does not fit on {name}: {fit.reason}",
-            hint="change one of these, or leave --instance out"
-            if outcome.remedies
-            else "leave --instance out",
-            details=[remedy.what for remedy in outcome.remedies],
+        is_priced = self.prices.price(name, asked.region) is not None
+        return Hardware(
+            instance=name,
+            price=self._price(name),
+            why=_arithmetic(fit, name, cheapest=asked.instance is None and is_priced),
+            degree=fit.degree,
+            context=longest or fit.context,
+            fit=fit,
         )
-    request = replace(request, degree=fit.degree)
-    longest = asked.context or longest_fitting(
-        checkpoint, request, instance_devices(name), most=fit.max_context
-    )
-    return Hardware(
-        instance=name,
-        price=_price(name, asked.region),
-        why=_arithmetic(
-            fit,
-            name,
-            cheapest=asked.instance is None and recorded_prices.price(name, asked.region) is not None,
-        ),
-        degree=fit.degree,
-        context=longest or fit.context,
-        fit=fit,
-    )
 
-
-def _instance_by_size(asked: InitRequest, checkpoint: Checkpoint, reason: str) -> Hardware:
-    """A choice all the same, which says that it is none of the fit."""
-    found = instance_by_size(size_of(checkpoint), None)
-    name = asked.instance or (found.instance if found else "")
-    if not name:
-        raise Unresolvable(
-            f"no instance type holds it; lmi cannot tell more: {reason}", hint="add --instance TYPE"
+    def _by_size(self, reason: str) -> Hardware:
+        """A choice all the same, which says that it is none of the fit."""
+        asked = self.asked
+        found = instance_by_size(size_of(self.checkpoint), None, self.prices.of(USUAL_REGION))
+        name = asked.instance or (found.instance if found else "")
+        if not name:
+            raise Unresolvable(
+                f"no instance type holds it; lmi cannot tell more: {reason}", hint="add --instance TYPE"
+            )
+        by = "asked for" if asked.instance or found is None else f"by the size of the weights: {found.why}"
+        return Hardware(
+            instance=name,
+            price=self._price(name),
+            why=f"lmi cannot tell whether it fits ({reason}); {by}",
+            context=asked.context,
         )
-    by = "asked for" if asked.instance or found is None else f"by the size of the weights: {found.why}"
-    return Hardware(
-        instance=name,
-        price=_price(name, asked.region),
-        why=f"lmi cannot tell whether it fits ({reason}); {by}",
-        context=asked.context,
-    )
+
+    def _price(self, name: str) -> str:
+        asked = self.asked.region
+        for region in dict.fromkeys((asked, USUAL_REGION)):
+            if found := self.prices.price(name, region):
+                here = "" if region == asked else f"; in {asked} it is unknown"
+                return f"{found.hourly:g} {found.currency} an hour in {region} ({found.source}){here}"
+        return "its price is unknown"
 
 
 def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: Dependencies) -> Hardware:
@@ -136,7 +150,10 @@ def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: De
             why=f"lmi cannot tell whether it fits this machine: {reason}", context=fit_request.context
         )
     outcome = judge(
-        replace(fit_request, machine=deps.machine(), degree=1, context=context), checkpoint, help_tight=False
+        replace(fit_request, machine=deps.machine(), degree=1, context=context),
+        checkpoint,
+        price_table(deps),
+        help_tight=False,
     )
     fit = outcome.fit
     if fit.verdict == "unknown":
@@ -165,11 +182,3 @@ def _arithmetic(fit: Fit, where: str, *, cheapest: bool = False) -> str:
     if fit.verdict == "tight":
         first = f"{first}, tightly"
     return f"{first}: {weights:.2f} GiB of weights on {usable:.2f} GiB of {one}{cache}."
-
-
-def _price(name: str, region: str) -> str:
-    for place in dict.fromkeys((region, USUAL_REGION)):
-        if found := recorded_prices.price(name, place):
-            here = "" if place == region else f"; in {region} it is unknown"
-            return f"{found.hourly:g} {found.currency} an hour in {place} ({found.source}){here}"
-    return "its price is unknown"

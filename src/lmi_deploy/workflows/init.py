@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.catalog import instances, recorded_prices
+from lmi_deploy.catalog import instances
 from lmi_deploy.domain.deployment_names import name_for
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.number_text import gib_text
+from lmi_deploy.domain.price_table import PriceTable
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_key_types import Named
 from lmi_deploy.domain.recipe_keys import Timeouts
@@ -32,7 +33,8 @@ from lmi_deploy.workflows.checkpoint import checkpoint_of, listing_without_hashe
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import FitRequest
 from lmi_deploy.workflows.gather_facts import read_json
-from lmi_deploy.workflows.hardware_selection import Hardware, InitRequest, choose_instance, judge_this_machine
+from lmi_deploy.workflows.hardware_selection import Hardware, InitRequest, InstanceChoice, judge_this_machine
+from lmi_deploy.workflows.price_refresh import price_table
 
 _SEQUENCES: Final = "max_rolling_batch_size"
 
@@ -64,20 +66,25 @@ def generate_recipe(asked: InitRequest, deps: Dependencies, *, schema: str) -> R
     engine = engine_for(model.recognition, target, asked.engine, can_run_vllm=_can_run_vllm(target, deps))
     checkpoint = checkpoint_of(hub, listing)
     fit_request = _fit_request(asked, engine, model_id)
+    prices = price_table(deps)
     hardware = (
-        choose_instance(asked, fit_request, checkpoint)
+        InstanceChoice(asked=asked, fit_request=fit_request, checkpoint=checkpoint, prices=prices).make()
         if target == "sagemaker"
         else judge_this_machine(fit_request, checkpoint, deps)
     )
     choice = _choice(asked, model, engine, hardware)
     text = write_recipe(model, choice, revision=asked.revision, schema=schema, plain=asked.plain)
     verdict = hardware.fit.verdict if hardware.fit else "unknown"
-    age = recorded_prices.age_warning(deps.clock.now().date()) if target == "sagemaker" else ""
+    of_prices = _price_warnings(prices, asked.region, deps) if target == "sagemaker" else ()
     unknown = hardware.why if verdict == "unknown" else ""
-    notes = (*target_notes, *decisions_left(model), *filter(None, (unknown, age)))
+    notes = (*target_notes, *decisions_left(model), *filter(None, [unknown]), *of_prices)
     return RecipeDraft(
         name=name_for(model.listing.model_id), text=text, choice=choice, verdict=verdict, notes=notes
     )
+
+
+def _price_warnings(prices: PriceTable, region: str, deps: Dependencies) -> tuple[str, ...]:
+    return prices.warnings(deps.clock.now().date(), region if region in prices.regions else USUAL_REGION)
 
 
 def _valid_id(model_id: str) -> str:

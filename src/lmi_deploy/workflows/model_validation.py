@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lmi_deploy.catalog import accelerators
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.gathered_facts import Facts
+from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.planning.compute_capability import Mistake, Question, device_notes, question_of
@@ -21,12 +22,13 @@ from lmi_deploy.planning.model_compatibility import (
 )
 from lmi_deploy.recipe.checks.cross_checks import is_refused
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Verdict
-from lmi_deploy.sizing.instance_selection import by_price
+from lmi_deploy.sizing.instance_selection import Placement, by_price
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import candidates, judge, recipe_request
 from lmi_deploy.workflows.gather_facts import read_json
+from lmi_deploy.workflows.price_refresh import price_table
 
 _ABOVE = ("engine", "instance_type", "model_id")
 """Keys of the recipe itself, not of its options."""
@@ -46,9 +48,10 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     region = recipe.endpoint.region or USUAL_REGION
     request = recipe_request(recipe, deps)
     checkpoint = read_checkpoint(request.model_id, request.revision, deps.hub(request.model_id))
-    recipe, why = with_instance(recipe, checkpoint, region)
+    prices = price_table(deps)
+    recipe, why = with_instance(recipe, checkpoint, prices.of(region))
     request = replace(request, instances=recipe.instance_type)
-    outcome = judge(request, checkpoint, help_tight=False)
+    outcome = judge(request, checkpoint, prices, help_tight=False)
     found = [*mistakes_of(recipe, checkpoint.table, deps, files=checkpoint.files)]
     notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table)]
     match outcome.fit.verdict:
@@ -66,31 +69,63 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     return Judgement(fit=outcome.fit.verdict, mistakes=tuple(found), notes=tuple(notes))
 
 
-def with_instance(recipe: Recipe, checkpoint: Checkpoint, region: str) -> tuple[Recipe, str]:
-    """`instance_type: auto` replaced by the cheapest type with a known price that can run the model, and why.
+def with_instance(
+    recipe: Recipe, checkpoint: Checkpoint, prices: RegionPrices, *, current: str = ""
+) -> tuple[Recipe, str]:
+    """`instance_type: auto` replaced by a type that can run the model, and why: by `current`, the type that the
+    deployment has, else by the cheapest with a known price.
 
     Unresolvable if there is none; unchanged if the recipe names its types.
     """
     if recipe.instance_type != AUTO_INSTANCE:
         return recipe, ""
-    for one in by_price(candidates(recipe, checkpoint, region)):
+    able = candidates(recipe, checkpoint, prices)
+    cheapest = _first_accepted(recipe, checkpoint, by_price(able))
+    kept = _first_accepted(recipe, checkpoint, [one for one in able if one.instance == current])
+    chosen_one = kept or cheapest
+    if chosen_one is None:
+        raise Unresolvable(
+            f"instance_type: auto finds no type with a price in {prices.region} that holds {recipe.model_id}",
+            hint="name one: `lmi instances --fits RECIPE` lists those without a known price, too; or shorten "
+            f"max_model_len. `lmi catalog refresh --region {prices.region}` reads AWS's price list",
+        )
+    why = _kept_words(chosen_one, cheapest) if kept else "the cheapest that holds the model"
+    lost = f"; {current}, which the deployment has, no longer holds it" if current and not kept else ""
+    words = f"instance_type auto: {_with_price(chosen_one, prices.region)}, {why} ({chosen_one.fit.verdict}){lost}"
+    return replace(recipe, instance_type=(chosen_one.instance,)), words
+
+
+def _first_accepted(recipe: Recipe, checkpoint: Checkpoint, found: Iterable[Placement]) -> Placement | None:
+    """The first type on which neither the recipe nor the engine refuses the model."""
+    for one in found:
         candidate = replace(recipe, instance_type=(one.instance,))
         if not is_refused(candidate) and not mistakes_of(candidate, checkpoint.table, None):
-            price = f"{one.usd_per_hour:.2f} USD per hour in {region}"
-            why = f"instance_type auto: {one.instance}, {price}, the cheapest that holds the model ({one.fit.verdict})"
-            return candidate, why
-    raise Unresolvable(
-        f"instance_type: auto finds no type with a price in {region} that holds {recipe.model_id}",
-        hint="name one: `lmi instances --fits RECIPE` lists those without a known price, too; or shorten max_model_len",
-    )
+            return one
+    return None
 
 
-def settled(recipe: Recipe, facts: Facts) -> tuple[Recipe, str]:
+def _with_price(one: Placement, region: str) -> str:
+    usd = one.usd_per_hour
+    price = "at an unknown price" if usd is None else f"{usd:.2f} USD per hour"
+    return f"{one.instance}, {price} in {region}"
+
+
+def _kept_words(kept: Placement, cheapest: Placement | None) -> str:
+    words = "which the deployment has and which holds the model"
+    if cheapest is None or (cheapest.usd_per_hour or 0) >= (kept.usd_per_hour or 0):
+        return words
+    other = cheapest.instance
+    moves = f"`--set instance_type={other}` once moves it there"
+    return f"{words}; {other} costs {cheapest.usd_per_hour:.2f}: {moves}"
+
+
+def settled(recipe: Recipe, facts: Facts, deps: Dependencies) -> tuple[Recipe, str]:
     """The same from the facts of a plan."""
     if recipe.instance_type != AUTO_INSTANCE:
         return recipe, ""  # without a look at each tensor of the model
     region = facts.cloud.region if facts.cloud else USUAL_REGION
-    return with_instance(recipe, gathered_checkpoint(facts), region)
+    current = facts.cloud.instance if facts.cloud else ""
+    return with_instance(recipe, gathered_checkpoint(facts), price_table(deps).of(region), current=current)
 
 
 def mistakes_of(

@@ -26,12 +26,13 @@ from lmi_deploy.workflows.gather_facts import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.handler_validation import check_own_code
 from lmi_deploy.workflows.model_validation import notes_of, require_compatible, settled
+from lmi_deploy.workflows.price_refresh import price_table
 
 
 def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
     """The bytes that would ship: without reading any target."""
     facts = gather(recipe, deps)
-    recipe, _ = settled(recipe, facts)
+    recipe, _ = settled(recipe, facts, deps)
     return render(resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of))
 
 
@@ -44,14 +45,14 @@ def prepare(
     """
     target = deps.targets[recipe.endpoint.target]
     facts = gather(recipe, deps)
-    recipe, why = settled(recipe, facts)
+    recipe, why = settled(recipe, facts, deps)
     spec = resolve(recipe, facts, target.place_of)
     of_code = check_own_code(recipe, spec, tried_here=target.billed)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan, estimate = deployment.plan, deployment.estimate
     loads = plan.has_action(Phase.START)
     if not plan.empty:
-        fits = require_fit(recipe, facts, force=force_fit or not loads)
+        fits = require_fit(recipe, facts, price_table(deps), force=force_fit or not loads)
         estimate = estimate.plus("fit", fits)
     _require_disk_space(deployment, deps)
     if loads and not force_fit:

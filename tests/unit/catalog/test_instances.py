@@ -6,6 +6,7 @@ import pytest
 
 from lmi_deploy.catalog import instances, sagemaker_limits
 from lmi_deploy.catalog.instances import Instance, instance
+from tools import generate_instances
 
 
 def _of(name: str) -> Instance:
@@ -30,6 +31,48 @@ def test_instance_table_contains_only_endpoint_types() -> None:
     )
 
 
+def test_only_types_without_a_source_are_unknown() -> None:
+    unknown = {name for name in instances.names() if not _of(name).known}
+    assert unknown == {
+        *("ml.p2.xlarge", "ml.p2.8xlarge", "ml.p2.16xlarge", "ml.p6e-gb200.36xlarge", "ml.dl1.24xlarge"),
+    }
+
+
+def test_table_equals_what_the_installed_moto_generates() -> None:
+    known = generate_instances.TABLE.read_text(encoding="ascii")
+    fresh = generate_instances.written(generate_instances.table(json.loads(known)))
+    assert fresh == known, "run `python -m tools.generate_instances`"
+
+
+def test_accelerated_types_agree_with_ec2() -> None:
+    described = generate_instances.ec2_types()
+    wrong = []
+    for name in instances.names():
+        found, ours = described.get(_of(name).ec2_name), _of(name)
+        if found is None or ours.accelerators is None:
+            continue
+        row = generate_instances.row_of(found)
+        if (ours.vcpu, ours.memory, ours.nvme) != (
+            row["vcpu"],
+            row["memory_gib"] * 2**30,
+            row["nvme_gb"] * 10**9,
+        ):
+            wrong.append(name)
+    assert wrong == []
+
+
+def test_types_without_accelerators_have_vcpus_memory_and_disks() -> None:
+    found = _of("ml.r7gd.medium")
+    assert (found.kind, found.vcpu, found.memory, found.nvme) == ("cpu", 1, 8 * 2**30, 59 * 10**9)
+    assert (_of("ml.m7i.48xlarge").vcpu, _of("ml.c4.large").memory) == (192, int(3.75 * 2**30))
+
+
+def test_ec2_regions_of_a_type() -> None:
+    assert "eu-west-1" not in instances.ec2_regions("ml.p5.48xlarge")
+    assert "us-east-1" in instances.ec2_regions("ml.p5.48xlarge")
+    assert instances.ec2_regions("ml.p3.2xlarge") == ()
+
+
 def test_described_gpu_type_has_all_its_values() -> None:
     found = _of("ml.g5.12xlarge")
     assert (found.kind, found.vcpu, found.memory) == ("gpu", 48, 192 * 2**30)
@@ -42,7 +85,7 @@ def test_described_gpu_type_has_all_its_values() -> None:
 
 
 def test_undescribed_type_has_only_its_name() -> None:
-    found = _of("ml.m7i.48xlarge")
+    found = _of("ml.p6e-gb200.36xlarge")
     assert not found.known
     assert (found.vcpu, found.memory, found.nvme, found.accelerators) == (None, None, None, None)
 

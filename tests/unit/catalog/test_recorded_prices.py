@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from lmi_deploy.catalog import instances, recorded_prices, sagemaker_limits
+from lmi_deploy.catalog import instances, sagemaker_limits
+from lmi_deploy.catalog.recorded_prices import packaged
 
 
 def test_price_names_its_source_and_date() -> None:
-    found = recorded_prices.price("ml.m5.xlarge", "us-east-1")
+    found = packaged().price("ml.m5.xlarge", "us-east-1")
     assert found is not None
     assert (found.hourly, found.currency) == (0.23, "USD")
     assert found.source == "AWS's price list, as public repositories quote it, 2026-09-28"
+    assert found.date == "2026-09-28"
 
 
 def test_unknown_price_is_none() -> None:
-    assert recorded_prices.price("ml.p5en.48xlarge", "us-east-1") is None
-    assert recorded_prices.price("ml.g5.xlarge", "eu-north-1") is None
-    assert recorded_prices.price("ml.g9.xlarge", "us-east-1") is None
+    assert packaged().price("ml.p5en.48xlarge", "us-east-1") is None
+    assert packaged().price("ml.g5.xlarge", "eu-north-1") is None
+    assert packaged().price("ml.g9.xlarge", "us-east-1") is None
 
 
-@pytest.mark.parametrize("region", recorded_prices.regions())
+@pytest.mark.parametrize("region", sorted(packaged().regions))
 def test_every_price_is_of_a_known_type(region: str) -> None:
     assert region in sagemaker_limits.names("regions")
-    known = {name: recorded_prices.price(name, region) for name in instances.names()}
+    known = {name: packaged().price(name, region) for name in instances.names()}
     hourly = [found.hourly for found in known.values() if found]
     assert hourly
     assert all(0.01 < each < 1000 for each in hourly)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lmi_deploy.catalog import recorded_prices
+from lmi_deploy.catalog.recorded_prices import packaged
 from lmi_deploy.emulator.services.pricing import LOCATIONS
 
 
 def test_every_region_of_the_catalog_has_a_location_name() -> None:
-    assert set(LOCATIONS) == set(recorded_prices.regions())
+    assert set(LOCATIONS) == set(packaged().regions)

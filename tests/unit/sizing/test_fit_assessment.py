@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.catalog.instances import instance
+from lmi_deploy.catalog.recorded_prices import packaged
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
@@ -28,6 +29,7 @@ from tests.support.model_shapes import (
     Table,
 )
 
+PRICES = packaged().of("us-east-1")
 H100 = named_devices("H100", 1)
 A10G = instance_devices("ml.g5.2xlarge")
 V11 = Request(vllm=(0, 11), lmi=False)
@@ -271,7 +273,7 @@ def test_cpu_uses_host_memory_and_a_fixed_cache() -> None:
 def test_every_remedy_makes_the_model_fit() -> None:
     devices, request = instance_devices("ml.g6e.12xlarge"), Request(vllm=(0, 23))
     checkpoint = Checkpoint(table=LLAMA_70B)
-    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices))
+    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices), PRICES)
     assert [one.key for one in named][:2] == ["max_model_len", "kv_cache_dtype"]
     assert named[-1].key == "instance_type"
     for one in named:
@@ -301,13 +303,13 @@ def _applied(one: Remedy, request: Request, devices: Devices) -> tuple[Request, 
 def test_larger_degree_is_a_remedy() -> None:
     devices, request = instance_devices("ml.g5.12xlarge"), Request(degree=1)
     checkpoint = Checkpoint(table=LLAMA_8B)
-    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices))
+    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices), PRICES)
     assert "tensor_parallel_degree" in [one.key for one in named]
 
 
 def test_fitting_model_has_no_remedies() -> None:
     checkpoint = Checkpoint(table=LLAMA_8B)
-    assert remedies(checkpoint, V11, H100, assess(checkpoint, V11, H100)) == ()
+    assert remedies(checkpoint, V11, H100, assess(checkpoint, V11, H100), PRICES) == ()
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def command(
         raise UsageRefused(f"--shared {shared}: {error}", hint="give a prefix of the deployments' names")
     prefix = shared or ""
     facts = gather(read, context.deps)
-    spec = resolve(settled(read, facts)[0], facts, context.deps.targets["sagemaker"].place_of)
+    spec = resolve(settled(read, facts, context.deps)[0], facts, context.deps.targets["sagemaker"].place_of)
     found = policies(spec, prefix=prefix)
     documents: Mapping[str, Any] = found.documents
     if part is not None and part not in documents:

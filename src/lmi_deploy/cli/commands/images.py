@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from lmi_deploy.catalog import images, sagemaker_limits
-from lmi_deploy.cli.shared_options import json_option
+from lmi_deploy.cli.shared_options import json_option, region_option
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.ui.selection import open_view
@@ -18,12 +18,7 @@ Row = dict[str, Any]
 
 @click.command("images")
 @click.argument("family", required=False)
-@click.option(
-    "--region",
-    envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
-    default="us-east-1",
-    help="The AWS region.  [default: AWS_REGION, else us-east-1]",
-)
+@region_option
 @click.option("--version", metavar="V", help="Print only the address of this version; `latest` is allowed.")
 @click.option(
     "--source",

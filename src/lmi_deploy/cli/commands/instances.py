@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-from lmi_deploy.catalog import instances, recorded_prices
-from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.shared_options import json_option
+from lmi_deploy.catalog import instances
+from lmi_deploy.catalog.instances import Instance
+from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.shared_options import json_option, region_option, require_region
 from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.price_table import RegionPrices
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.sizing.instance_selection import Placement
 
 Row = dict[str, Any]
-_SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict")
+_SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict", "device_gib", "price_date")
 
 
 @click.command("instances")
+@click.option("--all", "everything", is_flag=True, help="List types without accelerators, too.")
 @click.option("--fits", metavar="RECIPE|MODEL", help="List only types that hold this model, cheapest first.")
 @click.option(
     "--context", type=click.IntRange(1), metavar="L", help="With --fits: length of a sequence in tokens."
@@ -29,62 +32,94 @@ _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict")
     metavar="N",
     help="With --fits: number of sequences at once.  [default: 1]",
 )
-@click.option(
-    "--region",
-    envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
-    default="us-east-1",
-    help="Region of the prices.  [default: AWS_REGION, else us-east-1]",
-)
+@region_option
 @json_option
 def command(
-    *, fits: str | None, context: int | None, sequences: int | None, region: str, as_json: bool
+    *,
+    everything: bool,
+    fits: str | None,
+    context: int | None,
+    sequences: int | None,
+    region: str,
+    as_json: bool,
 ) -> None:
     """List the instance types that have accelerators; with --fits those that hold a model, with the longest context.
 
-    Types with an unknown price come last.
+    The price is that of an hour, with its date. `offered` says whether SageMaker has the type in the region: `yes` if
+    it has a price there, `no` if AWS's price list (`lmi catalog refresh`) has none or EC2 does not have the type
+    there, else `unknown`. Types with an unknown price come last in a list of --fits.
     """
+    from lmi_deploy.workflows.price_refresh import price_table
+
+    if everything and fits:
+        raise UsageRefused("--all and --fits cannot be combined", hint="omit one of them")
+    require_region(region)
     command = open_context(as_json=as_json)
+    table = price_table(command.deps)
+    prices = table.of(region)
     if fits is None:
-        rows = list(_types(region))
+        described = filter(None, map(instances.instance, instances.names()))
+        rows = [_row(one, prices) for one in described if everything or one.kind != "cpu"]
     else:
-        from lmi_deploy.cli.fit_request import read_fit_request
-        from lmi_deploy.workflows.fit import matching_instances
-
-        fit_request = read_fit_request(fits, command)
-        fit_request = replace(
-            fit_request,
-            context=context or fit_request.context,
-            sequences=sequences or fit_request.sequences,
-        )
-        rows = [_row(placement) for placement in matching_instances(fit_request, command.deps, region)]
+        found = _placements(fits, command, region, context=context, sequences=sequences)
+        rows = [_fit_row(placement, prices) for placement in found]
     command.view.rows(rows, spare=_SPARE)
-    what = f" that hold {fits}" if fits else " with accelerators"
-    command.view.note(f"{len(rows)} instance types{what}; prices per hour in {region}, `-` if unknown")
-    if warning := recorded_prices.age_warning(command.deps.clock.now().date()):
+    what = f" that hold {fits}" if fits else "" if everything else " with accelerators"
+    origin = f"{prices.source}, {prices.date}" if prices.hourly else "no prices are known"
+    command.view.note(
+        f"{len(rows)} instance types{what}; prices per hour in {region} ({origin}), `-` if unknown"
+    )
+    if not prices.hourly:
+        command.view.note(f"`lmi catalog refresh --region {region}` reads AWS's price list")
+    warnings = table.warnings(command.deps.clock.now().date(), region)
+    for warning in warnings:
         command.view.note(f"warning: {warning}")
-    command.view.result({"instances": len(rows), "region": region, "warning": warning})
-
-
-def _types(region: str) -> Iterator[Row]:
-    for name in instances.names():
-        found = instances.instance(name)
-        if found is None or found.accelerators is None or found.memory is None:
-            continue
-        existing, price = found.accelerators, recorded_prices.price(name, region)
-        yield {
-            "instance": name,
-            "device": existing.name,
-            "devices": existing.count,
-            "device_gib": round((existing.usable or existing.memory) / GIB, 2),
-            "memory_gib": round(found.memory / GIB),
-            "vcpu": found.vcpu,
-            "nvme_gb": round((found.nvme or 0) / 10**9),
-            "network_gbps": found.network_gbps,
-            "usd_per_hour": price.hourly if price else None,
+    command.view.result(
+        {
+            "instances": len(rows),
+            "region": region,
+            "prices": {"source": prices.source, "date": prices.date.isoformat()} if prices.hourly else None,
+            "warnings": list(warnings),
         }
+    )
 
 
-def _row(placement: Placement) -> Row:
+def _placements(
+    fits: str, command: CommandContext, region: str, *, context: int | None, sequences: int | None
+) -> tuple[Placement, ...]:
+    from lmi_deploy.cli.fit_request import read_fit_request
+    from lmi_deploy.workflows.fit import matching_instances
+
+    fit_request = read_fit_request(fits, command)
+    fit_request = replace(
+        fit_request,
+        context=context or fit_request.context,
+        sequences=sequences or fit_request.sequences,
+    )
+    return matching_instances(fit_request, command.deps, region)
+
+
+def _row(one: Instance, prices: RegionPrices) -> Row:
+    """None: unknown."""
+    devices = one.accelerators
+    return {
+        "instance": one.name,
+        "device": devices.name if devices else None,
+        "devices": devices.count if devices else 0 if one.kind == "cpu" else None,
+        "device_gib": round((devices.usable or devices.memory) / GIB, 2) if devices else None,
+        "memory_gib": None
+        if one.memory is None
+        else int(one.memory / GIB)
+        if one.memory % GIB == 0
+        else one.memory / GIB,
+        "vcpu": one.vcpu,
+        "nvme_gb": None if one.nvme is None else round(one.nvme / 10**9),
+        "network_gbps": one.network_gbps,
+        **_offer(one.name, prices),
+    }
+
+
+def _fit_row(placement: Placement, prices: RegionPrices) -> Row:
     fit, devices, usd = placement.fit, placement.fit.devices, placement.usd_per_cache_gib
     return {
         "instance": placement.instance,
@@ -94,6 +129,22 @@ def _row(placement: Placement) -> Row:
         "verdict": fit.verdict,
         "max_context": fit.max_context,
         "kv_tokens": fit.kv_tokens,
-        "usd_per_hour": placement.usd_per_hour,
+        **_offer(placement.instance, prices),
         "usd_per_cache_gib": None if usd is None else round(usd, 3),
     }
+
+
+def _offer(name: str, prices: RegionPrices) -> Row:
+    price = prices.hourly.get(name)
+    return {
+        "offered": _offered(name, prices),
+        "usd_per_hour": price.hourly if price else None,
+        "price_date": price.date if price else None,
+    }
+
+
+def _offered(name: str, prices: RegionPrices) -> Literal["yes", "no", "unknown"]:
+    if name in prices.hourly:
+        return "yes"
+    elsewhere = instances.ec2_regions(name)
+    return "no" if prices.complete or (elsewhere and prices.region not in elsewhere) else "unknown"

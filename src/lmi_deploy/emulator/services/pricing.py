@@ -39,10 +39,11 @@ def get_products(context: EmulatorContext, request: ApiRequest) -> Mapping[str, 
 
 
 def _products() -> Iterator[dict[str, Any]]:
-    for region in recorded_prices.regions():
-        for kind, hourly, day in recorded_prices.listed(region):
+    for region, listed in recorded_prices.packaged().regions.items():
+        for kind, price in listed.hourly.items():
+            day = f"{price.date or listed.date}-01"[:10]
             for use in USES:
-                yield _product(region, kind, use, hourly=hourly, day=f"{day}-01"[:10])
+                yield _product(region, kind, use, hourly=price.hourly, day=day)
 
 
 def _product(region: str, kind: str, use: str, *, hourly: float, day: str) -> dict[str, Any]:

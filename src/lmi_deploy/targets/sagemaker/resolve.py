@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lmi_deploy.catalog.instances import chosen
+from lmi_deploy.catalog.recorded_prices import packaged
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
@@ -14,7 +15,7 @@ from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
-from lmi_deploy.sizing.longest_context import instance_by_size
+from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
@@ -68,7 +69,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
 def _refuse(recipe: Recipe, size: int) -> None:
     found = list(validate(recipe))
     if not recipe.instance_type:
-        usable = instance_by_size(size, None)
+        usable = instance_by_size(size, None, packaged().of(USUAL_REGION))
         such = f"such as instance_type: {usable.instance} ({usable.why}); " if usable else ""
         raise Unresolvable(
             "instance_type: missing; target sagemaker needs it",

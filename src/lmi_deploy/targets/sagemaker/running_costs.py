@@ -7,6 +7,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.prices import Prices, Use
+from lmi_deploy.targets.sagemaker.observe import deployed_instance
 
 _FREE = frozenset({"Failed", "Deleting"})
 
@@ -27,7 +28,7 @@ def remaining(observed: CloudObserved, prices: Prices) -> str:
 
 
 def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
-    endpoint, instance = observed.endpoint, _instance(observed)
+    endpoint, instance = observed.endpoint, deployed_instance(observed)
     if endpoint is None or endpoint.status in _FREE or not instance:
         return ""
     if observed.not_owned_reason and not observed.ownership:
@@ -50,18 +51,6 @@ def _in_words(count: int, instance: str, prices: Prices, *, use: Use) -> str:
         return ""
     total = format_price(count * price.hourly, price.currency)
     return f"{total} an hour ({count} x {instance}; {price.source})"
-
-
-def _instance(observed: CloudObserved) -> str:
-    """Its type: by the current config, else by the record: of that config's generation, else the pending one."""
-    if observed.config is not None and observed.config.settings.instance:
-        return observed.config.settings.instance
-    record, endpoint = observed.record, observed.endpoint
-    if record is None:
-        return ""
-    known, serving = record.known, endpoint.config if endpoint else ""
-    found = next((g for g in reversed(known) if g.server == serving), known[-1] if known else None)
-    return found.instance if found else ""
 
 
 def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:

@@ -13,7 +13,7 @@ from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
-from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
@@ -105,8 +105,22 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             principal=caller.arn,
             bucket=recipe.endpoint.bucket or default_bucket(caller.account, caller.region),
             hub=self.hub_address() if recipe.weights.via == "job" else "",
+            instance=self._deployed_instance(recipe) if recipe.instance_type == AUTO_INSTANCE else "",
         )
         return replace(facts, cloud=cloud)
+
+    def _deployed_instance(self, recipe: Recipe) -> str:
+        endpoint = recipe.endpoint
+        ref = DeploymentRef(
+            name=recipe.name,
+            target="sagemaker",
+            region=endpoint.region or "",
+            bucket=endpoint.bucket or "",
+        )
+        try:
+            return sagemaker_observe.deployed_instance(self.observe(ref))
+        except AccessError:
+            return ""  # a plan reports it when it observes; policies and files need no such permission
 
     def preflight(self, spec: Spec, plan: Plan, recipe: str) -> tuple[str, ...]:
         return preflight(spec, plan, lambda: self.cloud(spec.cloud.region), recipe)

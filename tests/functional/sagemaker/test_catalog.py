@@ -1,0 +1,186 @@
+"""`lmi catalog`: the known tables, refreshed prices, and `instance_type: auto` after prices change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.errors import AccessError
+from tests.support.cloud_app import MODEL, CloudApp
+from tests.support.local_app import LocalApp, Ran
+from tests.support.model_shapes import LLAMA_8B
+
+REFRESH = ("catalog", "refresh", "--region", "us-east-1")
+AUTO = ("--set", "engine=vllm", "--set", "instance_type=auto", "--set", "options.max_model_len=4096")
+
+
+def known(app: CloudApp) -> dict[str, float]:
+    lines = app.lmi("instances", "--all", "--json").lines
+    return {line["instance"]: line["usd_per_hour"] for line in lines if line.get("usd_per_hour")}
+
+
+def test_catalog_lists_each_table_with_source_and_date(app: CloudApp) -> None:
+    result = app.lmi("catalog", "--json")
+    assert result.code == 0
+    rows = [line for line in result.lines if line["event"] == "row"]
+    assert {"images", "instance types", "options of LMI", "known failures", "prices"} <= {
+        row["table"] for row in rows
+    }
+    assert all(row["date"] and row["source"] and row["entries"] for row in rows)
+    (types,) = (row["entries"] for row in rows if row["table"] == "instance types")
+    assert types == "277 types, 272 described"
+    assert {row["region"] for row in rows if row["table"] == "prices"} == {
+        *("eu-west-1", "us-east-1", "us-west-2"),
+    }
+    assert result.result["warnings"] == []
+    app.clock.passed = 200 * 86400.0
+    (warning, *_) = app.lmi("catalog", "--json").result["warnings"]
+    assert "the packaged prices are of 2026-11-21" in warning
+
+
+def test_refresh_reports_the_changes_and_is_used_from_then_on(app: CloudApp) -> None:
+    before = known(app)
+    app.cloud.prices.hourly_of = {**before, "ml.g5.xlarge": 1.0, "ml.p5en.48xlarge": 60.0}
+    del app.cloud.prices.hourly_of["ml.g5.2xlarge"]
+    result = app.lmi(*REFRESH, "--json")
+    assert result.code == 0, result.err
+    (found,) = result.result["refreshed"]
+    assert found == {
+        "region": "us-east-1",
+        "date": "2026-11-21",
+        "prices": len(before),
+        "changed": ["ml.g5.xlarge"],
+        "new": ["ml.p5en.48xlarge"],
+        "gone": ["ml.g5.2xlarge"],
+    }
+    assert known(app) == app.cloud.prices.hourly_of
+    assert "none changed" in app.lmi(*REFRESH).err
+
+
+def test_refreshed_prices_older_than_half_a_year_are_warned_of(app: CloudApp) -> None:
+    assert app.lmi(*REFRESH).code == 0
+    app.clock.passed = 200 * 86400.0
+    (warning,) = app.lmi("instances", "--json").result["warnings"]
+    assert warning.startswith("the prices of us-east-1 are of ")
+    assert "200 days ago" in warning
+    assert app.lmi(*REFRESH).code == 0
+    assert app.lmi("instances", "--json").result["warnings"] == []
+
+
+def test_region_without_prices_is_refused_and_the_others_are_kept(app: CloudApp) -> None:
+    app.cloud.prices.hourly_of = {"ml.g5.xlarge": 1.0}
+    result = app.lmi(*REFRESH, "--region", "eu-north-1")
+    assert result.code == 1
+    assert "error: eu-north-1: no hosting prices" in result.err
+    assert known(app) == {"ml.g5.xlarge": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(AccessError("denied", hint="ask"), 1), (KeyboardInterrupt(), 130)]
+)
+def test_denied_or_interrupted_refresh_changes_nothing(
+    app: CloudApp, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    app.cloud.prices.hourly_of = {"ml.g5.xlarge": 1.0}
+    assert app.lmi(*REFRESH).code == 0
+    app.cloud.prices.interrupted_by = error
+    assert app.lmi(*REFRESH).code == code
+    assert known(app) == {"ml.g5.xlarge": 1.0}
+
+
+def test_unknown_region_is_refused_before_a_request(app: CloudApp) -> None:
+    result = app.lmi("catalog", "refresh", "--region", "../us-east-1")
+    assert result.code == 2
+    assert "../us-east-1: no such AWS region" in result.err
+    assert app.lmi("catalog", "refersh").code == 2
+
+
+def test_refresh_without_credentials_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = LocalApp(tmp_path).lmi(*REFRESH)
+    assert result.code == 1
+    assert "error: no cloud here" in result.err
+
+
+@pytest.fixture
+def small(app: CloudApp) -> CloudApp:
+    app.hub.models[MODEL]["config.json"] = json.dumps(LLAMA_8B).encode()
+    return app
+
+
+def instance_of(app: CloudApp) -> str:
+    observed = app.observe()
+    assert observed.config is not None
+    return observed.config.settings.instance
+
+
+def planned(app: CloudApp, *more: str) -> Ran:
+    result = app.lmi("plan", *AUTO, *more)
+    assert result.code == 0, result.err
+    return result
+
+
+def cheaper(app: CloudApp, name: str) -> None:
+    """The list makes one type cheaper than all others."""
+    app.cloud.prices.hourly_of = {**known(app), name: 0.01}
+    assert app.lmi(*REFRESH).code == 0
+
+
+def test_auto_keeps_the_type_when_prices_change(small: CloudApp) -> None:
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    first = instance_of(small)
+    cheaper(small, "ml.g6e.2xlarge")
+    assert small.lmi("plan", *AUTO, "--exit-code").code == 0
+    result = planned(small)
+    assert f"instance_type auto: {first}, " in result.err
+    assert "which the deployment has and which holds the model" in result.err
+    assert "ml.g6e.2xlarge costs 0.01: `--set instance_type=ml.g6e.2xlarge` once moves it there" in result.err
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    assert instance_of(small) == first
+
+
+def test_auto_keeps_a_type_that_lost_its_price(small: CloudApp) -> None:
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    first = instance_of(small)
+    small.cloud.prices.hourly_of = {"ml.g6e.2xlarge": 2.8}
+    assert small.lmi(*REFRESH).code == 0
+    assert f"instance_type auto: {first}, at an unknown price in us-east-1, which" in planned(small).err
+    assert small.lmi("plan", *AUTO, "--exit-code").code == 0
+
+
+def test_auto_keeps_the_type_when_the_record_is_lost(small: CloudApp) -> None:
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    first = instance_of(small)
+    cheaper(small, "ml.g6e.2xlarge")
+    small.depot().records.remove("tiny")
+    assert f"instance_type auto: {first}, " in planned(small).err
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    assert instance_of(small) == first
+
+
+def test_type_named_once_moves_the_deployment_and_auto_keeps_it(small: CloudApp) -> None:
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    moved = (*AUTO, "--set", "instance_type=ml.g6e.2xlarge")
+    assert small.lmi("up", "--yes", *moved).code == 0
+    assert instance_of(small) == "ml.g6e.2xlarge"
+    assert small.lmi("plan", *AUTO, "--exit-code").code == 0
+
+
+def test_auto_chooses_again_when_its_type_no_longer_holds_the_model(small: CloudApp) -> None:
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    first = instance_of(small)
+    result = planned(small, "--set", "options.max_model_len=131072")
+    assert f"; {first}, which the deployment has, no longer holds it" in result.err
+    assert "the cheapest that holds the model" in result.err
+
+
+def test_auto_takes_the_cheapest_after_down(small: CloudApp) -> None:
+    assert small.lmi("up", "--yes", *AUTO).code == 0
+    cheaper(small, "ml.g6e.2xlarge")
+    assert small.lmi("down", "tiny", "--yes").code == 0
+    assert (
+        "instance_type auto: ml.g6e.2xlarge, 0.01 USD per hour in us-east-1, the cheapest"
+        in planned(small).err
+    )
