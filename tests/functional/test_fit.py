@@ -100,6 +100,16 @@ def test_model_that_does_not_fit_ends_with_2_and_remedies(app: Places) -> None:
     assert app.lmi(*argv, "--option", "kv_cache_dtype=fp8").code == 0
 
 
+def test_gpu_without_bfloat16_does_not_fit_a_bfloat16_model(app: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    argv = ("fit", "./model", "--gpu", "T4", "--gpus", "4", "--degree", "4", "--context", "2048")
+    result = app.lmi(*argv, "--option", "dtype=bf16")
+    assert result.code == 2
+    assert "does-not-fit: dtype bf16 needs compute capability 8.0 in vLLM" in result.out
+    assert "  - another type of 16 bits: dtype fp16" in result.out
+    assert app.lmi(*argv, "--option", "dtype=fp16").code == 0
+
+
 def test_llama_70b_does_not_fit_one_small_gpu(app: Places) -> None:
     write_folder(Path("model"), LLAMA_70B)
     result = app.lmi("fit", "./model", "--gpu", "A10G")

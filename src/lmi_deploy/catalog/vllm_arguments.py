@@ -70,6 +70,11 @@ def number(image: int) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def image_of(number_of_vllm: tuple[int, int]) -> int:
+    """The newest known image whose vLLM is not newer; the oldest if there is none."""
+    return next((image for image in reversed(images()) if number(image) <= number_of_vllm), images()[0])
+
+
 def argument(name: str, image: int) -> Rule | None:
     """None if the vLLM of that image has no such argument."""
     found = _at(_options()["options"].get(name, ()), image)

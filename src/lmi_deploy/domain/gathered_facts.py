@@ -54,6 +54,8 @@ class Machine:
     memory: int
     cores: int
     accelerators: tuple[tuple[str, int], ...] = ()
+    compute_capability: float | None = None
+    """The least of its accelerators; None: none, or unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

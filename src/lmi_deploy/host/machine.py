@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import shutil
 import socket
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.domain.byte_units import MIB
@@ -31,27 +33,52 @@ def machine(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
         quota, _, period = _text(group / "cpu.max").partition(" ")
         if quota.isdigit() and period.isdigit() and int(quota):
             cores.append(int(quota) / int(period))
+    devices = accelerators(environ)
     return Machine(
-        memory=min(limits), cores=max(1, math.ceil(min(cores))), accelerators=accelerators(environ)
+        memory=min(limits),
+        cores=max(1, math.ceil(min(cores))),
+        accelerators=tuple((device.name, device.memory) for device in devices),
+        compute_capability=min((device.capability for device in devices if device.capability), default=None),
     )
 
 
-def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[tuple[str, int], ...]:
-    """NVIDIA devices with their memory; none if nvidia-smi is absent, fails or hangs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """`capability` is NVIDIA's compute capability; None where an old driver does not say it."""
+
+    name: str
+    memory: int
+    capability: float | None = None
+
+
+def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[Accelerator, ...]:
+    """NVIDIA devices; none if nvidia-smi is absent, fails or hangs."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
-    if tool is None:
-        return ()
-    query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        observed = subprocess.run(
-            query, capture_output=True, text=True, timeout=limit, env=dict(environ), check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ()
-    found = (line.rpartition(",") for line in observed.stdout.splitlines() if line.strip())
+    for fields in ("name,memory.total,compute_cap", "name,memory.total") if tool else ():
+        try:
+            observed = subprocess.run(
+                [tool or "", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+                capture_output=True,
+                text=True,
+                timeout=limit,
+                env=dict(environ),
+                check=True,
+            )
+        except subprocess.CalledProcessError:
+            continue  # drivers before 470 do not know compute_cap
+        except (OSError, subprocess.SubprocessError):
+            return ()
+        return tuple(_accelerator(line) for line in observed.stdout.splitlines() if line.strip())
+    return ()
+
+
+def _accelerator(line: str) -> Accelerator:
+    name, memory, capability = [*(part.strip() for part in line.split(",")), ""][:3]
     # A device with unified memory reports [N/A].
-    return tuple(
-        (name.strip(), int(memory) * MIB if memory.strip().isdigit() else 0) for name, _, memory in found
+    return Accelerator(
+        name=name,
+        memory=int(memory) * MIB if memory.isdigit() else 0,
+        capability=float(capability) if re.fullmatch(r"\d+\.\d+", capability) else None,
     )
 
 

@@ -11,16 +11,14 @@ from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.server_version import recipe_server
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.option_values import image_of
+from lmi_deploy.sizing.device_support import BF16_SINCE, BFLOAT16, quantization_needs
 
-BF16_SINCE: Final = 8.0
-"""vllm/platforms/cuda.py, check_if_supports_dtype."""
 FP8_SINCE: Final = 8.9
 """Compute in 8 bits; below, vLLM keeps fp8 weights in 8 bits and computes in 16 (Marlin)."""
 _FLASH_ATTENTION: Final = {"2": 8.0, "3": 9.0, "4": 9.0}
 """FlashAttention's own requirement by its version (vllm_flash_attn/flash_attn_interface.py)."""
 _A100_IMAGES: Final = 17
 """Up to this LMI image FlashAttention 3 ran on 8.0, too."""
-_BFLOAT16: Final = ("bf16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +64,7 @@ def device_mistakes(asked: Question, device: str, capability: float) -> Iterator
     """What the vLLM of that image refuses on such a device."""
     has = f"{device} has compute capability {capability:.1f}"
     dtype = asked.options.get("dtype", "").strip().lower()
-    if dtype in _BFLOAT16 and capability < BF16_SINCE:
+    if dtype in BFLOAT16 and capability < BF16_SINCE:
         what = f"{dtype} needs compute capability {BF16_SINCE:.1f}, and {has}"
         yield Mistake(option="dtype", what=what, hint="write fp16, or use a type such as ml.g5.xlarge")
     option, method = asked.text("quantize", "quantization")
@@ -93,12 +91,6 @@ def device_notes(asked: Question, device: str, capability: float) -> Iterator[st
             f"{vllm_arguments.version(asked.image)} keep an fp8 KV cache there, and lmi cannot tell which one this "
             "model gets"
         )
-
-
-def quantization_needs(method: str, image: int) -> float | None:
-    """The least compute capability of a method; None: any, or unknown."""
-    found = vllm_arguments.quantization_support(method.lower(), image)
-    return found[0] if found else None
 
 
 def _instead_of(image: int, capability: float) -> str:

@@ -9,6 +9,7 @@ from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.planning.compute_capability import Mistake, Question
 from lmi_deploy.recipe.checks.option_values import number_of
 from lmi_deploy.sizing.architecture import read_architecture
+from lmi_deploy.sizing.device_support import quantization_needs, stored_method
 from lmi_deploy.sizing.tensors import CannotTell
 
 _FROM_CHECKPOINT: Final = frozenset(
@@ -79,19 +80,13 @@ def model_notes(config: Mapping[str, Any], asked: Question) -> Iterator[str]:
 def checkpoint_needs(config: Mapping[str, Any], asked: Question, device: str, capability: float) -> str:
     """Why the quantisation of a checkpoint does not run on a device; empty if it does, or if that is unknown."""
     method = stored_method(config)
-    found = vllm_arguments.quantization_support(method, asked.image)
-    if found is None or found[0] is None or capability >= found[0]:
+    least = quantization_needs(method, asked.image)
+    if least is None or capability >= least:
         return ""
     return (
-        f"the model is quantised by {method}, which needs compute capability {found[0]:.1f} in vLLM "
+        f"the model is quantised by {method}, which needs compute capability {least:.1f} in vLLM "
         f"{vllm_arguments.version(asked.image)}, and {device} has {capability:.1f}"
     )
-
-
-def stored_method(config: Mapping[str, Any]) -> str:
-    """The quantisation of the checkpoint as config.json names it; empty: not quantised."""
-    found = config.get("quantization_config") or config.get("compression_config")
-    return str(found.get("quant_method") or "").lower() if isinstance(found, Mapping) else ""
 
 
 def draft_mistake(config: Mapping[str, Any], draft: Mapping[str, Any], name: str) -> Mistake | None:

@@ -92,6 +92,7 @@ def machine_devices(machine: Machine) -> Devices:
         name=name,
         count=len(machine.accelerators),
         memory=int(smallest * _VISIBLE_TO_TORCH),
+        compute_capability=machine.compute_capability,
         host_memory=machine.memory,
         estimated=True,
     )

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.sizing import accelerate, neuron, tensorrt_llm, vllm, vllm_cpu
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
+from lmi_deploy.sizing.device_support import unsupported
 from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.kv_cache import longest_sequence, tokens_in
 from lmi_deploy.sizing.memory_demand import Demand, Subject
@@ -85,6 +86,8 @@ def assess(checkpoint: Checkpoint, request: Request, devices: Devices | None, *,
     try:
         if devices is None:
             raise CannotTell("no instance type and no GPU given; add --instance TYPE, or --gpu NAME --gpus N")
+        if reason := unsupported(checkpoint.table, request, devices):
+            return Fit(verdict="does-not-fit", reason=reason, devices=devices)
         return _fit_of(_subject(checkpoint, request, devices), checkpoint, limits=limits)
     except NotDivisible as refused:
         return Fit(verdict="does-not-fit", reason=str(refused), devices=devices)

@@ -8,8 +8,9 @@ from typing import Final
 
 from lmi_deploy.catalog import instances
 from lmi_deploy.domain.price_table import RegionPrices
+from lmi_deploy.sizing.device_support import BFLOAT16
 from lmi_deploy.sizing.devices import Devices, instance_devices
-from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
+from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, Verdict, assess
 from lmi_deploy.sizing.longest_context import LEAST_CONTEXT, STEP, longest_fitting
 from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import CannotTell
@@ -45,8 +46,13 @@ def remedies(
 def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) -> Iterator[Remedy]:
     """Changes that cost nothing by the hour."""
 
-    def works(changed: Request) -> bool:
-        return assess(checkpoint, changed, devices, limits=False).verdict == "fits"
+    def works(changed: Request, *enough: Verdict) -> bool:
+        return assess(checkpoint, changed, devices, limits=False).verdict in (enough or ("fits",))
+
+    if request.text("dtype").lower() in BFLOAT16:
+        changed = replace(request, options={**request.options, "dtype": "fp16"})
+        if fit.verdict == "does-not-fit" and works(changed, "fits", "tight"):
+            yield Remedy(key="dtype", value="fp16", what="another type of 16 bits: dtype fp16")
 
     context = longest_fitting(checkpoint, request, devices, most=fit.max_context // STEP * STEP)
     if LEAST_CONTEXT <= context < fit.context:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.errors import LmiError
-from lmi_deploy.host.machine import accelerators, free_port, machine
+from lmi_deploy.host.machine import Accelerator, accelerators, free_port, machine
 
 
 def _control_group(root: Path, path: str, **limits: str) -> None:
@@ -44,8 +44,23 @@ def _driver_tool(folder: Path, body: str) -> dict[str, str]:
 
 
 def test_devices_are_listed_with_their_memory(tmp_path: Path) -> None:
-    environ = _driver_tool(tmp_path, "printf 'NVIDIA H100 80GB HBM3, 81559\\nNVIDIA GB10, [N/A]\\n'")
-    assert accelerators(environ) == (("NVIDIA H100 80GB HBM3", 81559 * 1024**2), ("NVIDIA GB10", 0))
+    environ = _driver_tool(
+        tmp_path, "printf 'NVIDIA H100 80GB HBM3, 81559, 9.0\\nNVIDIA GB10, [N/A], 12.1\\n'"
+    )
+    assert accelerators(environ) == (
+        Accelerator(name="NVIDIA H100 80GB HBM3", memory=81559 * 1024**2, capability=9.0),
+        Accelerator(name="NVIDIA GB10", memory=0, capability=12.1),
+    )
+    found = machine(environ, root=tmp_path)
+    assert found.accelerators == (("NVIDIA H100 80GB HBM3", 81559 * 1024**2), ("NVIDIA GB10", 0))
+    assert found.compute_capability == 9.0
+
+
+def test_old_driver_without_compute_capability_lists_its_devices(tmp_path: Path) -> None:
+    body = """case "$1" in *compute_cap*) exit 2;; esac; printf 'Tesla K80, 11441\\n'"""
+    environ = _driver_tool(tmp_path, body)
+    assert accelerators(environ) == (Accelerator(name="Tesla K80", memory=11441 * 1024**2),)
+    assert machine(environ, root=tmp_path).compute_capability is None
 
 
 @pytest.mark.parametrize("body", ["echo NVIDIA-SMI has failed; exit 9", "exec sleep 30"])

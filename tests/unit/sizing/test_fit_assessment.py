@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lmi_deploy.catalog.instances import instance
 from lmi_deploy.catalog.recorded_prices import packaged
 from lmi_deploy.domain.byte_units import GIB
-from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
+from lmi_deploy.domain.gathered_facts import Machine
+from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.sizing_request import ENGINES, Request, engine_version, normalized
@@ -298,6 +299,46 @@ def _applied(one: Remedy, request: Request, devices: Devices) -> tuple[Request, 
     if one.key == "max_model_len":
         return replace(request, context=int(one.value)), devices
     return replace(request, options={**request.options, one.key: one.value}), devices
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "reason"),
+    [
+        (
+            {"dtype": "bf16"},
+            {},
+            "dtype bf16 needs compute capability 8.0 in vLLM 0.26.0, and NVIDIA T4 has 7.5",
+        ),
+        ({"quantize": "marlin"}, {}, ""),
+        ({}, {"quantization_config": {"quant_method": "mxfp4"}}, "quantisation mxfp4 of the model needs"),
+        (
+            {"attention_backend": "FLASH_ATTN"},
+            {},
+            "attention_backend FLASH_ATTN needs compute capability 8.0",
+        ),
+        ({"dtype": "fp16"}, {}, ""),
+    ],
+)
+def test_device_that_cannot_run_the_model_does_not_fit(options: Table, config: Table, reason: str) -> None:
+    found = fit({**QWEN_7B, **config}, named_devices("T4", 2), Request(context=2048), **options)
+    assert found.reason.startswith(reason)
+    assert (found.verdict == "does-not-fit") is bool(reason)
+    if reason:
+        a10g = fit({**QWEN_7B, **config}, named_devices("A10G", 2), Request(context=2048), **options)
+        assert "compute capability" not in a10g.reason
+
+
+def test_own_machine_is_judged_by_its_compute_capability() -> None:
+    t4 = Machine(
+        memory=64 * GIB, cores=8, accelerators=(("Tesla T4", 15360 * 2**20),), compute_capability=7.5
+    )
+    found = fit(QWEN_7B, machine_devices(t4), Request(), dtype="bfloat16")
+    assert (found.verdict, "Tesla T4 has 7.5" in found.reason) == ("does-not-fit", True)
+
+
+def test_compressed_keys_do_not_run_on_a_cpu() -> None:
+    found = fit(DEEPSEEK_V3, instance_devices("ml.m5.4xlarge"), Request(context=2048))
+    assert found.reason == "vLLM does not run models with compressed keys (MLA) on a CPU"
 
 
 def test_larger_degree_is_a_remedy() -> None:

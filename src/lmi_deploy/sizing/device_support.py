@@ -1,0 +1,67 @@
+"""What the vLLM of a request refuses to run on a device: dtypes, quantisation and attention by compute capability, and
+compressed keys on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.catalog import vllm_arguments
+from lmi_deploy.sizing.architecture import read_architecture
+from lmi_deploy.sizing.devices import Devices
+from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.tensors import CannotTell
+
+BF16_SINCE: Final = 8.0
+"""vllm/platforms/cuda.py, check_if_supports_dtype."""
+BFLOAT16: Final = ("bf16", "bfloat16")
+
+
+def unsupported(table: Mapping[str, Any], request: Request, devices: Devices) -> str:
+    """The first reason; empty if it runs, or if that is unknown. `table` is config.json."""
+    if request.engine != "vllm":
+        return ""
+    if devices.kind == "cpu":
+        # vllm 0.10.2 to 0.26.0, platforms/cpu.py, get_attn_backend_cls.
+        return "vLLM does not run models with compressed keys (MLA) on a CPU" if _is_latent(table) else ""
+    if devices.compute_capability is None:
+        return ""
+    image = vllm_arguments.image_of(request.vllm)
+    for what, least in _needs(table, request, image):
+        if least is not None and devices.compute_capability < least:
+            has = f"{devices.name} has {devices.compute_capability:.1f}"
+            return f"{what} needs compute capability {least:.1f} in vLLM {vllm_arguments.version(image)}, and {has}"
+    return ""
+
+
+def _is_latent(table: Mapping[str, Any]) -> bool:
+    try:
+        return bool(read_architecture(table).latent)
+    except CannotTell:
+        return False
+
+
+def _needs(table: Mapping[str, Any], request: Request, image: int) -> list[tuple[str, float | None]]:
+    """Each thing asked for, and the least compute capability that it needs."""
+    dtype, method = request.text("dtype").lower(), request.text("quantize").lower()
+    backend = request.text("attention_backend").upper()
+    span = vllm_arguments.backend_support(backend, image)
+    stored = stored_method(table)
+    return [
+        (f"dtype {dtype}", BF16_SINCE if dtype in BFLOAT16 else None),
+        (f"quantize {method}", quantization_needs(method, image)),
+        (f"quantisation {stored} of the model", quantization_needs(stored, image)),
+        (f"attention_backend {backend}", span[0] if span else None),
+    ]
+
+
+def stored_method(table: Mapping[str, Any]) -> str:
+    """The quantisation of the checkpoint as config.json names it; empty: not quantised."""
+    found = table.get("quantization_config") or table.get("compression_config")
+    return str(found.get("quant_method") or "").lower() if isinstance(found, Mapping) else ""
+
+
+def quantization_needs(method: str, image: int) -> float | None:
+    """The least compute capability of a method; None: any, or unknown."""
+    found = vllm_arguments.quantization_support(method.lower(), image)
+    return found[0] if found else None
