@@ -29,6 +29,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "auto": "auto"}
 FUNCTIONS = ("softmax", "sigmoid", "none")
+ADAPTER = "X-Amzn-SageMaker-Adapter-Identifier"
 MAX_ROWS = 32  # texts that go through the model together; more take several rounds
 PARAMETERS = {"top_k", "function_to_apply", "truncate"}
 
@@ -53,6 +54,8 @@ class Request:
 
 
 def read_json(item: Input) -> dict[str, Any]:
+    if item.get_property(ADAPTER):
+        raise BadRequest("this handler has no adapters", ADAPTER)
     if item.is_empty() or not item.contains_key("data"):
         raise BadRequest("no JSON body: send one with the header Content-Type: application/json")
     try:

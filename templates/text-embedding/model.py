@@ -34,6 +34,7 @@ from transformers import AutoModel, AutoTokenizer
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "auto": "auto"}
 POOLINGS = ("mean", "cls", "max", "lasttoken")
 MODULES = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers: those that are done here
+ADAPTER = "X-Amzn-SageMaker-Adapter-Identifier"
 MAX_ROWS = 32  # texts that go through the model together; more take several rounds
 PARAMETERS = {"normalize", "truncate"}
 NEUTRAL = {"encoding_format": "float"}  # what OpenAI's clients send by habit
@@ -59,6 +60,8 @@ class Request:
 
 
 def read_json(item: Input) -> dict[str, Any]:
+    if item.get_property(ADAPTER):
+        raise BadRequest("this handler has no adapters", ADAPTER)
     if item.is_empty() or not item.contains_key("data"):
         raise BadRequest("no JSON body: send one with the header Content-Type: application/json")
     try:

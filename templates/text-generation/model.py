@@ -43,6 +43,7 @@ from transformers import (
 )
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "auto": "auto"}
+ADAPTER = "X-Amzn-SageMaker-Adapter-Identifier"
 MAX_ROWS = 32  # prompts that go through the model together; longer lists take several rounds
 
 # What each kind of body may hold beside its parameters; its first key is how it is known.
@@ -161,6 +162,8 @@ def takes_events(item: Input) -> bool:
 
 
 def read_json(item: Input) -> dict[str, Any]:
+    if item.get_property(ADAPTER):
+        raise BadRequest("this handler has no adapters", ADAPTER)
     if item.is_empty() or not item.contains_key("data"):
         raise BadRequest("no JSON body: send one with the header Content-Type: application/json")
     try:

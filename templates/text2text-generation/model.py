@@ -31,6 +31,7 @@ from djl_python import Input, Output
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, TextIteratorStreamer
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "auto": "auto"}
+ADAPTER = "X-Amzn-SageMaker-Adapter-Identifier"
 MAX_ROWS = 32  # texts that go through the model together; longer lists take several rounds
 DEFAULT_TOKENS = 64
 NUMBERS: dict[str, tuple[type, float, float]] = {
@@ -77,6 +78,8 @@ class Request:
 
 
 def read_json(item: Input) -> dict[str, Any]:
+    if item.get_property(ADAPTER):
+        raise BadRequest("this handler has no adapters", ADAPTER)
     if item.is_empty() or not item.contains_key("data"):
         raise BadRequest("no JSON body: send one with the header Content-Type: application/json")
     try:

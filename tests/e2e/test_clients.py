@@ -19,6 +19,7 @@ from tests.support.clients import client_environment, clients, terraform_environ
 from tests.support.emulator_process import IMAGE, TRUST, Emulated, emulator
 
 HERE = Path(__file__).parent / "clients"
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 PROGRAM_SECONDS = 120
 Run = Callable[..., str]
 
@@ -75,6 +76,17 @@ def test_sagemaker_core_deploys_updates_and_deletes(run: Run, aws: Emulated, mod
     output = run([clients() / "python", HERE / "with_sagemaker_core.py", role, uri, IMAGE])
     result = json.loads(output.splitlines()[-1])
     assert result == {"answer": "hello", "config": "by-core-2", "answer_after": "hello", "left": []}
+
+
+@pytest.mark.parametrize("session", [{}, {"AWS_SESSION_TOKEN": "of+a/role=="}], ids=["user", "role"])
+def test_bearer_token_equals_that_of_sagemaker_core(session: dict[str, str], tmp_path: Path) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "not/a+secret", **session}
+    environ = client_environment("http://127.0.0.1:1", keys, tmp_path, PYTHONPATH=str(SOURCE))
+    command = [str(clients() / "python"), str(HERE / "with_token_generator.py"), "900"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    result = json.loads(done.stdout)
+    assert result["ours"] == result["theirs"]
+    assert result["ours"].startswith("sagemaker-api-key-")
 
 
 def test_aws_cli_deploys_updates_and_deletes(run: Run, model: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHe
 from lmi_deploy.domain.spec import HandlerSpec, environment_name
 from lmi_deploy.engines import accelerate
 from tests.support.djl_engine import engine_dir
-from tests.support.handler_driver import Worker
+from tests.support.handler_driver import HEADERS, Worker
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 TEXT_GENERATION = HandlerSpec(entry_point="model.py", template="text-generation")
@@ -60,6 +60,13 @@ def handle(
     return [
         chunk for frame in reply.frames or (reply.body,) for chunk in decoder.feed(frame)
     ] + decoder.close()
+
+
+def assert_adapter_refused(running: Worker, body: object) -> None:
+    """The model itself must not answer in its place."""
+    reply = running.invoke(body, {**HEADERS, "x-amzn-sagemaker-adapter-identifier": "sql"})
+    assert (reply.code, reply.json["error"]["param"]) == (400, "X-Amzn-SageMaker-Adapter-Identifier")
+    assert "this handler has no adapters" in reply.json["error"]["message"]
 
 
 def assert_refused(running: Worker, body: object, param: str | None, message: str) -> None:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from lmi_deploy.domain.inference_http import InferenceRequest
-from tests.handlers.handler_worker import assert_refused, handle, serving, template, worker
+from tests.handlers.handler_worker import (
+    assert_adapter_refused,
+    assert_refused,
+    handle,
+    serving,
+    template,
+    worker,
+)
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import cached_tiny
 
@@ -22,6 +29,10 @@ def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
         assert running.load(model_id=cached_tiny(serving(), "text-classification")).code == 204
         assert any("3 labels scored" in line for line in running.log)
         yield running
+
+
+def test_a_request_for_an_adapter_is_refused(handler: Worker) -> None:
+    assert_adapter_refused(handler, {"inputs": "I like it"})
 
 
 def test_best_label_is_returned_with_its_score(handler: Worker) -> None:

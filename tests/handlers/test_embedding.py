@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.inference_http import InferenceRequest
-from tests.handlers.handler_worker import assert_refused, handle, serving, template, worker
+from tests.handlers.handler_worker import (
+    assert_adapter_refused,
+    assert_refused,
+    handle,
+    serving,
+    template,
+    worker,
+)
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import cached_embedding_model, cached_tiny
 
@@ -40,6 +47,10 @@ def vectors(handler: Worker, *texts: str, **parameters: object) -> list[list[flo
 
 def product(one: Sequence[float], other: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def test_a_request_for_an_adapter_is_refused(handler: Worker) -> None:
+    assert_adapter_refused(handler, {"inputs": CAT})
 
 
 def test_similar_texts_have_similar_vectors(handler: Worker) -> None:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from lmi_deploy.domain.inference_http import InferenceRequest
-from tests.handlers.handler_worker import assert_refused, handle, serving, template, worker
+from tests.handlers.handler_worker import (
+    assert_adapter_refused,
+    assert_refused,
+    handle,
+    serving,
+    template,
+    worker,
+)
 from tests.support.handler_driver import EVENTS, Worker
 from tests.support.sample_model import cached_tiny
 
@@ -33,6 +40,10 @@ def text(handler: Worker, inputs: str = "Once upon", **parameters: object) -> st
     reply = handler.invoke({"inputs": inputs, "parameters": {"max_new_tokens": 8, **parameters}})
     assert reply.code == 200, reply.body
     return str(reply.json["generated_text"])
+
+
+def test_a_request_for_an_adapter_is_refused(handler: Worker) -> None:
+    assert_adapter_refused(handler, REQUEST)
 
 
 def test_text_gives_a_text_and_list_gives_a_list(handler: Worker) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.domain.inference_http import InferenceRequest
-from tests.handlers.handler_worker import handle, serving, worker
+from tests.handlers.handler_worker import assert_adapter_refused, handle, serving, worker
 from tests.support.handler_driver import EVENTS, HEADERS, Worker, read_events
 from tests.support.sample_model import cached_tiny_model
 
@@ -37,6 +37,10 @@ def handler(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
 def text(handler: Worker, **changes: Any) -> str:
     response: str = handler.invoke({**PROMPT, **changes}).json["choices"][0]["text"]
     return response
+
+
+def test_a_request_for_an_adapter_is_refused(handler: Worker) -> None:
+    assert_adapter_refused(handler, PROMPT)
 
 
 def test_chat_gets_an_openai_chat_completion(handler: Worker) -> None:

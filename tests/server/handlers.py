@@ -24,6 +24,8 @@ def handle(inputs):
     do = asked["do"]
     if do == "echo":
         return Output().add(asked["text"])
+    if do == "header":
+        return Output().add(inputs.get_property(asked["name"]) or "")
     if do == "count":
         return Output().add(str(CALLS))
     if do == "sleep":

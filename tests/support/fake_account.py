@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import AccessError, Refused
 from lmi_deploy.ports.account import Caller
 
@@ -24,6 +25,9 @@ class FakeAccount:
 
     def get_caller(self) -> Caller:
         return self.caller
+
+    def bearer_token(self, seconds: int) -> Secret:
+        return Secret(f"sagemaker-api-key-of-{self.caller.account}-for-{seconds}")
 
     def has_bucket(self, bucket: str) -> bool:
         if bucket not in self.buckets:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.aws.bearer_token import bearer_token
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.error_classification import read_error
 from lmi_deploy.aws.retry import Notify, ignore
@@ -13,6 +14,7 @@ from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.client_factory import S3Clients, S3Settings
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.domain import default_bucket
+from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
@@ -46,6 +48,9 @@ class AwsAccount:
             if self._caller is None:
                 self._caller = self._get_caller_identity()
             return self._caller
+
+    def bearer_token(self, seconds: int) -> Secret:
+        return bearer_token(self._session(), seconds)
 
     def has_bucket(self, bucket: str) -> bool:
         return _exists(self._calls(bucket))

@@ -29,6 +29,8 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "ls": CommandEntry("ls", "List the deployments.", reads=True),
     "invoke": CommandEntry("invoke", "Send a request to a deployment, and stream the response.", reads=True),
+    "chat": CommandEntry("chat", "Hold a conversation with a deployment.", reads=True),
+    "token": CommandEntry("token", "Print a short-lived token for an endpoint's own OpenAI API.", reads=True),
     "logs": CommandEntry("logs", "Show the logs of the model server.", reads=True),
     "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
     "wait": CommandEntry("wait", "Wait until a deployment started with `lmi up --detach` answers."),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -46,6 +48,51 @@ def require_region(region: str) -> None:
     if region not in sagemaker_limits.names("regions"):
         near = suggestion_text(region, sagemaker_limits.names("regions"))
         raise UsageRefused(f"{region}: no such AWS region", hint=near or "name one such as us-east-1")
+
+
+def _parameters(ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """A value that is not JSON is a text."""
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageRefused(f"-p {pair}: not KEY=VALUE", hint="for example -p max_tokens=64")
+        try:
+            parsed[key] = json.loads(value)
+        except ValueError:
+            parsed[key] = value
+    return parsed
+
+
+def _adapter(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
+    """It travels in a header, on SageMaker in a list of `name=value;...`."""
+    if name and not re.fullmatch(r"[!-:<-~]{1,256}", name):
+        raise UsageRefused(
+            f"--adapter {name!r}: not a name of 1 to 256 ASCII characters without spaces and semicolons",
+            hint="use the name with which the adapter was registered: that of its folder in adapters/",
+        )
+    return name
+
+
+def request_options(command: F) -> F:
+    """Options of a request to a model."""
+    for option in (
+        click.option(
+            "-p",
+            "--parameter",
+            "parameters",
+            multiple=True,
+            metavar="KEY=VALUE",
+            callback=_parameters,
+            help="e.g. max_tokens=64.",
+        ),
+        click.option(
+            "--adapter", default="", metavar="NAME", callback=_adapter, help="Let this LoRA adapter answer."
+        ),
+        click.option("--system", default="", help="Add a system prompt."),
+    ):
+        command = option(command)
+    return command
 
 
 def recipe_options(command: F) -> F:

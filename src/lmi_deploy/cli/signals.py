@@ -8,8 +8,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Final
 
-_OWN_ENDING: Final = frozenset({"serve", "emulator"})
-"""Commands that pass signals on to the server that they wait for."""
+_OWN_ENDING: Final = frozenset({"serve", "emulator", "chat"})
+"""Commands that pass signals on to the server that they wait for; and `chat`, in which Ctrl-C ends only an answer."""
 _DEFAULTS: Final = (signal.SIG_DFL, signal.default_int_handler)
 _CHECK: Final = 1.0
 """Seconds after which to check whether the command is really exiting."""

@@ -56,7 +56,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The probe succeeded: a real inference request was answered."""
+    """A real inference request was answered: that of the probe, or a turn of `lmi chat`."""
 
     prompt: str
     answer: str

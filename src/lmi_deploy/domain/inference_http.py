@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"
+"""How a request to DJLServing names a LoRA adapter."""
+_IMAGE_STARTS: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """The bytes of an image file."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+    @property
+    def as_url(self) -> str:
+        return f"data:{self.media_type};base64,{b64encode(self.data).decode()}"
+
+
+def image_type(data: bytes) -> str | None:
+    """The media type that the first bytes of a PNG, JPEG or WebP file state; None for any other file."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for kind, start in _IMAGE_STARTS.items() if data.startswith(start)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question of a conversation, and the model's answer."""
+
+    prompt: str
+    answer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceRequest:
-    """A prompt (or several), a chat if `system` or `chat` is set, or a raw body."""
+    """A prompt (or several), a chat if `system` or `chat` is set, or a raw body. `history` comes before the prompt."""
 
     prompt: str = ""
     system: str = ""
+    history: tuple[Turn, ...] = ()
+    images: tuple[ImageFile, ...] = ()
+    adapter: str = ""
+    """The name of a LoRA adapter; empty: the model itself."""
     chat: bool = True
     stream: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)

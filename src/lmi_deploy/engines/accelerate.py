@@ -14,7 +14,7 @@ from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
-from lmi_deploy.errors import Unresolvable
+from lmi_deploy.errors import Unresolvable, UsageRefused
 
 name: Final[Engine] = "accelerate"
 family: Final = IMAGE_FAMILY
@@ -85,6 +85,12 @@ def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
 
 
 def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    if request.adapter and (handler.template or handler.entry_point == huggingface.MODULE):
+        # djl_python.huggingface without rolling batch ignores the name: the model itself would answer.
+        raise UsageRefused(
+            f"this deployment has no adapters: its handler is {handler.template or huggingface.MODULE}",
+            hint="omit --adapter, or deploy with engine: vllm and options: {enable_lora: true}",
+        )
     if request.body is not None:
         return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
     builtin = handler.entry_point == huggingface.MODULE

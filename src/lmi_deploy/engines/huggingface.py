@@ -30,8 +30,14 @@ REFUSED: Final = ("seed", "stop", "stop_sequences", "return_full_text")
 
 def body(request: InferenceRequest, task: Task | None) -> dict[str, Any]:
     """Raises UsageRefused for a request that the server would answer with an error."""
-    if request.system:
-        raise _cannot("a system prompt")
+    given = (
+        ("a system prompt", request.system),
+        ("earlier turns", request.history),
+        ("images", request.images),
+    )
+    for what, value in given:
+        if value:
+            raise _cannot(what)
     for key in REFUSED:
         if key in request.parameters:
             raise _cannot(f"the parameter {key}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
-from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Task
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.spec import HandlerSpec
@@ -21,7 +21,10 @@ class Codec:
     task: Task | None
 
     def encode(self, request: InferenceRequest) -> HttpRequest:
-        return self.module.encode(request, self.handler, self.task)
+        """Raises UsageRefused for a request that the handler does not support."""
+        encoded = self.module.encode(request, self.handler, self.task)
+        adapter = ((ADAPTER_HEADER, request.adapter),) if request.adapter else ()
+        return replace(encoded, headers=(*encoded.headers, *adapter), stream=request.stream)
 
     def decoder(self, head: ResponseHead, request: InferenceRequest) -> Decoder:
         return self.module.decoder(head, request, self.handler)

@@ -18,6 +18,11 @@ _OPENAI_NAMES: Final = {"max_tokens": "max_new_tokens"}
 
 def body(request: InferenceRequest, template: str | None) -> dict[str, Any]:
     """Raises UsageRefused for a request that this handler does not support."""
+    if template == "text-generation" and request.images:
+        raise UsageRefused(
+            "this deployment takes no images: its handler text-generation reads text only",
+            hint="deploy a vision model with engine: vllm",
+        )
     return _BODIES.get(template or "", _generation)(request)
 
 
@@ -27,17 +32,30 @@ def decoder(head: ResponseHead, prompt: InferenceRequest, template: str | None) 
 
 def _generation(request: InferenceRequest) -> dict[str, Any]:
     """OpenAI's forms, which stream and count tokens."""
-    system = [{"role": "system", "content": request.system}] if request.system else []
-    chat = request.chat or bool(system)
-    requested: dict[str, Any] = (
-        {"messages": [*system, {"role": "user", "content": request.prompt}]}
-        if chat
-        else {"prompt": request.prompt}
-    )
+    chat = request.chat or bool(request.system)
+    requested: dict[str, Any] = {"messages": messages(request)} if chat else {"prompt": request.prompt}
     requested |= {_LMI_NAMES.get(key, key): value for key, value in request.parameters.items()}
     if request.stream:
         requested |= {"stream": True, "stream_options": {"include_usage": True}}
     return requested
+
+
+def messages(request: InferenceRequest) -> list[dict[str, Any]]:
+    """OpenAI's messages: system prompt, earlier turns, then the prompt with its images."""
+    turns = [
+        message
+        for turn in request.history
+        for message in (
+            {"role": "user", "content": turn.prompt},
+            {"role": "assistant", "content": turn.answer},
+        )
+    ]
+    content: str | list[dict[str, Any]] = request.prompt
+    if request.images:
+        urls = [{"type": "image_url", "image_url": {"url": image.as_url}} for image in request.images]
+        content = [{"type": "text", "text": request.prompt}, *urls]
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    return [*system, *turns, {"role": "user", "content": content}]
 
 
 def _text2text(request: InferenceRequest) -> dict[str, Any]:
@@ -46,11 +64,17 @@ def _text2text(request: InferenceRequest) -> dict[str, Any]:
 
 
 def _inputs(request: InferenceRequest) -> dict[str, Any]:
-    """LMI's form. Only a conversation has a system prompt."""
+    """LMI's form. Only a conversation has a system prompt, earlier turns and images."""
     if request.system:
         raise UsageRefused(
             "this deployment has no system prompt: its model is not a chat model",
             hint="put the instructions into the text",
+        )
+    if request.history or request.images:
+        what = "images" if request.images else "conversations"
+        raise UsageRefused(
+            f"this deployment takes no {what}: its model is not a chat model",
+            hint='send a single text: lmi invoke NAME "your text"',
         )
     requested = {_OPENAI_NAMES.get(key, key): value for key, value in request.parameters.items()}
     return {"inputs": request.prompt, **({"parameters": requested} if requested else {})}

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from lmi_deploy.domain.secret import Secret
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -20,6 +22,12 @@ class Caller:
 class Account(Protocol):
     def get_caller(self) -> Caller:
         """Requested once; AccessError, with the remedy, if the credentials are absent, expired or refused."""
+
+    def bearer_token(self, seconds: int) -> Secret:
+        """For the OpenAI path of the region's endpoints: signed here with the caller's credentials, without a request.
+
+        It ends after `seconds`, or when those credentials do.
+        """
 
     def has_bucket(self, bucket: str) -> bool:
         """True if it exists, is ours, and in our region; False if there is no bucket of this name.

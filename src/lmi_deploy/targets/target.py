@@ -16,6 +16,7 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation, Record
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.spec import Spec, WeightsSpec
 from lmi_deploy.domain.target_spec import Place
@@ -44,6 +45,14 @@ class StatusDetails:
     """When `lmi gc` may delete it; ISO 8601."""
     expired: bool = False
     """Whether that was before now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token, and the base URL of the OpenAI API that takes it."""
+
+    token: Secret
+    base_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +152,7 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
         return ()
 
     def request_examples(self, spec: Spec, address: str) -> tuple[str, str]:
-        """Where it answers, and how to invoke it from a shell and from Python."""
+        """Where it answers, and how to invoke it: through `lmi proxy` first, then without it."""
 
 
 class Costs(Protocol[ObservedT_contra, InventoryT_contra]):
@@ -258,6 +267,9 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 
     def address(self, ref: DeploymentRef) -> str:
         """Its URL for invocations. NotFound if it was never deployed."""
+
+    def access_token(self, ref: DeploymentRef, seconds: int) -> AccessToken:
+        """For OpenAI's client libraries, without a proxy. UsageRefused where a target has no such path."""
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         """Lines of the serving process, oldest first; with `follow` until the caller stops."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from datetime import timedelta
 
+from lmi_deploy.domain.recipe_key_types import Seconds
 from lmi_deploy.domain.recipe_keys import TTL
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import UsageRefused
@@ -18,7 +19,7 @@ def extend(ref: DeploymentRef, duration: str, deps: Dependencies) -> tuple[Deplo
 
     Under the lock: `lmi gc`, which deletes what has expired, reads the tag under it.
     """
-    seconds, target = _seconds(duration), deps.targets[ref.target]
+    seconds, target = read_duration(duration, TTL), deps.targets[ref.target]
     observed = target.observe(ref)
     target.require_extendable(observed)
     # The bucket stores the lock; without a bucket there is nothing to lock in.
@@ -28,8 +29,8 @@ def extend(ref: DeploymentRef, duration: str, deps: Dependencies) -> tuple[Deplo
     return observed.ref, expires
 
 
-def _seconds(duration: str) -> int:
+def read_duration(duration: str, limits: Seconds) -> int:
     try:
-        return int(scalar_type(TTL).read(duration))
+        return int(scalar_type(limits).read(duration))
     except InvalidValue as wrong:
         raise UsageRefused(f"{duration}: {wrong.what}", hint=wrong.hint) from None

@@ -5,12 +5,12 @@ measured.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.serving_record import ServingRecord
-from lmi_deploy.engines.request_codec import Codec, codec_of
+from lmi_deploy.engines.request_codec import codec_of
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
 
@@ -50,8 +50,8 @@ def invoke(
     timeout: float,
 ) -> Iterator[Chunk]:
     """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
-    codec = codec_of(_serving(ref, deps))
-    response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
+    codec = codec_of(require_serving(ref, deps))
+    response = deps.targets[ref.target].invoke(ref, codec.encode(request), timeout=timeout)
     started = deps.clock.monotonic()
     head = next(response)
     assert isinstance(head, ResponseHead)
@@ -66,12 +66,18 @@ def invoke(
     yield from _count(decoder.close(), measured, ref.name, now=measured.total_seconds)
 
 
+def require_chat(ref: DeploymentRef, deps: Dependencies) -> None:
+    """UsageRefused if its handler takes no conversations; nothing is sent."""
+    second = InferenceRequest(prompt="How are you?", history=(Turn("Hello", "Hello"),))
+    codec_of(require_serving(ref, deps)).encode(second)
+
+
 def invoke_raw(
     ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
 ) -> Iterator[bytes]:
     """The unchanged body; the head's status decides success, after the last byte."""
-    codec = codec_of(_serving(ref, deps))
-    response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
+    codec = codec_of(require_serving(ref, deps))
+    response = deps.targets[ref.target].invoke(ref, codec.encode(request), timeout=timeout)
     head = next(response)
     assert isinstance(head, ResponseHead)
     yield from (chunk for chunk in response if isinstance(chunk, bytes))
@@ -79,10 +85,6 @@ def invoke_raw(
         raise DeployFailed(
             f"the server responded {head.status} {head.reason}", hint="the response body is printed above"
         )
-
-
-def _request(codec: Codec, request: InferenceRequest) -> HttpRequest:
-    return replace(codec.encode(request), stream=request.stream)
 
 
 def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: float) -> Iterator[Chunk]:
@@ -106,7 +108,8 @@ def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
     )
 
 
-def _serving(ref: DeploymentRef, deps: Dependencies) -> ServingRecord:
+def require_serving(ref: DeploymentRef, deps: Dependencies) -> ServingRecord:
+    """What it serves. NotFound if it does not answer yet, or does not exist."""
     record = deps.targets[ref.target].read_record(ref)
     if record is not None and record.current is None:
         raise NotFound(

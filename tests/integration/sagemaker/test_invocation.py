@@ -11,7 +11,7 @@ import pytest
 
 from lmi_deploy.aws.sagemaker.runtime import MOST_BYTES
 from lmi_deploy.composition.aws import open_cloud
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.errors import AccessError, CloudError, NotFound, Overdue, UsageRefused
 from lmi_deploy.ports.cloud import Cloud
 from tests.server.handlers import MANY_WAYS
@@ -59,6 +59,14 @@ def test_response_has_status_reason_and_body(talking: Cloud) -> None:
     head, parts = invoke(talking, {"do": "echo", "text": "hallo"})
     assert (head.status, head.reason, b"".join(parts)) == (200, "OK", b"hallo")
     assert head.header("Content-Type")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_adapter_reaches_the_handler_under_the_name_of_its_header(talking: Cloud, stream: bool) -> None:
+    body = {"do": "header", "name": ADAPTER_HEADER}
+    attributes = ("X-Amzn-SageMaker-Custom-Attributes", "other=1")
+    _, parts = invoke(talking, body, attributes, (ADAPTER_HEADER, "sql"), stream=stream)
+    assert b"".join(parts) == b"sql"
 
 
 def test_stream_arrives_in_parts_while_it_is_generated(talking: Cloud) -> None:

@@ -10,15 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import (
+    Chunk,
+    ImageFile,
+    InferenceRequest,
+    ResponseHead,
+    Turn,
+    image_type,
+)
 from lmi_deploy.domain.spec import HandlerSpec
-from lmi_deploy.engines import accelerate, custom, huggingface
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines import accelerate, custom, huggingface, vllm
+from lmi_deploy.engines.engine import Decoder, EngineModule
+from lmi_deploy.engines.request_codec import Codec
 from lmi_deploy.errors import UsageRefused
 
 OURS = HandlerSpec(entry_point="model.py", template="text-generation")
 BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
 THEIRS = HandlerSpec(entry_point="model.py", template=None)
+VLLM = HandlerSpec(entry_point=vllm.SERVICE, template=None)
 
 
 def head(status: int = 200, kind: str = "application/json") -> ResponseHead:
@@ -56,6 +65,66 @@ def test_prompt_becomes_a_chat_after_the_system_prompt() -> None:
     }
 
 
+def test_earlier_turns_and_images_are_messages_of_openai() -> None:
+    png = ImageFile("image/png", b"\x89PNG")
+    inference_request = InferenceRequest(
+        prompt="And this?", system="Be short.", history=(Turn("Hi", "Hello."),), images=(png,)
+    )
+    request = vllm.encode(inference_request, VLLM, "text-generation")
+    parts = [
+        {"type": "text", "text": "And this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+    ]
+    assert json.loads(request.body)["messages"] == [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": parts},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "inference_request", "what"),
+    [
+        ("text-generation", InferenceRequest(images=(ImageFile("image/png", b"x"),)), "takes no images"),
+        ("text2text-generation", InferenceRequest(images=(ImageFile("image/png", b"x"),)), "takes no images"),
+        ("text-embedding", InferenceRequest(history=(Turn("Hi", "Hello."),)), "takes no conversations"),
+        ("text-generation", InferenceRequest(adapter="sql"), "no adapters: its handler is text-generation"),
+        ("text-generation", InferenceRequest(adapter="sql", body=b"{}"), "no adapters"),
+    ],
+)
+def test_request_that_a_handler_would_ignore_is_refused(
+    template: str, inference_request: InferenceRequest, what: str
+) -> None:
+    handler = HandlerSpec(entry_point="model.py", template=template)
+    with pytest.raises(UsageRefused, match=what):
+        accelerate.encode(inference_request, handler, None)
+
+
+@pytest.mark.parametrize("module", [vllm, custom])
+def test_adapter_becomes_a_header(module: EngineModule) -> None:
+    handler = VLLM if module is vllm else THEIRS
+    request = Codec(module, handler, None).encode(InferenceRequest(body=b"{}", adapter="sql", stream=True))
+    assert request.headers[1:] == (("X-Amzn-SageMaker-Adapter-Identifier", "sql"),)
+    assert (request.body, request.stream) == (b"{}", True)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n....", "image/png"),
+        (b"\xff\xd8\xff\xe0....", "image/jpeg"),
+        (b"RIFF\x10\0\0\0WEBPVP8 ", "image/webp"),
+        (b"RIFF\x10\0\0\0WAVEfmt ", None),
+        (b"GIF89a", None),
+        (b"\x89PNG", None),
+        (b"", None),
+    ],
+)
+def test_image_is_known_by_its_first_bytes(data: bytes, kind: str | None) -> None:
+    assert image_type(data) == kind
+
+
 def test_prompt_without_chat_is_a_completion() -> None:
     assert sent(InferenceRequest(prompt="Hi", chat=False)) == {"prompt": "Hi"}
 
@@ -81,6 +150,8 @@ def test_temperature_enables_sampling_for_the_builtin_handler() -> None:
     ("inference_request", "what"),
     [
         (InferenceRequest(prompt="Hi", system="Be short."), "a system prompt"),
+        (InferenceRequest(prompt="Hi", history=(Turn("a", "b"),)), "earlier turns"),
+        (InferenceRequest(prompt="Hi", images=(ImageFile("image/png", b"x"),)), "images"),
         (InferenceRequest(prompt="Hi", parameters={"seed": 1}), "the parameter seed"),
         (InferenceRequest(prompt="Hi", parameters={"stop": ["."]}), "the parameter stop"),
     ],

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
 
 MOST_BYTES: Final = 6_291_456
@@ -46,11 +46,11 @@ class SageMakerRuntime:
         if len(request.body) > MOST_BYTES:
             raise UsageRefused(
                 f"{name}: the request has {len(request.body):,} bytes; SageMaker accepts at most {MOST_BYTES:,}",
-                hint="send a smaller request, or let the model read large inputs from S3",
+                hint="send a smaller request (an image takes 4/3 of its file's size), or let the model read large "
+                "inputs from S3",
             )
         api, what = self._service(timeout), f"endpoint {name}"
-        members = {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
-        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **members}
+        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request)}
         try:
             if request.stream:
                 response = api("invoke_endpoint_with_response_stream", what, **given)
@@ -75,6 +75,20 @@ class SageMakerRuntime:
                 repeatable=lambda error: error.code in _REPEATED or error.is_unreachable,
             )
         return self._services[timeout]
+
+
+def _members(request: HttpRequest) -> dict[str, str]:
+    """The headers as members of the call.
+
+    None of them names an adapter inside a container, and only an inference component can be named. DJLServing reads
+    custom attributes (`name=value`, separated by semicolons) as further headers.
+    """
+    members = {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
+    for key, value in request.headers:
+        if key.lower() == ADAPTER_HEADER.lower():
+            given = members.get("CustomAttributes")
+            members["CustomAttributes"] = ";".join(filter(None, (given, f"{ADAPTER_HEADER}={value}")))
+    return members
 
 
 def _head(status: int, response: Mapping[str, Any]) -> ResponseHead:

@@ -6,9 +6,11 @@ import http.client
 from collections.abc import Iterator
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.errors import AccessError, DeployFailed
+from lmi_deploy.errors import AccessError, DeployFailed, UsageRefused
 
 INVOCATIONS = "/invocations"
+MOST_BYTES = 67_108_864
+"""`max_request_size` of DJLServing, which answers 413 without a body to more."""
 _CHUNK = 65536
 
 
@@ -18,6 +20,11 @@ def exchange(
     """The head, then the body in the pieces in which it arrives. `timeout` limits each wait for data, in seconds;
     `name` is the deployment's, for error messages.
     """
+    if len(request.body) > MOST_BYTES:
+        raise UsageRefused(
+            f"{name}: the request has {len(request.body):,} bytes; the server accepts at most {MOST_BYTES:,}",
+            hint="send a smaller request (an image takes 4/3 of its file's size)",
+        )
     link = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         response = _send(link, request)

@@ -30,7 +30,7 @@ from lmi_deploy.targets.local.log_file import tail
 from lmi_deploy.targets.local.perform import Performers, runtime_of
 from lmi_deploy.targets.local.request_examples import request_examples
 from lmi_deploy.targets.local.resolve import place_of
-from lmi_deploy.targets.target import Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +143,12 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     def address(self, ref: DeploymentRef) -> str:
         host, port = self._place(ref)
         return f"http://{host}:{port}{INVOCATIONS}"
+
+    def access_token(self, ref: DeploymentRef, seconds: int) -> AccessToken:
+        raise UsageRefused(
+            f"{ref.name}: a server on this machine takes no tokens, and has no OpenAI API of its own",
+            hint=f"run `lmi proxy {ref.name}`, and give its address to OpenAI's client library",
+        )
 
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
         """Its address: of the pending generation, else of the current one."""

@@ -41,7 +41,7 @@ from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
-from lmi_deploy.targets.target import Orphan, Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, Orphan, Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +229,11 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def address(self, ref: DeploymentRef) -> str:
         return self._opened(ref).hosting.address(ref.name)
+
+    def access_token(self, ref: DeploymentRef, seconds: int) -> AccessToken:
+        token = self._opened(ref).account.bearer_token(seconds)
+        base_url = f"{self.address(ref).removesuffix('/invocations')}/openai/v1"
+        return AccessToken(token=token, base_url=base_url)
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         logs = self._opened(ref).logs
