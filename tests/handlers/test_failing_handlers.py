@@ -26,7 +26,7 @@ PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\n"
 
 
 @dataclass(frozen=True)
-class FailingServer:
+class HandlerFailure:
     """A model folder that fails to start, the id of its failure, and a word of the remedy."""
 
     id: str
@@ -37,48 +37,50 @@ class FailingServer:
 
 
 CASES = [
-    FailingServer("module-not-found", f"import nothing_of_that_name\n{FINE}", "nothing_of_that_name"),
-    FailingServer("import-name", f"from json import nothing\n{FINE}", "requirements"),
-    FailingServer("handler-syntax", "def handle(inputs)\n    return None\n", "line above"),
-    FailingServer("handler-missing", "def predict(inputs):\n    return None\n", "option.handler"),
-    FailingServer("handler-signature", "def handle():\n    return None\n", "def handle(inputs)"),
-    FailingServer("handler-signature", "def handle(inputs, context):\n    return None\n", "defaults"),
-    FailingServer("handler-coroutine", "async def handle(inputs):\n    return None\n", "async_mode"),
-    FailingServer(
+    HandlerFailure("module-not-found", f"import nothing_of_that_name\n{FINE}", "nothing_of_that_name"),
+    HandlerFailure("import-name", f"from json import nothing\n{FINE}", "requirements"),
+    HandlerFailure("handler-syntax", "def handle(inputs)\n    return None\n", "line above"),
+    HandlerFailure("handler-missing", "def predict(inputs):\n    return None\n", "option.handler"),
+    HandlerFailure("handler-signature", "def handle():\n    return None\n", "def handle(inputs)"),
+    HandlerFailure("handler-signature", "def handle(inputs, context):\n    return None\n", "defaults"),
+    HandlerFailure("handler-coroutine", "async def handle(inputs):\n    return None\n", "async_mode"),
+    HandlerFailure(
         "handler-not-async", FINE.replace("None if", "Output() if"), "async def", "option.async_mode=true\n"
     ),
-    FailingServer("handler-output-type", "def handle(inputs):\n    return {'ready': True}\n", "Output().add"),
-    FailingServer(
+    HandlerFailure(
+        "handler-output-type", "def handle(inputs):\n    return {'ready': True}\n", "Output().add"
+    ),
+    HandlerFailure(
         "async-handler-invalid-return",
         "async def handle(inputs):\n    return {'ready': True}\n",
         "yield Outputs",
         "option.async_mode=true\n",
     ),
-    FailingServer("entrypoint-not-found", FINE, "correct the name", "option.entryPoint=other.py\n"),
-    FailingServer(
+    HandlerFailure("entrypoint-not-found", FINE, "correct the name", "option.entryPoint=other.py\n"),
+    HandlerFailure(
         "memory-cpu", "def handle(inputs):\n    raise MemoryError('the weights do not fit')\n", "bf16"
     ),
-    FailingServer(
+    HandlerFailure(
         "djl-python-exit-137",
         "import os, signal\n\ndef handle(inputs):\n    os.kill(os.getpid(), signal.SIGKILL)\n",
         "more memory",
     ),
-    FailingServer(
+    HandlerFailure(
         "no-space-left-disk",
         "def handle(inputs):\n    with open('/dev/full', 'w') as file:\n        file.write('x' * 100_000)\n",
         "Free space",
     ),
-    FailingServer(
+    HandlerFailure(
         "loading-timeout",
         "import time\n\ndef handle(inputs):\n    time.sleep(30)\n",
         "timeouts.model_loading",
         "option.model_loading_timeout=1\n",
     ),
-    FailingServer("worker-not-run", FINE, "--python", arguments=("--python", "/nowhere/bin/python")),
+    HandlerFailure("worker-not-run", FINE, "--python", arguments=("--python", "/nowhere/bin/python")),
 ]
 
 
-def explained(folder: Path, error: FailingServer, *more: str) -> Diagnosis | None:
+def diagnosis_of(folder: Path, error: HandlerFailure, *more: str) -> Diagnosis | None:
     write_model(folder, error.handler, PROPERTIES + error.properties)
     with launched(folder, "--port", "0", *error.arguments, *more) as served:
         assert served.wait() == 1, served.text
@@ -88,8 +90,8 @@ def explained(folder: Path, error: FailingServer, *more: str) -> Diagnosis | Non
 
 @pytest.mark.worker
 @pytest.mark.parametrize("error", CASES, ids=[f"{error.id}-{at}" for at, error in enumerate(CASES)])
-def test_handler_failure_is_diagnosed(error: FailingServer, tmp_path: Path) -> None:
-    found = explained(tmp_path / "m", error)
+def test_handler_failure_is_diagnosed(error: HandlerFailure, tmp_path: Path) -> None:
+    found = diagnosis_of(tmp_path / "m", error)
     assert found is not None
     assert found.id == error.id
     assert error.output in f"{found.cause} {found.remedy}"
@@ -102,7 +104,7 @@ def test_port_in_use_is_diagnosed(tmp_path: Path) -> None:
         own.bind(("127.0.0.1", 0))
         own.listen()
         port = str(own.getsockname()[1])
-        found = explained(tmp_path / "m", FailingServer("port-taken", FINE, ""), "--port", port)
+        found = diagnosis_of(tmp_path / "m", HandlerFailure("port-taken", FINE, ""), "--port", port)
     assert found is not None
     assert found.id == "port-taken"
     assert port in found.cause

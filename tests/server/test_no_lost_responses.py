@@ -26,7 +26,7 @@ SYNC = SYNC.replace('asked.get("exit_at"))', 'asked.get("exit_at"), asked["text"
 def test_sync_engine_loses_no_response(tmp_path: Path, workers: int) -> None:
     properties = f"engine=Python\nminWorkers={workers}\nmaxWorkers={workers}\n"
     with serving(write_model(tmp_path / "m", SYNC, properties)) as served:
-        faults = asyncio.run(everybody(served.port, '{"outputs": "%s-%d"}\n', "%s"))
+        faults = asyncio.run(all_clients(served.port, '{"outputs": "%s-%d"}\n', "%s"))
         status = served.send_request({"do": "status"})
     assert faults == []
     assert status["requests"]["in_flight"] == 0
@@ -35,7 +35,7 @@ def test_sync_engine_loses_no_response(tmp_path: Path, workers: int) -> None:
 def test_async_engine_loses_no_response(tmp_path: Path) -> None:
     properties = "engine=Python\noption.async_mode=true\nminWorkers=1\nmaxWorkers=1\n"
     with serving(write_model(tmp_path / "m", ASYNC, properties)) as served:
-        assert asyncio.run(everybody(served.port, "%s-%d\n", "%s\n")) == []
+        assert asyncio.run(all_clients(served.port, "%s-%d\n", "%s\n")) == []
 
 
 def test_worker_crash_among_quick_requests_loses_no_response(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_worker_crash_among_quick_requests_loses_no_response(tmp_path: Path) -> 
     assert statuses[150] == 503
 
 
-async def everybody(port: int, chunk: str, text: str) -> list[str]:
+async def all_clients(port: int, chunk: str, text: str) -> list[str]:
     """All clients; returns the errors they found."""
     faults: list[str] = []
     numbers = iter(range(REQUESTS))

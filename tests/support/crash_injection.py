@@ -149,7 +149,7 @@ class CrashingCloud(FakeCloud):
     def opened(self, bucket: str) -> ObjectStore:
         return cast(ObjectStore, CrashingPort(super().opened(bucket), self.injector))
 
-    def plainly(self, bucket: str) -> BucketServices:
+    def without_crashes(self, bucket: str) -> BucketServices:
         """The bucket as another process has it, without crashes."""
         injector, self.injector = self.injector, CrashInjector(asleep=True)
         bucket_services = self.depot(FakeCloud.cloud(self), bucket)

@@ -25,7 +25,7 @@ BY_JOB = RECIPE + "weights: {via: job}\n"
 UP, DOWN = ("up", "--yes"), ("down", "tiny", "--yes")
 LOCK = "deployments/tiny/lock.json"
 STAYS = ("weights/", "manifests/")
-Photo = tuple[Any, Mapping[Path, bytes]]
+Snapshot = tuple[Any, Mapping[Path, bytes]]
 
 
 @dataclass
@@ -47,16 +47,16 @@ class CrashApp(CloudApp):
         except Killed:
             return None
         finally:
-            self._bury()
+            self._mark_process_as_ended()
             self.target = lambda target: target
             self.story, self.cloud.injector = injector, CrashInjector()
 
-    def photograph(self) -> Photo:
+    def snapshot(self) -> Snapshot:
         remembered = {path: path.read_bytes() for path in (self.root / "state").rglob("*") if path.is_file()}
         return copy.deepcopy((self.cloud, self.clock)), remembered
 
-    def restore(self, photo: Photo) -> None:
-        (self.cloud, self.clock), remembered = copy.deepcopy(photo[0]), photo[1]
+    def restore(self, state: Snapshot) -> None:
+        (self.cloud, self.clock), remembered = copy.deepcopy(state[0]), state[1]
         self.cloud.jobs.work = self.run_transfer_job
         for path in (self.root / "state").rglob("*.json"):
             path.unlink()
@@ -92,7 +92,7 @@ class CrashApp(CloudApp):
 
     def plain_record(self) -> Record | None:
         exists = self.bucket in self.cloud.stores
-        return self.cloud.plainly(self.bucket).records.read("tiny") if exists else None
+        return self.cloud.without_crashes(self.bucket).records.read("tiny") if exists else None
 
     def objects(self) -> list[str]:
         return [key for store in self.cloud.stores.values() for key in sorted(store.objects)]
@@ -109,7 +109,7 @@ class CrashApp(CloudApp):
 
     def depot_of_a_job(self) -> BucketServices:
         """The instances of a job are not ended by the crash."""
-        return self.cloud.plainly(self.bucket)
+        return self.cloud.without_crashes(self.bucket)
 
     def _taken_over(self) -> None:
         """Another process, on another machine, takes the lock over after it expires; the writes until then
@@ -127,7 +127,7 @@ class CrashApp(CloudApp):
         }
         store.put(LOCK, json.dumps(expected).encode())
 
-    def _bury(self) -> None:
+    def _mark_process_as_ended(self) -> None:
         """The process counts as ended: its pid belongs to another one."""
         for store in self.cloud.stores.values():
             for key in [key for key in store.objects if key.endswith("/lock.json")]:

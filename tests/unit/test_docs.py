@@ -71,6 +71,12 @@ def test_every_page_named_in_code_exists() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=identify)
+def test_every_test_named_on_a_page_exists(page: Path) -> None:
+    named = set(re.findall(r"\btest_\w+", page.read_text(encoding="utf-8")))
+    assert named <= {file.stem for file in (ROOT / "tests").rglob("test_*.py")}
+
+
 @pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
 def test_commands_and_flags_in_examples_exist(page: Path) -> None:
     wrong = []

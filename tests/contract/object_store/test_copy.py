@@ -39,7 +39,7 @@ def store(versity: S3Server, bucket: str) -> S3Store:
     return versity.store(bucket, settings=PARTS)
 
 
-def pieces(proxy: Proxy) -> list[str]:
+def copied_ranges(proxy: Proxy) -> list[str]:
     """The ranges that S3 copied."""
     done = [passed for passed in proxy.requests("PUT", "partNumber") if passed.status == 200]
     return sorted(passed.headers["x-amz-copy-source-range"] for passed in done)
@@ -54,7 +54,7 @@ def test_large_copy_has_one_checksum_over_all_parts(store: S3Store, versity: S3S
     found = store.head("to")
     assert found is not None
     assert (found.etag, found.checksum, found.algorithm) == (copied.etag, copied.checksum, "CRC32")
-    assert len(pieces(proxy)) == 9
+    assert len(copied_ranges(proxy)) == 9
     assert store.uploads("") == ()
 
 
@@ -65,7 +65,7 @@ def test_killed_copy_resumes_without_copying_a_part_twice(
     words = [sys.executable, "-m", "tests.support.copy_program", proxy.url, store.bucket, str(len(BODY))]
     with subprocess.Popen(words) as killed:
         until = time.monotonic() + 60
-        while len(pieces(proxy)) < after and killed.poll() is None and time.monotonic() < until:
+        while len(copied_ranges(proxy)) < after and killed.poll() is None and time.monotonic() < until:
             time.sleep(0.001)
         killed.kill()
     time.sleep(0.3)  # the server finishes a copy it has started
@@ -77,7 +77,7 @@ def test_killed_copy_resumes_without_copying_a_part_twice(
     copied = (
         versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS).copy("from", "to", size=len(BODY))
     )
-    assert len(pieces(proxy)) == 9 - len(existing)
+    assert len(copied_ranges(proxy)) == 9 - len(existing)
     assert b"".join(store.read("to")) == BODY
     assert copied.checksum == crc32_of(BODY)
     assert store.uploads("") == ()
@@ -88,10 +88,10 @@ def test_failed_copy_keeps_the_parts_copied_before(store: S3Store, versity: S3Se
     proxy.fail(Rule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=9", times=None))
     with pytest.raises(TransferFailed):
         by.copy("from", "to", size=len(BODY))
-    assert len(pieces(proxy)) == 8
+    assert len(copied_ranges(proxy)) == 8
     proxy.clear()
     by.copy("from", "to", size=len(BODY))
-    assert len(pieces(proxy)) == 1
+    assert len(copied_ranges(proxy)) == 1
     assert b"".join(store.read("to")) == BODY
     assert store.uploads("") == ()
 

@@ -72,13 +72,13 @@ def stored_lock(store: ObjectStore) -> dict[str, str]:
 
 
 @contextmanager
-def held_then_lost(lock: BucketLock) -> Iterator[None]:
+def hold_and_expect_loss(lock: BucketLock) -> Iterator[None]:
     with pytest.raises(LockLost):
         with lock.hold("tiny"):
             yield
 
 
-def as_of_another_host(store: ObjectStore) -> None:
+def put_lock_of_another_host(store: ObjectStore) -> None:
     """So that this host cannot check whether its process is alive."""
     store.put(KEY, json.dumps({**stored_lock(store), "machine": "other/boot/", "host": "other"}).encode())
 
@@ -135,8 +135,8 @@ def test_lock_expires_by_the_clock_of_the_store_only(own: int, expected: int) ->
     store = FakeStore(clock=s3)
     first, second = Moment(NOW + timedelta(seconds=expected)), Moment(NOW + timedelta(seconds=own))
     guard = LeaseGuard()
-    with held_then_lost(lock(store, first, guard=guard)):
-        as_of_another_host(store)
+    with hold_and_expect_loss(lock(store, first, guard=guard)):
+        put_lock_of_another_host(store)
         for clock in (s3, first, second):
             clock.sleep(89)
         with pytest.raises(Refused, match="locked by lmi up"), lock(store, second).hold("tiny"):
@@ -164,8 +164,8 @@ def test_clock_skew_never_gives_a_lock_two_owners(
     now = datetime.now(UTC)
     existing, local = Moment(now + timedelta(seconds=skew)), Moment(now)
     started, guard = time.monotonic(), LeaseGuard()
-    with held_then_lost(lock(store, existing, settings=terms, guard=guard)):
-        as_of_another_host(store)
+    with hold_and_expect_loss(lock(store, existing, settings=terms, guard=guard)):
+        put_lock_of_another_host(store)
         with pytest.raises(Refused, match="locked by"), lock(store, local, settings=terms).hold("tiny"):
             pass
         while lock(store, local).holder("tiny"):
@@ -192,7 +192,7 @@ def test_guard_refuses_changes_when_the_lock_was_taken_during_suspension(
     strict: ObjectStore, passes: str
 ) -> None:
     clock, guard = Moment(), LeaseGuard()
-    with held_then_lost(lock(strict, clock, guard=guard)):
+    with hold_and_expect_loss(lock(strict, clock, guard=guard)):
         guard.check()
         strict.put(KEY, _lock_of())
         guard.check()  # by both clocks the lock has not expired yet
@@ -284,7 +284,7 @@ def test_unlock_removes_only_the_lock_with_that_id(strict: ObjectStore) -> None:
 def test_unlock_refuses_a_renewed_lock_unless_forced() -> None:
     clock, guard = Moment(), LeaseGuard()
     store = FakeStore(clock=clock)
-    with held_then_lost(lock(store, clock, guard=guard)):
+    with hold_and_expect_loss(lock(store, clock, guard=guard)):
         own = stored_lock(store)["id"]
         clock.sleep(40)
         with pytest.raises(Refused, match=f"the lock {own} was renewed 40 s ago") as caught:

@@ -24,7 +24,7 @@ from tests.support.crash_scenarios import (
     DOWN,
     SCENARIOS,
     CrashApp,
-    Photo,
+    Snapshot,
     converged,
     ended,
     prepared,
@@ -44,7 +44,7 @@ class _FaultFree:
             patch.chdir(folder)
             app = CrashApp(Path(folder))
             prepared(app, scenario, lagging=lagging)
-            self.before: Photo = app.photograph()
+            self.before: Snapshot = app.snapshot()
             self.injector: CrashInjector = steps(app, scenario)
             self.remaining: dict[str, Any] = converged(app)
 
@@ -72,7 +72,7 @@ def _cases() -> Iterator[Any]:
                 yield pytest.param(
                     name,
                     Crash("reply lost", number, suffix),
-                    id=f"{name}: {suffix} as the reply is lost to {where} ({number})",
+                    id=f"{name}: {suffix} at the lost reply to {where} ({number})",
                 )
 
 
@@ -85,7 +85,7 @@ def _lagging_cases() -> Iterator[Any]:
         for number, (action, _) in enumerate(injector.writes):
             if action != BETWEEN:
                 crash = Crash("reply lost", number, "SIGKILL")
-                yield pytest.param(name, crash, id=f"{name}: as the reply is lost to {action} ({number})")
+                yield pytest.param(name, crash, id=f"{name}: lost reply to {action} ({number})")
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def _converges(app: CrashApp, name: str, crash: Crash, plain: _FaultFree) -> Non
         expected = (130,) if crash.ending == "SIGINT" else (0, 1)
         assert result.code in expected, result.err
         assert result.code == 0 or "next: " in result.err, result.err
-    crashed = app.photograph()
+    crashed = app.snapshot()
     assert converged(app) == plain.remaining
     ended(app, DOWN)
     app.restore(crashed)

@@ -27,7 +27,7 @@ def expired(app: CloudApp, *names: str) -> None:
     app.clock.sleep(4000)
 
 
-def in_between(app: CloudApp, deed: Callable[[], object]) -> None:
+def before_the_lock(app: CloudApp, deed: Callable[[], object]) -> None:
     """Runs after `gc` listed the expired deployments, and before it takes the lock."""
     real, waiting = app.cloud.depot, [deed]
 
@@ -52,7 +52,7 @@ def test_gc_keeps_a_deployment_extended_during_its_prompt(app: CloudApp) -> None
     account = app.cloud.account_state
     arn = account.arn("endpoint", "tiny")
     later = (("lmi:deployment", "tiny"), (TAG_EXPIRES, "2999-01-01T00:00:00"))
-    in_between(app, lambda: account.tags.update({arn: later}))
+    before_the_lock(app, lambda: account.tags.update({arn: later}))
     result = app.lmi("gc", "--yes", "--json")
     assert result.code == 0, result.out
     assert (result.result["ended"], result.result["kept"]) == (0, ["tiny"])
@@ -75,7 +75,7 @@ def test_gc_keeps_a_deployment_resumed_during_its_prompt(app: CloudApp) -> None:
         account.endpoints["tiny"] = kept
         account.tags[arn] = endpoint_tags
 
-    in_between(app, started)
+    before_the_lock(app, started)
     result = app.lmi("gc", "--yes", "--json")
     assert (result.code, result.result["kept"]) == (0, ["tiny"]), result.out
     assert account.models

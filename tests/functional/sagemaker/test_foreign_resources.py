@@ -58,7 +58,7 @@ COMMANDS = (
 )
 
 
-class ManyDeployments:
+class ForeignResources:
     """Foreign resources, created at random."""
 
     def __init__(self, app: CloudApp, chance: Random) -> None:
@@ -142,7 +142,7 @@ class ManyDeployments:
                 {
                     (bucket, key, etag)
                     for bucket, key, etag in self.objects
-                    if self._is_there(bucket, key, etag)
+                    if self._exists(bucket, key, etag)
                 },
                 dict(cloud.account.buckets),
             )
@@ -151,10 +151,10 @@ class ManyDeployments:
     def missing(self) -> list[str]:
         """Foreign objects that are gone or changed."""
         return sorted(
-            f"{bucket}/{key}" for bucket, key, etag in self.objects if not self._is_there(bucket, key, etag)
+            f"{bucket}/{key}" for bucket, key, etag in self.objects if not self._exists(bucket, key, etag)
         )
 
-    def _is_there(self, bucket: str, key: str, etag: str) -> bool:
+    def _exists(self, bucket: str, key: str, etag: str) -> bool:
         found = self._stores[bucket].head(key)
         return found is not None and found.etag == etag
 
@@ -174,7 +174,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudApp]:
 @pytest.mark.parametrize("seed", range(int(os.environ.get("LMI_STRANGERS", "40"))))
 def test_resources_of_others_are_never_changed(crowded: CloudApp, seed: int) -> None:
     chance = Random(seed)
-    deployments = ManyDeployments(crowded, chance)
+    deployments = ForeignResources(crowded, chance)
     before = deployments.state()
     done = [
         ("up", "tiny.yaml", "--yes"),

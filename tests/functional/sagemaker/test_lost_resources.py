@@ -20,7 +20,7 @@ OTHERS: tuple[Pairs | None, ...] = (None, (), ((TAG, "other"),), (("team", "blue
 """The endpoint's remaining tags; None: all except the deployment's name."""
 
 
-def take_tags(app: CloudApp, tags: Pairs | None) -> None:
+def remove_tags(app: CloudApp, tags: Pairs | None) -> None:
     account = app.cloud.account_state
     arn = account.arn("endpoint", "tiny")
     left = tuple(pair for pair in account.tags[arn] if pair[0] != TAG)
@@ -45,7 +45,7 @@ def test_down_refuses_when_the_endpoint_lost_its_tag(
     app.up()
     if not recorded:
         app.depot().records.remove("tiny")
-    take_tags(app, tags)
+    remove_tags(app, tags)
     before = everything(app)
     for command in (("down", "tiny", "--yes", "--purge"), ("up", "--yes"), ("up", "--yes", *CHANGED)):
         result = app.lmi(*command)
@@ -77,7 +77,7 @@ def test_tag_search_that_still_shows_a_removed_tag_is_not_trusted(app: CloudApp)
         found if found.arn != arn else type(found)(kind="endpoint", name="tiny", arn=arn, tags=indexed[arn])
         for found in real()
     )
-    take_tags(app, (("team", "blue"),))
+    remove_tags(app, (("team", "blue"),))
     before = everything(app)
     assert app.lmi("down", "tiny", "--yes").code == 5
     assert everything(app) == before

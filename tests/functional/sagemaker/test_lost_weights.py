@@ -16,7 +16,7 @@ def _key(app: CloudApp) -> str:
     return f"{weights_prefix(manifest.name)}{FILE}"
 
 
-def _started_commands(app: CloudApp, *argv: str) -> list[str]:
+def _started_actions(app: CloudApp, *argv: str) -> list[str]:
     """The actions of an `up`."""
     result = app.lmi("up", "--yes", "--json", *argv)
     assert result.code == 0, result.err
@@ -47,7 +47,7 @@ def test_deleted_weights_are_drift_and_uploaded_before_an_instance_starts(app: C
     assert output in plan.out
     planned = app.lmi("plan", "--json").result["actions"]
     assert [action["key"].partition(":")[0] for action in planned] == ["PushWeights"]
-    assert _started_commands(app) == ["PushWeights"]
+    assert _started_actions(app) == ["PushWeights"]
     assert b"".join(store.read(key)) == content
     assert app.lmi("status", "tiny").code == 0
     assert app.lmi("plan", "--exit-code").code == 0
@@ -69,7 +69,7 @@ def test_lost_manifest_is_drift(app: CloudApp) -> None:
     app.depot().store.delete([manifest_key(manifest.name)])
     status = app.lmi("status", "tiny", "--json")
     assert (status.code, "the manifest of" in status.result["why"]) == (4, True)
-    assert _started_commands(app)[0] == "PushWeights"
+    assert _started_actions(app)[0] == "PushWeights"
     assert app.lmi("status", "tiny").code == 0
 
 
@@ -91,6 +91,6 @@ def test_weights_in_the_artifact_are_checked_there(app: CloudApp) -> None:
     (key,) = [stored.key for stored in store.list("artifacts/tiny/") if stored.key.endswith(FILE)]
     content = b"".join(store.read(key))
     store.delete([key])
-    assert _started_commands(app, *packed) == ["PutArtifact"]
+    assert _started_actions(app, *packed) == ["PutArtifact"]
     assert b"".join(store.read(key)) == content
     assert app.lmi("plan", "--exit-code", *packed).code == 0

@@ -23,7 +23,7 @@ def _forget(app: CloudApp) -> None:
     store.delete([stored.key for stored in store.list("deployments/")])
 
 
-def _take_off_tags(app: CloudApp) -> None:
+def _remove_tags(app: CloudApp) -> None:
     """As an older lmi, which did not set the tag, left them."""
     tags = app.cloud.account_state.tags
     for arn, pairs in tags.items():
@@ -52,7 +52,7 @@ def test_weights_of_a_running_endpoint_without_a_record_are_kept(
     name = _up(app, "--set", f"weights.deliver={deliver}")
     _forget(app)
     if not tagged:
-        _take_off_tags(app)
+        _remove_tags(app)
     files = _files(app, name)
     refused = app.lmi("weights", "rm", name, "--yes")
     assert refused.code == 5

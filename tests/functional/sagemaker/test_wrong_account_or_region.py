@@ -15,7 +15,7 @@ OURS, THEIRS = "111122223333", "444455556666"
 
 
 @pytest.fixture
-def next_placement(app: CloudApp) -> FakeCloud:
+def deployed_account(app: CloudApp) -> FakeCloud:
     """The account of the deployment, from which the credentials then point away."""
     app.up()
     return app.cloud
@@ -31,7 +31,7 @@ def known(app: CloudApp) -> list[str]:
     return sorted(path.name for path in Path(app.root, "state", "elsewhere").iterdir())
 
 
-def test_down_in_the_wrong_account_keeps_the_local_index(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_down_in_the_wrong_account_keeps_the_local_index(app: CloudApp, deployed_account: FakeCloud) -> None:
     before = known(app)
     assert before == [f"tiny.us-east-1.{OURS}.json"]
     move(app, account=THEIRS)
@@ -49,13 +49,13 @@ def test_down_in_the_wrong_account_keeps_the_local_index(app: CloudApp, next_pla
     assert (status.code, OURS in status.result["why"], THEIRS in status.result["why"]) == (4, True, True)
     assert f"unknown: tiny is in account {OURS}" in app.lmi("ls").out
     assert known(app) == before
-    app.cloud = next_placement
+    app.cloud = deployed_account
     result = app.lmi("down", "tiny", "--yes", "--json")
     assert (result.code, result.result["account"], result.result["region"]) == (0, OURS, "us-east-1")
     assert known(app) == []
 
 
-def test_down_in_the_wrong_region_keeps_the_local_index(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_down_in_the_wrong_region_keeps_the_local_index(app: CloudApp, deployed_account: FakeCloud) -> None:
     before = known(app)
     move(app, region="eu-west-1")
     result = app.lmi("down", "tiny.yaml", "--yes")
@@ -67,7 +67,7 @@ def test_down_in_the_wrong_region_keeps_the_local_index(app: CloudApp, next_plac
     assert known(app) == before
 
 
-def test_same_name_in_two_accounts_is_two_deployments(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_same_name_in_two_accounts_is_two_deployments(app: CloudApp, deployed_account: FakeCloud) -> None:
     move(app, account=THEIRS)
     app.up("tiny.yaml")
     assert known(app) == [f"tiny.us-east-1.{OURS}.json", f"tiny.us-east-1.{THEIRS}.json"]
@@ -75,11 +75,11 @@ def test_same_name_in_two_accounts_is_two_deployments(app: CloudApp, next_placem
     down = app.lmi("down", "tiny", "--yes", "--json")
     assert (down.code, down.result["account"]) == (0, THEIRS)
     assert known(app) == [f"tiny.us-east-1.{OURS}.json"]
-    app.cloud = next_placement
+    app.cloud = deployed_account
     assert app.lmi("status", "tiny").code == 0
 
 
-def test_every_result_names_account_and_region(app: CloudApp, next_placement: FakeCloud) -> None:
+def test_every_result_names_account_and_region(app: CloudApp, deployed_account: FakeCloud) -> None:
     place = {"account": OURS, "region": "us-east-1"}
     write_recipe(RECIPE + "options: {dtype: fp32}\n")
     for command in (("up", "--yes"), ("extend", "tiny", "8h"), ("rollback", "tiny", "--yes")):

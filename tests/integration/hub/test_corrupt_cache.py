@@ -20,7 +20,7 @@ def blob(client: HubClient, content: bytes = WEIGHTS, kind: OidKind = "sha256") 
     return client.home / "hub/models--org--m/blobs" / oid_of(content, kind)
 
 
-def rot(path: Path, content: bytes = CORRUPT) -> None:
+def corrupt_file(path: Path, content: bytes = CORRUPT) -> None:
     """As a failing disk does it: the modification time does not change."""
     before = path.stat()
     path.write_bytes(content)
@@ -104,7 +104,7 @@ def test_blob_behind_a_corrupt_snapshot_file_is_checked(client: HubClient) -> No
     folder, _ = client.fetch(listing)
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").write_bytes(CORRUPT)
-    rot(blob(client))
+    corrupt_file(blob(client))
     client.fetch(listing)
     assert contents(folder) == FILES
 
@@ -113,7 +113,7 @@ def test_recheck_ignores_the_ledger(client: HubClient, tmp_path: Path) -> None:
     listing = client.listed()
     client.adapter = client.another(tmp_path / "checked")
     client.fetch(listing)
-    rot(blob(client))
+    corrupt_file(blob(client))
     folder, _ = client.fetch(listing)
     assert contents(folder)["model.safetensors"] == CORRUPT, "nothing tells that it changed"
     assert rechecked(client, listing) is True
@@ -157,7 +157,7 @@ def test_corrupt_file_in_an_unwritable_cache_is_an_integrity_error(client: HubCl
 def test_small_file_with_a_corrupt_cache_copy_is_read_from_the_hub(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
-    rot(blob(client, CONFIG, "git-sha1"), b"?" * len(CONFIG))
+    corrupt_file(blob(client, CONFIG, "git-sha1"), b"?" * len(CONFIG))
     assert client.adapter.read(listing, "config.json") == CONFIG
     local = offline(hub, client)
     with pytest.raises(IntegrityError, match=r"config\.json.*HF_HUB_OFFLINE is set"):
@@ -167,7 +167,7 @@ def test_small_file_with_a_corrupt_cache_copy_is_read_from_the_hub(client: HubCl
 def test_refresh_reads_a_range_from_the_hub(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
-    rot(blob(client))
+    corrupt_file(blob(client))
     assert client.adapter.read(listing, "model.safetensors", length=9) == CORRUPT[:9]
     assert client.adapter.read(listing, "model.safetensors", length=9, refresh=True) == WEIGHTS[:9]
     local = offline(hub, client)

@@ -216,7 +216,7 @@ def test_suspended_process_that_lost_its_lock_changes_nothing(
     until(lambda: psutil.Process(suspended.pid).status() == psutil.STATUS_STOPPED)
     if meanwhile == UP:
         killed_run.recipe(CHANGED)
-    output = _as_soon_as_it_may(killed_run, *meanwhile)
+    output = _retried_while_locked(killed_run, *meanwhile)
     assert "took over the lock of lmi " in output
     stands = killed_run.remaining()
     suspended.send_signal(signal.SIGCONT)
@@ -229,7 +229,7 @@ def test_suspended_process_that_lost_its_lock_changes_nothing(
     assert stands["endpoints"] == ([NAME] if meanwhile == UP else [])
 
 
-def _as_soon_as_it_may(run: KilledRun, *argv: str) -> str:
+def _retried_while_locked(run: KilledRun, *argv: str) -> str:
     """Repeats the command while it is refused because another process holds the lock."""
     lines: list[str] = []
 

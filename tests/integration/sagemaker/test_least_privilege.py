@@ -112,7 +112,7 @@ def begin(
         run = LIFECYCLES[name]
         Path("r.yaml").write_text(run.recipe)
         Path("unscaled.yaml").write_text(PLAIN + "endpoint: {role: serving}\nttl: 1h\n")
-        _others(enforcing)
+        _create_foreign_resources(enforcing)
         principal = Principal(enforcing, capsys, monkeypatch)
         policies_of(principal, "r.yaml")
         principal.enter()
@@ -121,7 +121,7 @@ def begin(
     return runs
 
 
-def _others(aws: Emulated) -> None:
+def _create_foreign_resources(aws: Emulated) -> None:
     """A foreign bucket, and a log group, which containers would create."""
     aws.client("s3").create_bucket(Bucket="a-bucket-of-ours")
     logs, group = aws.client("logs"), "/aws/sagemaker/Endpoints/echo"
@@ -132,7 +132,7 @@ def _others(aws: Emulated) -> None:
 @pytest.mark.parametrize("name", ["scaled", "sealed", "packed"])
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)
-    expected = _lived(run, ada)
+    expected = _run_lifecycle(run, ada)
     missing = {less.action for less in set(ada.every("deployer")) - set(expected)}
     assert recorded() - listed() == set()
     if not run.only:
@@ -140,7 +140,7 @@ def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, na
     _reset(ada.aws)
     for number, command in enumerate(run.commands):
         local = [less for less, first in expected.items() if first == number and _is_checked(less, run)]
-        _each_is_missed(ada, command, local)
+        _require_each_to_be_needed(ada, command, local)
         ada.grant()
         code, output = ada.lmi(*command)
         assert code == 0, (command, output)
@@ -148,13 +148,13 @@ def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, na
 
 def _reset(aws: Emulated) -> None:
     clear_buckets(aws)
-    _others(aws)
+    _create_foreign_resources(aws)
     iam = aws.client("iam")
     if SCALING_ROLE in [role["RoleName"] for role in iam.list_roles()["Roles"]]:
         iam.delete_role(RoleName=SCALING_ROLE)
 
 
-def _lived(run: Lifecycle, ada: Principal) -> dict[ReducedPermissions, int]:
+def _run_lifecycle(run: Lifecycle, ada: Principal) -> dict[ReducedPermissions, int]:
     """A lifecycle with all permissions; returns which one first decides in which command."""
     expected: dict[ReducedPermissions, int] = {}
     for number, command in enumerate(run.commands):
@@ -174,7 +174,9 @@ def _is_checked(less: ReducedPermissions, run: Lifecycle) -> bool:
     return not run.only or less.sid in run.only
 
 
-def _each_is_missed(ada: Principal, command: tuple[str, ...], local: list[ReducedPermissions]) -> None:
+def _require_each_to_be_needed(
+    ada: Principal, command: tuple[str, ...], local: list[ReducedPermissions]
+) -> None:
     """Without the preflight, so that AWS itself refuses. A teardown continues after a denied delete, so it
     is tested with all of them at once."""
     together = [less for less in local if command[0] == "down" and _is_tolerated(less)]

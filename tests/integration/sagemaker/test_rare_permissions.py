@@ -59,7 +59,7 @@ def done(ada: Principal, *command: str) -> str:
     return output
 
 
-def failed_update_reason(ada: Principal, less: ReducedPermissions, *command: str) -> None:
+def require_permission(ada: Principal, less: ReducedPermissions, *command: str) -> None:
     """Denied, with the action named, without this permission; successful with it."""
     ada.grant(less, UNCHECKED)
     code, output = ada.lmi(*command)
@@ -72,7 +72,7 @@ def failed_update_reason(ada: Principal, less: ReducedPermissions, *command: str
 def test_tags_are_read_with_list_tags_when_the_tag_search_lags(ada: Principal) -> None:
     done(ada, *UP)
     ada.aws.fault({**TAG_SEARCH, "do": {"answer": {"status": 200, "body": '{"ResourceTagMappingList": []}'}}})
-    failed_update_reason(
+    require_permission(
         ada, ReducedPermissions("deployer", "KeepResources", "sagemaker:ListTags"), "status", "echo"
     )
 
@@ -91,7 +91,7 @@ def test_default_quota_is_read_when_none_was_applied(ada: Principal) -> None:
 def test_down_of_a_scaled_endpoint_reads_its_scaling_policies(ada: Principal) -> None:
     deploying(ada, PLAIN + SCALED)
     done(ada, *UP)
-    failed_update_reason(
+    require_permission(
         ada,
         ReducedPermissions("deployer", "LookAtScaling", "application-autoscaling:DescribeScalingPolicies"),
         *DOWN,
@@ -146,7 +146,7 @@ def test_resuming_an_upload_needs_permission_to_list_parts(ada: Principal) -> No
     ada.aws.fault(PARTS)
     assert ada.lmi(*UP)[0] != 0
     ada.aws.no_faults()
-    failed_update_reason(ada, ReducedPermissions("deployer", "WriteOwn", "s3:ListMultipartUploadParts"), *UP)
+    require_permission(ada, ReducedPermissions("deployer", "WriteOwn", "s3:ListMultipartUploadParts"), *UP)
 
 
 def test_aborting_a_duplicate_upload_needs_its_permission(ada: Principal) -> None:
@@ -174,7 +174,7 @@ def test_down_reads_the_records_of_other_deployments(ada: Principal) -> None:
     done(ada, *UP)
     deploying(ada, SERVING)
     done(ada, *UP)
-    failed_update_reason(ada, ReducedPermissions("deployer", "ReadShared", "s3:GetObject"), *DOWN)
+    require_permission(ada, ReducedPermissions("deployer", "ReadShared", "s3:GetObject"), *DOWN)
     ada.as_root()
     done(ada, "down", "another", "--yes", "--purge")
 

@@ -174,25 +174,28 @@ def test_change_continues_when_stdout_or_stderr_is_closed(
     killed_run: KilledRun, as_json: tuple[str, ...], streams: str
 ) -> None:
     killed_run.recipe(FIRST)
-    assert _unread(killed_run, streams, *UP, *as_json) == (0, "")
+    assert _run_without_reader(killed_run, streams, *UP, *as_json) == (0, "")
     killed_run.done("status", NAME)
     assert not is_locked(killed_run)
-    assert _unread(killed_run, streams, *DOWN, *as_json) == (0, "")
+    assert _run_without_reader(killed_run, streams, *DOWN, *as_json) == (0, "")
     assert {kind: names for kind, names in killed_run.remaining().items() if names} == {}
 
 
 def test_failure_with_closed_streams_keeps_its_exit_code(killed_run: KilledRun) -> None:
     killed_run.recipe(FIRST + "endpoint: {")
-    assert _unread(killed_run, "both", "plan", "tiny.yaml") == (2, "")
-    assert _unread(killed_run, "both", *UP) == (2, "")
+    assert _run_without_reader(killed_run, "both", "plan", "tiny.yaml") == (2, "")
+    assert _run_without_reader(killed_run, "both", *UP) == (2, "")
 
 
 def test_read_only_command_ends_quietly_when_stdout_is_closed(killed_run: KilledRun) -> None:
     killed_run.recipe(FIRST)
-    assert _unread(killed_run, "stdout", "plan", "tiny.yaml", "--json") == (128 + signal.SIGPIPE, "")
+    assert _run_without_reader(killed_run, "stdout", "plan", "tiny.yaml", "--json") == (
+        128 + signal.SIGPIPE,
+        "",
+    )
 
 
-def _unread(run: KilledRun, streams: str, *argv: str) -> tuple[int, str]:
+def _run_without_reader(run: KilledRun, streams: str, *argv: str) -> tuple[int, str]:
     """Exit code of a command whose output is closed before its first word; and its stderr, which is empty
     with --json."""
     reader, writer = os.pipe()

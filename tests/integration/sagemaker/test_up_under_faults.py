@@ -55,7 +55,7 @@ class FaultyRun:
     def recipe(self, more: str = "") -> None:
         (self.root / "tiny.yaml").write_text(RECIPE + more)
 
-    def relieve(self) -> None:
+    def remove_faults(self) -> None:
         """Removes all faults."""
         self.aws.no_faults()
         self.aws.post(f"/_quotas/{self.aws.region}", {"ml.g5.xlarge": 4, "ml.g6.xlarge": 4})
@@ -86,7 +86,7 @@ def faulty_run(
     commands = FaultyRun(aws, capsys, monkeypatch, tmp_path)
     commands.recipe()
     yield commands
-    commands.relieve()
+    commands.remove_faults()
     commands.lmi(*DOWN)  # left by a failed test
 
 
@@ -111,7 +111,7 @@ def fails(reason: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class AwsError:
+class FaultCase:
     """`crash` prepares the fault; then `command` ends with `code` and prints each of `words`."""
 
     crash: Callable[[FaultyRun], None]
@@ -190,34 +190,34 @@ MODEL_ERROR = {
     "headers": {"x-amzn-errortype": "ModelError", "Content-Type": "application/json"},
     "body": '{"Message": "no", "OriginalStatusCode": 500, "OriginalMessage": "CUDA out of memory"}',
 }
-FAULTS: dict[str, AwsError] = {
-    "throttled for a while": AwsError(
+FAULTS: dict[str, FaultCase] = {
+    "throttled for a while": FaultCase(
         rules(on("DescribeEndpoint", "ThrottlingException", "Rate exceeded", times=2)), 0, ("answers at",)
     ),
-    "credentials expire midway": AwsError(
+    "credentials expire midway": FaultCase(
         rules(on("CreateEndpointConfig", "ExpiredTokenException", "The security token is expired")),
         1,
         ("AWS credentials: they have expired", "aws sso login"),
     ),
-    "credentials expire and are renewed": AwsError(
+    "credentials expire and are renewed": FaultCase(
         rules(on("CreateEndpointConfig", "ExpiredTokenException", "The security token is expired", times=1)),
         0,
         ("the AWS credentials have expired: refreshing them", "answers at"),
     ),
-    "this machine's clock is wrong": AwsError(
+    "this machine's clock is wrong": FaultCase(
         rules(on("DescribeEndpoint", "RequestTimeTooSkewed", "skewed", answer_headers=SKEWED)),
         1,
         ("the clock of this machine is wrong by more than 5 minutes", "timedatectl"),
     ),
-    "the bucket is in another region": AwsError(
+    "the bucket is in another region": FaultCase(
         _wrong_region, 1, ("s3://elsewhere: the bucket is in us-east-1", "endpoint.region")
     ),
-    "no such host": AwsError(
+    "no such host": FaultCase(
         _no_name, 1, ("http://no-such-host.invalid:1: cannot be reached", "AWS_ENDPOINT_URL")
     ),
-    "the proxy refuses": AwsError(_proxy, 1, ("no connection", "proxy", "HTTPS_PROXY")),
-    "TLS is intercepted": AwsError(_intercepted, 1, ("SSL validation failed", "AWS_CA_BUNDLE")),
-    "one right is missing": AwsError(
+    "the proxy refuses": FaultCase(_proxy, 1, ("no connection", "proxy", "HTTPS_PROXY")),
+    "TLS is intercepted": FaultCase(_intercepted, 1, ("SSL validation failed", "AWS_CA_BUNDLE")),
+    "a permission is missing": FaultCase(
         rules(on("CreateModel", "AccessDeniedException", DENIED)),
         1,
         (
@@ -225,66 +225,66 @@ FAULTS: dict[str, AwsError] = {
             '"Effect": "Allow"',
         ),
     ),
-    "no capacity, said at once": AwsError(
+    "no capacity, reported immediately": FaultCase(
         rules(on("CreateEndpoint", "InsufficientInstanceCapacity", "none left", times=1)),
         0,
         ("trying the recipe's next instance type", "ml.g6.xlarge", "answers at"),
     ),
-    "no capacity, said after minutes": AwsError(
+    "no capacity, reported after minutes": FaultCase(
         rules(hosting("provision", fails(NO_CAPACITY), instance="ml.g5", delay=600)),
         0,
         ("InsufficientInstanceCapacity", "trying the recipe's next instance type", "answers at"),
     ),
-    "no capacity anywhere": AwsError(
+    "no capacity anywhere": FaultCase(
         rules(hosting("provision", fails(NO_CAPACITY))), 1, ("InsufficientInstanceCapacity", "costs nothing")
     ),
-    "no quota": AwsError(_no_quota, 1, ("quota", "ml.g5.xlarge for endpoint usage")),
-    "stuck in Creating": AwsError(
+    "no quota": FaultCase(_no_quota, 1, ("quota", "ml.g5.xlarge for endpoint usage")),
+    "stuck in Creating": FaultCase(
         _detached_and_stuck,
         1,
         ("tiny is still Creating after ", "still costs $1.41 an hour", "`lmi down tiny`"),
         ("wait", "tiny", "--timeout", "1"),
     ),
-    "the container fails, and has no log": AwsError(
+    "the container fails, and has no log": FaultCase(
         rules(hosting("start", fails(NO_PING)), hosting("logs", "drop")),
         1,
         ("did not pass the ping health check", "no output of its containers in CloudWatch"),
     ),
-    "the container is slow": AwsError(
+    "the container is slow": FaultCase(
         rules(hosting("start", {"hang": {"seconds": 300}}, times=1)), 0, ("answers at",)
     ),
-    "the update rolls back": AwsError(
+    "the update rolls back": FaultCase(
         _changed(hosting("start", fails(NO_PING))),
         1,
         ("was rolled back; tiny-", "serves", NO_PING, "the previous version of tiny still serves"),
     ),
-    "the roll-back fails, too": AwsError(
+    "the rollback fails, too": FaultCase(
         _changed(
             hosting("start", fails(NO_PING)), hosting("rollback", fails("no instance for the way back"))
         ),
         1,
         ("the endpoint is UpdateRollbackFailed",),
     ),
-    "out of service": AwsError(
+    "out of service": FaultCase(
         _out_of_service,
         1,
         ("the endpoint is out of service and does not answer", "lmi up"),
         ("status", "tiny"),
     ),
-    "the reply to CreateEndpoint is lost": AwsError(
+    "the reply to CreateEndpoint is lost": FaultCase(
         rules({"headers": {"X-Amz-Target": r"\.CreateEndpoint$"}, "do": "lose"}), 0, ("answers at",)
     ),
-    "S3 is slow to take the record": AwsError(
+    "S3 is slow to take the record": FaultCase(
         rules({"method": "PUT", "path": r"record\.json", "times": 2, "do": {"answer": {"status": 503}}}),
         0,
         ("answers at",),
     ),
-    "S3 may not be written": AwsError(
+    "writing to S3 is denied": FaultCase(
         rules({"method": "PUT", "path": r"record\.json", "times": None, "do": {"answer": {"status": 403}}}),
         1,
         ("record.json", "access denied"),
     ),
-    "the answer is none": AwsError(
+    "the answer is empty": FaultCase(
         rules({"path": "/endpoints/tiny/invocations", "times": None, "do": {"answer": MODEL_ERROR}}),
         1,
         ("the probe failed", "CUDA out of memory", "still costs"),
@@ -300,7 +300,7 @@ def test_failure_is_explained_and_the_next_run_recovers(faulty_run: FaultyRun, n
     assert [word for word in error.words if word not in output] == [], output
     assert code == error.code, output
     assert code == 0 or error.command[0] == "status" or "next: " in output
-    faulty_run.relieve()
+    faulty_run.remove_faults()
     if "region" in (faulty_run.root / "tiny.yaml").read_text():
         faulty_run.recipe()
     faulty_run.done(*UP)

@@ -41,7 +41,7 @@ class Cached:
     folder: Path
     ledger: Path
 
-    def rot(self, path: str) -> None:
+    def corrupt_file(self, path: str) -> None:
         place = (self.folder / path).resolve()
         before = place.stat()
         place.write_bytes(CORRUPT[path])
@@ -95,7 +95,7 @@ def test_corrupt_snapshot_is_repaired_and_pushed(
 ) -> None:
     if ENGINES[engine] and find_spec(ENGINES[engine]) is None:
         pytest.skip(f"{engine} is not installed")
-    cached.rot(path)
+    cached.corrupt_file(path)
     name, lines = cached.pushed(weights, Travel(via="snapshot", engine=engine))
     assert stored_objects(weights.store, name) == FILES
     assert contents(cached.folder) == FILES
@@ -116,7 +116,7 @@ def test_snapshot_of_pushed_weights_downloads_nothing(client: HubClient, hub: Lo
 
 @pytest.mark.parametrize("path", CORRUPT)
 def test_stream_from_a_corrupt_cache_continues_from_the_hub(path: str, cached: Cached) -> None:
-    cached.rot(path)
+    cached.corrupt_file(path)
     memory = in_memory()
     name, lines = cached.pushed(memory, Travel())
     assert stored_objects(memory.store, name) == FILES
@@ -127,7 +127,7 @@ def test_stream_from_a_corrupt_cache_continues_from_the_hub(path: str, cached: C
 def test_offline_corrupt_file_is_reported_with_path_and_remedy(
     via: str, cached: Cached, hub: LocalHub
 ) -> None:
-    cached.rot("model.safetensors")
+    cached.corrupt_file("model.safetensors")
     cached.client = HubClient(hub, cached.client.home, {"HF_HUB_OFFLINE": "1"})
     cached.client.adapter = cached.client.another(cached.ledger)
     memory = in_memory()

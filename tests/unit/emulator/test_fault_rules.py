@@ -32,7 +32,7 @@ from lmi_deploy.emulator.faults.rules import (
 GET = Call("GET", "/org/m/resolve/main/model.safetensors", {"Range": "bytes=5-"})
 
 
-def strikes(rule: Rule, count: int, call: Call = GET) -> list[int]:
+def matched_requests(rule: Rule, count: int, call: Call = GET) -> list[int]:
     rules = FaultRules([rule])
     return [number for number in range(1, count + 1) if rules.apply(call)]
 
@@ -49,7 +49,7 @@ def strikes(rule: Rule, count: int, call: Call = GET) -> list[int]:
     ],
 )
 def test_nth_every_and_times_select_the_requests(rule: Rule, hit: list[int]) -> None:
-    assert strikes(rule, 9) == hit
+    assert matched_requests(rule, 9) == hit
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_nth_every_and_times_select_the_requests(rule: Rule, hit: list[int]) -> 
     ],
 )
 def test_rule_matches_method_path_and_headers(rule: Rule, does: bool) -> None:
-    assert bool(strikes(rule, 1)) is does
+    assert bool(matched_requests(rule, 1)) is does
 
 
 def test_first_matching_rule_fires_and_both_count() -> None:

@@ -133,7 +133,7 @@ class Scripted:
         raise NotImplementedError
 
 
-def talk(result: CommandResult) -> ContainerCli:
+def cli_with(result: CommandResult) -> ContainerCli:
     return ContainerCli(processes=Scripted(result), engine=DOCKER, environment={})
 
 
@@ -143,9 +143,9 @@ def inspected(**settings: object) -> CommandResult:
 
 def test_cuda_image_needs_a_gpu() -> None:
     cuda = inspected(Env=["PATH=/bin", "CUDA_VERSION=12.8.1"], Labels=None)
-    assert talk(cuda).lacking("i", devices=0) == "image i needs CUDA, but this machine has no GPU"
-    assert talk(cuda).lacking("i", devices=1) == ""
-    assert talk(inspected(Env=None, Labels={})).lacking("i", devices=0) == ""
+    assert cli_with(cuda).lacking("i", devices=0) == "image i needs CUDA, but this machine has no GPU"
+    assert cli_with(cuda).lacking("i", devices=1) == ""
+    assert cli_with(inspected(Env=None, Labels={})).lacking("i", devices=0) == ""
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_cuda_image_needs_a_gpu() -> None:
     ],
 )
 def test_missing_image_is_not_pulled(result: CommandResult) -> None:
-    assert talk(result).lacking("i", devices=0).startswith("docker has no image i; run `docker pull i`")
+    assert cli_with(result).lacking("i", devices=0).startswith("docker has no image i; run `docker pull i`")
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_missing_image_is_not_pulled(result: CommandResult) -> None:
 )
 def test_failing_container_cli_is_not_a_missing_image(result: CommandResult, why: str) -> None:
     with pytest.raises(DeployFailed, match=why):
-        talk(result).container("i")
+        cli_with(result).container("i")

@@ -84,7 +84,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def told(reply: Response) -> tuple[int, bytes, str | None, str | None]:
+def polled(reply: Response) -> tuple[int, bytes, str | None, str | None]:
     """Status, body, and the two headers of the next token, without the token itself."""
     headers = {name.lower(): value for name, value in reply.headers}
     following = headers.get("x-next-token")
@@ -96,21 +96,21 @@ def test_each_poll_returns_what_has_arrived() -> None:
     async def go() -> None:
         results = Results(Log())
         token, job = keep(results)
-        assert told(results.poll(token)) == (202, b"", "", "x-next-token=")
+        assert polled(results.poll(token)) == (202, b"", "", "x-next-token=")
         job.settle(WorkerResponse(200, "OK", (("X-Own", "1"),), streamed=True))
         await job.deliver(Frame(b"c0"))
         await turns()
-        assert told(results.poll(token)) == (200, b"c0", "1", "x-next-token=")
+        assert polled(results.poll(token)) == (200, b"c0", "1", "x-next-token=")
         await job.deliver(Frame(b"c1"))
         await turns()
-        assert told(results.poll(token)) == (200, b"c0c1", "1", "x-next-token=")  # the head keeps its token
-        assert told(results.poll(f"{token}1")) == (200, b"c1", "2", "x-next-token=")
-        assert told(results.poll(f"{token}2")) == (200, b"", "2", "x-next-token=")
+        assert polled(results.poll(token)) == (200, b"c0c1", "1", "x-next-token=")  # the head keeps its token
+        assert polled(results.poll(f"{token}1")) == (200, b"c1", "2", "x-next-token=")
+        assert polled(results.poll(f"{token}2")) == (200, b"", "2", "x-next-token=")
         await job.deliver(Frame(b"c2", last=True))
         await turns()
-        assert told(results.poll(f"{token}2")) == (200, b"c2", None, None)
-        assert told(results.poll(f"{token}1", 1)) == (200, b"c1", "2", "x-next-token=")
-        assert told(results.poll(token, 2))[:2] == (200, b"c0c1")
+        assert polled(results.poll(f"{token}2")) == (200, b"c2", None, None)
+        assert polled(results.poll(f"{token}1", 1)) == (200, b"c1", "2", "x-next-token=")
+        assert polled(results.poll(token, 2))[:2] == (200, b"c0c1")
         assert ("X-Own", "1") in results.poll(token).headers
         assert ("X-Own", "1") not in results.poll(f"{token}1").headers
 
@@ -125,7 +125,7 @@ def test_finished_stream_has_no_next_token() -> None:
         for frame in (Frame(b"a"), Frame(last=True)):
             await job.deliver(frame)
         await turns()
-        assert told(results.poll(token)) == (200, b"a", None, None)
+        assert polled(results.poll(token)) == (200, b"a", None, None)
 
     asyncio.run(go())
 
@@ -135,8 +135,8 @@ def test_unary_response_has_no_next_token() -> None:
         results = Results(Log())
         token, job = keep(results)
         await settle(job, 3)
-        assert told(results.poll(token)) == (200, bytes(3), "0", "x-next-token=")
-        assert told(results.poll(f"{token}0")) == (200, bytes(3), "0", "x-next-token=")
+        assert polled(results.poll(token)) == (200, bytes(3), "0", "x-next-token=")
+        assert polled(results.poll(f"{token}0")) == (200, bytes(3), "0", "x-next-token=")
 
     asyncio.run(go())
 
@@ -147,12 +147,12 @@ def test_async_response_has_its_head_before_its_body() -> None:
         job = new_job()
         result = results.add(job)
         result.stream()
-        assert told(results.poll(result.token)) == (200, b"", "0", "x-next-token=")
+        assert polled(results.poll(result.token)) == (200, b"", "0", "x-next-token=")
         job.settle(WorkerResponse(424, "no", (("X-Late", "1"),), streamed=True))
         await job.deliver(Frame(b"failed", last=True))
         await turns()
         reply = results.poll(result.token)
-        assert told(reply) == (200, b"failed", "0", "x-next-token=")
+        assert polled(reply) == (200, b"failed", "0", "x-next-token=")
         assert ("X-Late", "1") in reply.headers
 
     asyncio.run(go())

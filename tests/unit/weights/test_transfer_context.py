@@ -32,7 +32,7 @@ class ChunkSource:
             yield BytesRead(reached, "trying again" if reached == 77 else "")
 
 
-def ends(*reached: int) -> TransferContext:
+def context(*reached: int) -> TransferContext:
     listing = ModelListing(model_id="m", commit="c", files=(ENTRY,), source="hub")
     return TransferContext(listing, ChunkSource(*reached), FakeStore(), "w/", TransferProgress(len(CONTENT)))
 
@@ -40,13 +40,13 @@ def ends(*reached: int) -> TransferContext:
 @pytest.mark.parametrize("reached", [(len(CONTENT),), (0, 77, 77, 5000, len(CONTENT)), (1, len(CONTENT))])
 def test_crc32_is_that_of_the_content(reached: tuple[int, ...]) -> None:
     buffer = bytearray(len(CONTENT))
-    assert ends(*reached).read_into(ENTRY, memoryview(buffer), 0) == crc32_of(CONTENT)
+    assert context(*reached).read_into(ENTRY, memoryview(buffer), 0) == crc32_of(CONTENT)
     assert buffer == CONTENT
 
 
 def test_incomplete_content_is_an_error() -> None:
     with pytest.raises(TransferFailed, match=r"a: received 5 of 10240 bytes"):
-        ends(5).read_into(ENTRY, memoryview(bytearray(len(CONTENT))), 0)
+        context(5).read_into(ENTRY, memoryview(bytearray(len(CONTENT))), 0)
 
 
 @pytest.mark.parametrize("size", [1, 4096, HUGE, HUGE + 1])

@@ -61,7 +61,7 @@ def _at(name: str, port: int) -> int:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> LocalObserved:
+def observed_states(draw: st.DrawFn) -> LocalObserved:
     """Any combination of servers in any phase, artifacts, and a record or none; at most one server holds a
     port."""
     ports = draw(st.permutations([PORT, OTHER_PORT, 9001]))
@@ -151,7 +151,7 @@ def settled(observed: LocalObserved, spec: Spec, artifact: Artifact) -> LocalObs
 
 
 @MANY
-@given(worlds(), INVENTORIES)
+@given(observed_states(), INVENTORIES)
 def test_applied_plan_leaves_nothing_to_do(observed: LocalObserved, inventory: LocalInventory) -> None:
     plan = diff(SPEC, ARTIFACT, observed, inventory)
     account, inventory = after(plan, observed, inventory)
@@ -162,7 +162,7 @@ def test_applied_plan_leaves_nothing_to_do(observed: LocalObserved, inventory: L
 
 
 @MANY
-@given(worlds(), INVENTORIES)
+@given(observed_states(), INVENTORIES)
 def test_serving_server_is_untouched_until_the_new_one_answers(
     observed: LocalObserved, inventory: LocalInventory
 ) -> None:
@@ -174,7 +174,7 @@ def test_serving_server_is_untouched_until_the_new_one_answers(
 
 
 @MANY
-@given(worlds(), INVENTORIES)
+@given(observed_states(), INVENTORIES)
 def test_every_action_of_a_plan_has_a_unique_key(observed: LocalObserved, inventory: LocalInventory) -> None:
     for plan in (diff(SPEC, ARTIFACT, observed, inventory), teardown(observed)):
         keys = [action.key for action in plan.actions]
@@ -182,7 +182,7 @@ def test_every_action_of_a_plan_has_a_unique_key(observed: LocalObserved, invent
 
 
 @MANY
-@given(worlds(), INVENTORIES)
+@given(observed_states(), INVENTORIES)
 def test_teardown_removes_everything(observed: LocalObserved, inventory: LocalInventory) -> None:
     account, _ = after(teardown(observed), observed, inventory)
     assert not account.exists

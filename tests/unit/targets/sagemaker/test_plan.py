@@ -112,7 +112,7 @@ def past(server: str, instance: str = "ml.g5.xlarge", scaling: Scaling | None = 
 
 
 @st.composite
-def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
+def observed_states(draw: st.DrawFn, spec: Spec) -> CloudObserved:
     """An endpoint in any status, on any of our configs, and any subset of the other resources."""
     artifact = render(spec)
     desired = desired_state(spec, artifact)
@@ -155,7 +155,7 @@ INVENTORIES = st.builds(
     avoid=st.sampled_from([(), ("ml.g5.xlarge",), ("ml.g5.xlarge", "ml.m5.xlarge")]),
 ).map(lambda inventory: replace(inventory, weights=inventory.weights and inventory.bucket))
 CASES = st.sampled_from([*SPECS]).flatmap(
-    lambda name: st.tuples(st.just(SPECS[name]), worlds(SPECS[name]), INVENTORIES)
+    lambda name: st.tuples(st.just(SPECS[name]), observed_states(SPECS[name]), INVENTORIES)
 )
 
 
