@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmi_deploy.composition.targets import recipe_issues
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import RecipeError
@@ -25,8 +26,10 @@ from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.model.field_types import KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE
 from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.reader import Purpose
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
+PURPOSE = Purpose(target_issues=recipe_issues)
 MEGABYTE = 1 << 20
 PARTS = (
     "&a", "*a", "<<: *a", "!!str", "!x", "---", "...", "? ", "- ", ": ", "{", "}", "[", "]", ",", "#", "|", ">", "'",
@@ -76,7 +79,7 @@ def run(cases: int, seed: int) -> Report:
     rng = random.Random(seed)
     report = Report()
     started = time.perf_counter()
-    parse(BASE + "revision: x\n", "warm-up", sets=["timeouts.predict=60"])
+    parse(BASE + "revision: x\n", "warm-up", sets=["timeouts.predict=60"], purpose=PURPOSE)
     for _ in range(cases):
         case = rng.choices(MAKERS, WEIGHTS)[0](rng)
         _one(case, report)
@@ -113,7 +116,7 @@ def _timed(case: Case) -> tuple[Recipe | tuple[Problem, ...], float]:
 
 def _outcome(case: Case) -> Recipe | tuple[Problem, ...]:
     try:
-        return parse(case.text, "r.yaml", overlay=case.overlay, sets=case.sets)
+        return parse(case.text, "r.yaml", overlay=case.overlay, sets=case.sets, purpose=PURPOSE)
     except RecipeError as error:
         return error.problems
     except BaseException as error:

@@ -8,10 +8,10 @@ from lmi_deploy.domain.events import Event, Notice, Started
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import DeployFailed, Unresolvable
 from lmi_deploy.planning.render import render
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.workflows import handler_dry_run, up
 from tests.support.fake_servers import Behaviour
 from tests.support.local_app import RECIPE, LocalApp
+from tests.support.recipe_parsing import parse
 
 
 @pytest.fixture

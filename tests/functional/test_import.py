@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.workflows import import_source
 from tests.support.local_app import LocalApp
+from tests.support.recipe_parsing import parse
 
 SETTINGS = b"engine=MPI\noption.model_id=org/tiny\noption.rolling_batch=lmi-dist\noption.max_model_len=64\n"
 

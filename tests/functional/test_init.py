@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.recipe.parse import parse
 from tests.support.cloud_app import CloudApp
 from tests.support.fakes import model_files
 from tests.support.local_app import MODEL, LocalApp
 from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
+from tests.support.recipe_parsing import parse
 
 
 def publish(app: LocalApp, table: Table, name: str = "org/large") -> str:

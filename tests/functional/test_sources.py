@@ -26,8 +26,8 @@ BROKEN: dict[str, tuple[dict[str, bytes], int, str]] = {
         "LFS pointer",
     ),
     "an empty file": ({"model.safetensors": b""}, 6, "model.safetensors: 0 bytes: too short"),
-    "a config that is no JSON": ({"config.json": b"{"}, 2, "config.json of org/tiny is not JSON"),
-    "a config that is deep": ({"config.json": b"[" * 200_000}, 2, "config.json of org/tiny is not JSON"),
+    "a config that is no JSON": ({"config.json": b"{"}, 2, "org/tiny: config.json is not JSON"),
+    "a config that is deep": ({"config.json": b"[" * 200_000}, 2, "org/tiny: config.json is not JSON"),
     "an index with a shard too many": (
         {INDEX: json.dumps({"weight_map": {"a": "model-9.safetensors"}}).encode()},
         2,

@@ -20,11 +20,11 @@ from lmi_deploy.domain.plan import Estimate, Plan, StartServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.targets.local.plan import diff, estimate, server_name, serving, teardown
 from lmi_deploy.ui.json_view import MachineView
 from lmi_deploy.ui.text_view import HumanView
 from tests.support.factories import resolve
+from tests.support.recipe_parsing import parse
 
 HERE = Path(__file__).parent
 RECIPES = {

@@ -14,8 +14,8 @@ from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
-from lmi_deploy.recipe.parse import parse
 from tests.support.factories import resolve
+from tests.support.recipe_parsing import parse
 
 HERE = Path(__file__).parent
 FACTS = {

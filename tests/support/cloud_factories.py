@@ -11,10 +11,9 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.resolve import resolve
-from lmi_deploy.recipe.parse import parse
-from lmi_deploy.recipe.reader import MOVING
 from lmi_deploy.targets.sagemaker.resolve import place_of
 from tests.support.factories import entry, facts
+from tests.support.recipe_parsing import MOVING, parse
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"

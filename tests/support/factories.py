@@ -13,9 +13,9 @@ from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.serving_record import LocalServing, SageMakerServing, ServingRecord
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning import resolve as planning
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.targets.local.resolve import place_of as local_place
 from lmi_deploy.targets.sagemaker.resolve import place_of as sagemaker_place
+from tests.support.recipe_parsing import parse
 
 
 def entry(path: str, size: int = 10) -> FileEntry:

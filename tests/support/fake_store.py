@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.safe_paths import check_relative_path
-from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
+from lmi_deploy.errors import Conflict, IntegrityError, NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import Conflict, MultipartUpload, Part, StoredObject
+from lmi_deploy.ports.object_store import MultipartUpload, Part, StoredObject
 
 CHUNK = 1 << 20
 SMALLEST_PART = 5 << 20

@@ -15,6 +15,7 @@ from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import port_of
+from lmi_deploy.composition.targets import recipe_issues
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine, is_folder
 from lmi_deploy.domain.observed_state import LocalObserved
 from lmi_deploy.domain.record import DeploymentRef
@@ -108,6 +109,7 @@ class LocalApp:
             runtimes=lambda image: AvailableRuntimes(names=("embedded",)),
         )
         return Dependencies(
+            target_issues=recipe_issues,
             hub=lambda model_id: LocalModel() if is_folder(model_id) else self.hub,
             files=LocalModelFiles,
             weights=lambda wish, memory_mb: BucketWeights(

@@ -10,6 +10,7 @@ from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.weights.push import PushContext, push
 from lmi_deploy.weights.transfer_settings import TransferSettings
+from tests.support.generators import finished
 
 
 def push_context(source: Source, store: ObjectStore, **settings: int) -> PushContext:
@@ -20,10 +21,4 @@ def pushed(
     listing: ModelListing, by: PushContext, *, files: tuple[FileEntry, ...] | None = None
 ) -> tuple[Manifest, list[Event]]:
     """The manifest, and all events of the push."""
-    pushing, events = push(listing, files or listing.files, push_context=by, key="weights"), []
-    try:
-        while True:
-            events.append(next(pushing))
-    except StopIteration as end:
-        manifest: Manifest = end.value
-        return manifest, events
+    return finished(push(listing, files or listing.files, push_context=by, key="weights"))

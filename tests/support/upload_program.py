@@ -17,6 +17,7 @@ from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
+from tests.support.generators import result_of
 from tests.support.s3_servers import S3Server
 
 ACCOUNT = "111122223333"
@@ -43,12 +44,7 @@ def uploader(server: S3Server, bucket: str, folder: Path, engine: Engine) -> Gen
 
 def upload(server: S3Server, bucket: str, folder: Path, engine: Engine) -> str:
     """The weights' name."""
-    going = uploader(server, bucket, folder, engine)
-    while True:
-        try:
-            next(going)
-        except StopIteration as end:
-            return str(end.value.name)
+    return result_of(uploader(server, bucket, folder, engine)).name
 
 
 def main(s3: str, bucket: str, folder: str, engine: Engine) -> None:

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from lmi_deploy.cli.group import lmi
-from lmi_deploy.recipe.parse import parse
 from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, anchors, blocks, links, shell_commands
+from tests.support.recipe_parsing import parse
 
 WRITTEN = [page for page in PAGES if page.name not in {"cli.md", "failures.md"}]
 BASE = {"name": "x", "model_id": "org/model", "engine": "vllm", "instance_type": "ml.g5.xlarge"}

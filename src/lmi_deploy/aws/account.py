@@ -9,7 +9,6 @@ from typing import Any, Final
 from lmi_deploy.aws.bearer_token import bearer_token
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.error_classification import read_error
-from lmi_deploy.aws.retry import Notify, ignore
 from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.client_factory import S3Clients, S3Settings
 from lmi_deploy.aws.session import SessionFactory
@@ -18,6 +17,7 @@ from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.notify import Notify, ignore
 
 _OLD_NAMESPACE: Final = "us-east-1"
 """The one region that must not be named when a bucket is created in it."""

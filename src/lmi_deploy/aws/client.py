@@ -12,10 +12,12 @@ from lmi_deploy.aws.clock_skew import ClockSkew
 from lmi_deploy.aws.error_classification import AwsError
 from lmi_deploy.aws.error_messages import AwsCallContext, explain
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
-from lmi_deploy.aws.retry import Notify, RetryingClient, always, ignore
+from lmi_deploy.aws.retry import POLICY, RetryingClient, always
 from lmi_deploy.aws.session import SessionFactory, region_of
 from lmi_deploy.errors import LmiError
+from lmi_deploy.host.retry_policy import RetryPolicy
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.notify import Notify, ignore
 
 NAMES: Final = {
     "application-autoscaling": "Application Auto Scaling",
@@ -34,13 +36,13 @@ NAMES: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsConnection:
     """How every service of one account and region is reached. `attempts` are botocore's own within one of our
-    `rounds`; one service's clock is every service's."""
+    `retries`; one service's clock is every service's."""
 
     session: SessionFactory
     clock: Clock
     notify: Notify = ignore
     attempts: int = 4
-    rounds: int = 5
+    retries: RetryPolicy = POLICY
     connect_seconds: float = 10.0
     read_seconds: float = 60.0
     manner: Literal["adaptive", "standard"] = "adaptive"
@@ -70,7 +72,7 @@ class Service:
             clients=Clients(access.session, self._client, clock_skew=access.skew, guard=access.guard),
             clock=access.clock,
             service=NAMES[name],
-            max_retries=access.rounds,
+            policy=access.retries,
             notify=access.notify,
             repeatable=repeatable,
         )

@@ -56,8 +56,10 @@ class AwsCallContext:
         return self.service if ".amazonaws.com" in self.endpoint else f"{self.service} at {self.endpoint}"
 
 
+Explain = Callable[[AwsError, AwsCallContext], LmiError]
+
+
 def explain(aws_error: AwsError, subject: AwsCallContext) -> LmiError:
-    """The error that the call raises."""
     if aws_error.kind == "skewed":
         return skewed(subject.endpoint, subject.service)
     explained = refused_credentials(aws_error.code)
@@ -177,18 +179,8 @@ def _no_capacity(error: AwsError, subject: AwsCallContext) -> LmiError:
     )
 
 
-def _exists(error: AwsError, subject: AwsCallContext) -> LmiError:
-    return Conflict(
-        f"{subject.what}: it already exists: {error.message}",
-        hint="check whether it belongs to this deployment",
-    )
-
-
-def _in_progress(error: AwsError, subject: AwsCallContext) -> LmiError:
-    return Conflict(
-        f"{subject.what}: already in progress: {error.message}",
-        hint="wait until it has ended, then run the command again",
-    )
+def _conflict(why: str, hint: str) -> Explain:
+    return lambda error, subject: Conflict(f"{subject.what}: {why}: {error.message}", hint=hint)
 
 
 def _absent(error: AwsError, subject: AwsCallContext) -> LmiError:
@@ -206,19 +198,22 @@ def _not_assumable(error: AwsError, subject: AwsCallContext) -> LmiError:
     )
 
 
-_BY_CODE: Final[Mapping[str, Callable[[AwsError, AwsCallContext], LmiError]]] = {
+_EXISTS: Final = _conflict("it already exists", "check whether it belongs to this deployment")
+_BY_CODE: Final[Mapping[str, Explain]] = {
     "ResourceLimitExceeded": _quota,
     "LimitExceededException": _quota,
     "InsufficientInstanceCapacity": _no_capacity,
-    "ResourceInUse": _exists,
+    "ResourceInUse": _EXISTS,
     **dict.fromkeys(_ABSENT, _absent),
 }
-_BY_WORDS: Final[Mapping[str, Callable[[AwsError, AwsCallContext], LmiError]]] = {
+_BY_WORDS: Final[Mapping[str, Explain]] = {
     "Could not find": _absent,
     "Could not assume role": _not_assumable,
-    "already existing": _exists,
-    "already exists": _exists,
-    "Cannot update in-progress": _in_progress,
+    "already existing": _EXISTS,
+    "already exists": _EXISTS,
+    "Cannot update in-progress": _conflict(
+        "already in progress", "wait until it has ended, then run the command again"
+    ),
     "InsufficientInstanceCapacity": _no_capacity,
 }
 """SageMaker uses one code, ValidationException, for most refusals."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.aws.retry import POLICY
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.errors import AccessError, CloudError, NotFound
@@ -29,7 +30,9 @@ class AwsPrices:
         near = _NEAR.get(region.partition("-")[0], "us-east-1")
         # A price is good to know, and not worth waiting for.
         self._quick = Service(
-            replace(access, attempts=2, rounds=1, read_seconds=15.0), "pricing", region=near
+            replace(access, attempts=2, retries=replace(POLICY, attempts=1), read_seconds=15.0),
+            "pricing",
+            region=near,
         )
         self._patient = Service(access, "pricing", region=near)
         self._region = region

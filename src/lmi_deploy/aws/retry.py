@@ -14,12 +14,12 @@ from lmi_deploy.aws.credentials import credential_error
 from lmi_deploy.aws.error_classification import AwsError, is_unreadable, read_error
 from lmi_deploy.aws.response_fields import UnexpectedResponse, defect_of
 from lmi_deploy.errors import LmiError
-from lmi_deploy.host.retry_backoff import backoff
+from lmi_deploy.host.retry_policy import RetryPolicy
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify as Notify
-from lmi_deploy.ports.notify import ignore as ignore
+from lmi_deploy.ports.notify import Notify, ignore
 
-_LONGEST_WAIT: Final = 20.0
+POLICY: Final = RetryPolicy(attempts=5, longest_wait=20.0)
+"""The policy of every service of AWS. Each attempt contains several of botocore's own."""
 _DAMAGED_TRIES: Final = 2
 _random: Final = Random()
 
@@ -36,7 +36,7 @@ class RetryingClient:
     clients: Clients
     clock: Clock
     service: str
-    max_retries: int
+    policy: RetryPolicy
     notify: Notify = ignore
     repeatable: Callable[[AwsError], bool] = always
     """Whether a temporarily failed request may be sent again."""
@@ -85,7 +85,7 @@ class RetryingClient:
 
     def pause(self, count: int) -> None:
         """Before another attempt, longer each time."""
-        self.clock.sleep(backoff(_random, count, longest=_LONGEST_WAIT))
+        self.clock.sleep(self.policy.delay(count, _random))
 
     def learn_skew(self, error: AwsError, least: timedelta = timedelta(0)) -> bool:
         """Whether the response contained the service's time; later requests are signed with it."""
@@ -141,7 +141,7 @@ class _Attempts:
         match error.kind:
             case "again" | "contested":
                 unknown = error.is_unreachable and not line.clients.reached
-                return count < line.max_retries and not unknown and line.repeatable(error)
+                return line.policy.allows(count) and not unknown and line.repeatable(error)
             case "garbled":
                 return count <= _DAMAGED_TRIES and line.repeatable(error)
             case "damaged":

@@ -61,10 +61,6 @@ class Instance:
         return self.name.split(".")[1]
 
     @property
-    def ec2_name(self) -> str:
-        return self.name.removeprefix("ml.")
-
-    @property
     def refuses_volume(self) -> bool:
         """Whether SageMaker refuses VolumeSizeInGB, as for every type with local disks."""
         return bool(self.nvme) or has_local_disks(self.name)

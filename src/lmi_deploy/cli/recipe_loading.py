@@ -20,6 +20,7 @@ def read_recipe(
     path: str | None, *, overlay: str | None, sets: Sequence[str], deploying: bool = True
 ) -> Recipe:
     """Parse the recipe that was named, or the only one in the folder."""
+    from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.parse import parse
     from lmi_deploy.recipe.reader import Purpose
 
@@ -29,6 +30,7 @@ def read_recipe(
         deploying=deploying,
         file_error=lambda name: _unread(folder / name),
         folder_error=lambda name: _no_folder(folder / Path(name).expanduser()),
+        target_issues=recipe_issues,
     )
     return parse(read(origin), origin, overlay=overlay, sets=sets, purpose=purpose)
 
@@ -87,6 +89,12 @@ def _only_recipe() -> str:
     raise UsageRefused(
         f"no recipe given, and this folder has {len(local)}: {', '.join(local)}", hint="name one of them"
     )
+
+
+def as_model_id(text: str) -> str:
+    """A folder named without ./ as a recipe names it; any other text unchanged."""
+    is_plain = not text.startswith(("/", "./", "../", "~", "s3://"))
+    return f"./{text}" if is_plain and Path(text).is_dir() else text
 
 
 def recipes_here() -> list[str]:

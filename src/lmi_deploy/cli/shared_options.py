@@ -96,7 +96,6 @@ def request_options(command: F) -> F:
 
 
 def recipe_options(command: F) -> F:
-    """Options that change a recipe."""
     command = click.option(
         "--set",
         "sets",

@@ -36,10 +36,10 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     carry.
     """
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
-    from lmi_deploy.composition.targets import CloudFactory, journals, locks, sagemaker
+    from lmi_deploy.composition.targets import CloudFactory, journals, locks, recipe_issues, sagemaker
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
-    from lmi_deploy.host.machine import free_port, machine
+    from lmi_deploy.host.machine import machine
     from lmi_deploy.sources.local_folder import LocalModelFiles
     from lmi_deploy.targets.local.target import LocalTarget
 
@@ -54,9 +54,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         environments=environments,
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: port_of(
-            name, state, local.status_of_home, lambda used: free_port(HOST, start=FIRST_PORT, used=used)
-        ),
+        port=lambda name: port_of(name, state, local.status_of_home, _free_port),
         runtimes=lambda image: _available_runtimes(image, environ),
     )
 
@@ -69,6 +67,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         weights=lambda bucket_request, memory_mb: open_weights(
             bucket_request, memory_mb, clock, environ, notify=notify
         ),
+        target_issues=recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,
         servers=servers,
@@ -241,6 +240,12 @@ def port_of(
         return own
     others = (_reserved_port(state.read(other)) for other in state.names() if other != name)
     return free(frozenset(port for port in others if port))
+
+
+def _free_port(used: frozenset[int]) -> int:
+    from lmi_deploy.host.machine import free_port
+
+    return free_port(HOST, start=FIRST_PORT, used=used)
 
 
 def _reserved_port(record: Record | None) -> int | None:

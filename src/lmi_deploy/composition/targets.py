@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.cloud import BucketServices, Cloud
-from lmi_deploy.ports.journal import Journal
-from lmi_deploy.ports.lock import Lock
-from lmi_deploy.ports.notify import Notify
-
+# Reading a recipe needs `recipe_issues` alone, and importing the ports would double its time.
 if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
+    from lmi_deploy.domain.recipe_keys import Recipe
+    from lmi_deploy.domain.record import DeploymentRef
+    from lmi_deploy.ports.clock import Clock
+    from lmi_deploy.ports.cloud import BucketServices, Cloud
+    from lmi_deploy.ports.journal import Journal
+    from lmi_deploy.ports.lock import Lock
+    from lmi_deploy.ports.notify import Notify
+    from lmi_deploy.recipe.checks.issue import Issue
     from lmi_deploy.state.state_dir import StateDir
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 
@@ -53,6 +55,15 @@ class CloudFactory:
                 return None
             self._depots[key] = found
         return self._depots[key]
+
+
+def recipe_issues(recipe: Recipe) -> Iterator[Issue]:
+    """What the recipe's target would refuse of it, before any target is opened."""
+    if recipe.endpoint.target == "sagemaker":
+        # Its rules load every engine, image and instance: a quarter of the time to check a recipe for this machine.
+        from lmi_deploy.targets.sagemaker.validate import validate
+
+        yield from validate(recipe)
 
 
 def sagemaker(clouds: CloudFactory, remembered: Path, *, hub_address: Callable[[], str]) -> SageMakerTarget:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from lmi_deploy.domain.deployment_names import digest_tag
+
 
 class Phase(StrEnum):
     """The part of a deployment that an action belongs to."""
@@ -55,6 +57,7 @@ class ActionBase:
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__dict__.get("kind", cls.__name__)
+        digest_tag(cls.kind)(cls)
 
     @property
     def title(self) -> str:

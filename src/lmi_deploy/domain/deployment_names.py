@@ -6,17 +6,30 @@ import dataclasses
 import hashlib
 import json
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME = 48
 
 
+def digest_tag(tag: str) -> Callable[[type[T]], type[T]]:
+    """The name of a dataclass in digests. Digests name live resources: the tag stays when the class is renamed."""
+
+    def set_tag(cls: type[T]) -> type[T]:
+        cls.__digest_tag__ = tag  # type: ignore[attr-defined]
+        return cls
+
+    return set_tag
+
+
 def canonical(value: Any) -> Any:
-    """Plain JSON values of a noun: dataclasses by field name and tagged with their type, tuples as lists."""
+    """Plain JSON values of a noun: dataclasses by field name and with their tag, tuples as lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"type": type(value).__name__, **fields}
+        return {"type": type(value).__dict__["__digest_tag__"], **fields}
     if isinstance(value, dict):
         return {str(key): canonical(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

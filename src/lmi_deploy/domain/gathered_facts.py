@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lmi_deploy.domain.deployment_names import digest_tag
+
 ModelSource = Literal["hub", "folder", "s3"]
 OidKind = Literal["sha256", "git-sha1"]
 
 
+@digest_tag("FileEntry")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """One file of a model: its path, its size, and the hash stated by its source."""

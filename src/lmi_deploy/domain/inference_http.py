@@ -6,6 +6,8 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lmi_deploy.domain.deployment_names import digest_tag
+
 ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"
 """How a request to DJLServing names a LoRA adapter."""
 _IMAGE_STARTS: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
@@ -55,6 +57,7 @@ class InferenceRequest:
     content_type: str = "application/json"
 
 
+@digest_tag("ProbeSpec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSpec:
     """The body of the request; the response must be a success, not empty, and contain `expect`. `prompt` is for

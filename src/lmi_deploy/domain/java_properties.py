@@ -36,15 +36,6 @@ def escape_value(value: str) -> str:
     return "\\" + body if body[:1] == " " else body
 
 
-def is_unambiguous(key: str, value: str) -> bool:
-    """Whether the server's own partition parser (no escapes, strips both sides) reads this pair as Java does."""
-    line = write_line(key, value)
-    if line.startswith("#") or "=" not in line or "\\" in line:
-        return False
-    left, right = line.split("=", 1)
-    return (left.strip(), right.strip()) == (key, value) and all(" " <= char <= "~" for char in line)
-
-
 def _escape_key(key: str) -> str:
     special = "".join("\\" + char if char in " :=" else _escape_char(char) for char in key)
     return "\\" + special if special[:1] in ("#", "!") else special

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.deployment_names import digest_tag
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -95,12 +96,9 @@ class AwaitReady(ActionBase):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeServer(ActionBase):
     phase = Phase.PROBE
+    verb = "send a probe to"
     server: str
     probe: ProbeSpec
-
-    @property
-    def title(self) -> str:
-        return f"send a probe to {self.server}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +164,7 @@ LocalAction = (
 Action = LocalAction | CloudAction
 
 
+@digest_tag("Change")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One field that differs from the live one; empty text means absent."""

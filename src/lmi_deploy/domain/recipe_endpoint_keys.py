@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from lmi_deploy.domain.deployment_names import digest_tag
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
     EnumOf,
@@ -20,6 +21,7 @@ TargetName = Literal["sagemaker", "local"]
 RuntimeName = Literal["auto", "embedded", "djl-serving", "container"]
 
 
+@digest_tag("Vpc")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vpc:
     subnets: Annotated[

@@ -29,9 +29,14 @@ class DeploymentRef:
     """SageMaker: empty for the one of the credentials, whichever that is."""
 
     @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine."""
+        return self.target == "local"
+
+    @property
     def place(self) -> str:
         """Its location, in words."""
-        if self.target == "local":
+        if self.is_here:
             return "this machine"
         account = f"account {self.account}" if self.account else ""
         return ", ".join(filter(None, (account, self.region))) or "this account and region"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.deployment_names import digest, digest_tag, short
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
@@ -16,6 +16,7 @@ from lmi_deploy.domain.target_spec import LocalPlace, Place, SageMakerPlace
 from lmi_deploy.domain.weights import selection_digest
 
 
+@digest_tag("ModelSpec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     model_id: str
@@ -33,6 +34,7 @@ class ModelSpec:
         return ModelListing(model_id=self.model_id, commit=self.commit, files=files, source=self.source)
 
 
+@digest_tag("HandlerSpec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerSpec:
     """`entry_point` is passed to the server; `template` is the name of lmi's template, None if the code is not from
@@ -43,6 +45,7 @@ class HandlerSpec:
     template: str | None
 
 
+@digest_tag("EngineSpec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSpec:
     name: Engine
@@ -54,6 +57,7 @@ class EngineSpec:
     """The requirements of the worker's environment (PEP 508), before the recipe's own."""
 
 
+@digest_tag("WeightsSpec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSpec:
     """The chosen files, sorted by path, and why each other file was left out (reason, number of files)."""
@@ -71,6 +75,7 @@ class WeightsSpec:
         return selection_digest(self.files)
 
 
+@digest_tag("Inputs")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """The user's own files, as bytes; empty if there are none."""
@@ -79,6 +84,7 @@ class Inputs:
     requirements: bytes
 
 
+@digest_tag("Spec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lmi_deploy.domain.deployment_names import digest_tag
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
@@ -12,6 +13,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, S
 from lmi_deploy.domain.weights import Travel
 
 
+@digest_tag("LocalPlace")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPlace:
     target: ClassVar[TargetName] = "local"
@@ -38,6 +40,7 @@ class LocalPlace:
         return {"runtime": self.runtime}
 
 
+@digest_tag("JobPlace")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlace:
     """The target of a transfer job (`weights.via: job`)."""
@@ -55,6 +58,7 @@ class JobPlace:
     """The Hub that it fetches from; empty: the public one."""
 
 
+@digest_tag("SageMakerPlace")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SageMakerPlace:
     target: ClassVar[TargetName] = "sagemaker"

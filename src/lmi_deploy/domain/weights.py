@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.deployment_names import digest, digest_tag, short
 from lmi_deploy.domain.gathered_facts import FileEntry, OidKind
 from lmi_deploy.domain.s3_address import SCHEME, read_prefix
 
@@ -123,6 +123,7 @@ class Orphan:
     since: str
 
 
+@digest_tag("Travel")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Travel:
     """How weights get to a bucket from here: `via` stream or snapshot (or job, from elsewhere), by which `engine`."""

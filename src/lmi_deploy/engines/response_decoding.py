@@ -28,16 +28,23 @@ class TextDecoder:
         return _printable(self._decoder.decode(b"", final=True))
 
 
-class ErrorDecoder:
-    """The body of an error response, as one error."""
+class _BodyDecoder:
+    """Collects a body that is decoded as a whole, at its end."""
 
-    def __init__(self, head: ResponseHead) -> None:
-        self._head = head
+    def __init__(self) -> None:
         self._body = bytearray()
 
     def feed(self, data: bytes) -> list[Chunk]:
         self._body += data
         return []
+
+
+class ErrorDecoder(_BodyDecoder):
+    """The body of an error response, as one error."""
+
+    def __init__(self, head: ResponseHead) -> None:
+        super().__init__()
+        self._head = head
 
     def close(self) -> list[Chunk]:
         text = self._body.decode("utf-8", "replace")
@@ -92,17 +99,13 @@ class EventsDecoder(LinesDecoder):
         return super()._line(value.strip() if field == b"data" else line)
 
 
-class JsonDecoder:
+class JsonDecoder(_BodyDecoder):
     """One JSON value, read at the end. Lines under a unary content type (grouped streams) are read as lines."""
 
     def __init__(self, read: ReadLine, lines: LinesDecoder) -> None:
+        super().__init__()
         self._read = read
         self._lines = lines
-        self._body = bytearray()
-
-    def feed(self, data: bytes) -> list[Chunk]:
-        self._body += data
-        return []
 
     def close(self) -> list[Chunk]:
         text = self._body.decode("utf-8", "replace")
@@ -121,7 +124,6 @@ class JsonDecoder:
 def response_decoder(
     head: ResponseHead, *, full: ReadLine, line: ReadLine
 ) -> ErrorDecoder | LinesDecoder | JsonDecoder:
-    """The decoder that `head` calls for."""
     if head.status >= 400:
         return ErrorDecoder(head)
     kind = head.header("content-type").lower()

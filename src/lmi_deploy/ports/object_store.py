@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lmi_deploy.errors import Conflict as Conflict
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:

@@ -15,6 +15,7 @@ from lmi_deploy.recipe.import_engines import EngineChoice, choose_engine
 from lmi_deploy.recipe.import_settings import merged_settings
 from lmi_deploy.recipe.option_migration import moves
 from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.reader import Purpose
 from lmi_deploy.recipe.secret_detection import names_secret, secret_in
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
@@ -65,7 +66,13 @@ class _Draft:
 
 
 def import_recipe(
-    source: ImportSource, *, model_id: str = "", version: str, instance: str = "", local: bool = False
+    source: ImportSource,
+    *,
+    model_id: str = "",
+    version: str,
+    instance: str = "",
+    local: bool = False,
+    purpose: Purpose,
 ) -> ImportedRecipe:
     """UsageRefused if no model is named anywhere. What the server of `version` would drop is left out, with a note."""
     settings, variables = merged_settings(source.properties, source.environment)
@@ -85,7 +92,7 @@ def import_recipe(
         draft.notes.append(
             "instance_type is yours to choose: `lmi instances --fits RECIPE` lists those that hold it"
         )
-    text = _accepted(draft, source.origin)
+    text = _accepted(draft, source.origin, purpose)
     return ImportedRecipe(name=name, text=text, notes=tuple(draft.notes))
 
 
@@ -198,19 +205,19 @@ def _place(instance: str, *, local: bool) -> list[tuple[str, str]]:
     return [("instance_type", _scalar(instance))] if instance else []
 
 
-def _accepted(draft: _Draft, origin: str) -> str:
+def _accepted(draft: _Draft, origin: str, purpose: Purpose) -> str:
     """The recipe without the pairs that its own checks refuse; other mistakes stay, for the user to decide."""
     for _ in range(_ROUNDS):
         text = _text(draft, origin)
-        refused = [key for key in _mistakes(text) if _remove(draft, *key)]
+        refused = [key for key in _mistakes(text, purpose) if _remove(draft, *key)]
         if not refused:
             return text
     return _text(draft, origin)
 
 
-def _mistakes(text: str) -> list[tuple[str, str]]:
+def _mistakes(text: str, purpose: Purpose) -> list[tuple[str, str]]:
     try:
-        parse(text, "import")
+        parse(text, "import", purpose=purpose)
     except RecipeError as error:
         return [(problem.key, problem.what) for problem in error.problems]
     return []

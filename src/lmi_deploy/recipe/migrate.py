@@ -15,6 +15,7 @@ from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.option_migration import Move, moves
 from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.reader import Purpose
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _ROLLING_HANDLER = "djl_python.huggingface"
@@ -57,9 +58,9 @@ class _Entry:
     in_braces: bool
 
 
-def migrate(text: str, origin: str, version: str) -> Migration:
+def migrate(text: str, origin: str, version: str, purpose: Purpose) -> Migration:
     """RecipeError for text that is not a YAML mapping, UsageRefused for one that names no version of the server."""
-    root = _root(text, origin)
+    root = _root(text, origin, purpose)
     target = _table_version(version)
     if "image" in _entries(_entries(root).get("container")):
         raise UsageRefused(
@@ -75,25 +76,29 @@ def migrate(text: str, origin: str, version: str) -> Migration:
     for edit in sorted(edits, key=lambda one: one.start, reverse=True):
         migrated = migrated[: edit.start] + edit.text + migrated[edit.end :]
     changes = tuple(edit.change for edit in sorted(edits, key=lambda one: one.start))
-    known = {(problem.key, problem.what) for problem in _problems(text, origin)}
-    new = (problem for problem in _problems(migrated, origin) if (problem.key, problem.what) not in known)
+    known = {(problem.key, problem.what) for problem in _problems(text, origin, purpose)}
+    new = (
+        problem
+        for problem in _problems(migrated, origin, purpose)
+        if (problem.key, problem.what) not in known
+    )
     return Migration(text=migrated, changes=changes, problems=tuple(new))
 
 
-def _root(text: str, origin: str) -> yaml.MappingNode:
+def _root(text: str, origin: str, purpose: Purpose) -> yaml.MappingNode:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError):
         root = None
     if not isinstance(root, yaml.MappingNode):
-        parse(text, origin)  # names the mistake
+        parse(text, origin, purpose=purpose)  # names the mistake
         raise UsageRefused(f"{origin}: is not a recipe", hint="`lmi validate` says more")
     return root
 
 
-def _problems(text: str, origin: str) -> tuple[Problem, ...]:
+def _problems(text: str, origin: str, purpose: Purpose) -> tuple[Problem, ...]:
     try:
-        parse(text, origin)
+        parse(text, origin, purpose=purpose)
     except RecipeError as error:
         return tuple(error.problems)
     return ()

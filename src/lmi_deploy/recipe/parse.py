@@ -22,7 +22,7 @@ def parse(
     *,
     overlay: str | None = None,
     sets: Sequence[str] = (),
-    purpose: Purpose = DEPLOYING,
+    purpose: Purpose,
 ) -> Recipe:
     """Parse the recipe in `text`; `origin` is its name in messages. Raises RecipeError with every mistake in it.
 

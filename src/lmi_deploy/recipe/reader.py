@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors.recipe_problem import Problem
+from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.recipe.model.field_types import INVALID, FieldType, Key, KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE
 from lmi_deploy.recipe.name_suggestions import nearest
@@ -34,10 +36,11 @@ class Purpose:
     """Why one of the user's files, by its path in the recipe, cannot be read; empty if it can."""
     folder_error: Callable[[str], str] = lambda path: ""
     """Why a path in the recipe is no folder; empty if it is one."""
+    target_issues: Callable[[Recipe], Iterable[Issue]] = lambda recipe: ()
+    """What its target would refuse of a recipe that will be deployed."""
 
 
 DEPLOYING = Purpose()
-MOVING = Purpose(deploying=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,7 +15,15 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
-from lmi_deploy.runtimes.server_dirs import fresh_run_folder, is_private, read_note, run_folder, write_note
+from lmi_deploy.runtimes.server_dirs import (
+    fresh_run_folder,
+    is_private,
+    noted_process,
+    read_note,
+    run_folder,
+    write_note,
+    write_process,
+)
 
 Phase = Literal["starting", "loading", "ready", "failed", "draining"]
 _REPLACED = "replaced.json"
@@ -45,7 +52,7 @@ class Embedded:
             cwd=launch.home,
             environment={**self._environment, **launch.environment},
         )
-        write_note(launch.home / "process.json", asdict(process))
+        write_process(launch.home, process)
         return self.status(launch.home)
 
     def status(self, home: Path) -> ObservedServer:
@@ -109,12 +116,10 @@ class Embedded:
         """The running process of this home: by the note, else by the server's own status (if we were killed before
         the note).
         """
-        note = read_note(home / "process.json")
-        if not note:
-            status = _send_request(home, {"do": "status"}, timeout=_RESPONSE_TIMEOUT) or {}
-            return self._processes.identify(int(status.get("pid") or 0))
-        process = Process(pid=int(note["pid"]), started=str(note["started"]))
-        return process if self._processes.alive(process) else None
+        if (process := noted_process(home)) is not None:
+            return process if self._processes.alive(process) else None
+        status = _send_request(home, {"do": "status"}, timeout=_RESPONSE_TIMEOUT) or {}
+        return self._processes.identify(int(status.get("pid") or 0))
 
     def _observed(self, home: Path, status: dict[str, Any]) -> ObservedServer:
         requests = status.get("requests") or {}

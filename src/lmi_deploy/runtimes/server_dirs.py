@@ -9,6 +9,7 @@ import shutil
 import socket
 import stat
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,11 +17,13 @@ from lmi_deploy.domain.deployment_names import digest, short
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
+from lmi_deploy.ports.processes import Process
 
 LAST_LINES = 40
 REQUESTED_STOPS = frozenset({0, 130, 143})
 """Exit codes of a requested stop."""
 _FAILURE = "failure.json"
+_PROCESS = "process.json"
 _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
 """The prefix of a worker's line in DJLServing's log."""
 
@@ -104,6 +107,16 @@ def failure_at_start(home: Path) -> str:
 def failure_of(home: Path, problem: str, log: Path) -> str:
     """`problem`, and the last lines of the log; for a start that failed before it, `problem` alone."""
     return "\n".join([problem, *last_lines(log)]) if problem and not failure_at_start(home) else problem
+
+
+def write_process(home: Path, process: Process) -> None:
+    write_note(home / _PROCESS, asdict(process))
+
+
+def noted_process(home: Path) -> Process | None:
+    """The process that was started for this home, whether it still runs or not."""
+    note = read_note(home / _PROCESS)
+    return Process(pid=int(note["pid"]), started=str(note["started"])) if note else None
 
 
 def not_running(home: Path, problem: str, *, runtime: str) -> ObservedServer:

@@ -45,7 +45,7 @@ def longest_fitting(checkpoint: Checkpoint, request: Request, devices: Devices, 
     return context if context >= LEAST_CONTEXT else 0
 
 
-def instance_by_size(size: int, heads: int | None, prices: RegionPrices) -> InstanceBySize | None:
+def instance_by_size(size: int, prices: RegionPrices) -> InstanceBySize | None:
     """By the weights alone: the cheapest priced type whose devices hold them; None if no type does."""
     found = []
     for name in instances.names():
@@ -54,7 +54,7 @@ def instance_by_size(size: int, heads: int | None, prices: RegionPrices) -> Inst
             devices = instance_devices(name)
         except CannotTell:
             continue
-        if price is None or devices.kind != "gpu" or (heads and heads % devices.count):
+        if price is None or devices.kind != "gpu":
             continue
         if size * _HEADROOM <= devices.memory * devices.count * _USABLE:
             found.append((price.hourly, name, devices))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.kv_cache import CacheLayout
-from lmi_deploy.sizing.quantization import Quantization
+from lmi_deploy.sizing.quantization import Quantization, requested_bits
 from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import Tensor
-from lmi_deploy.sizing.weights_per_device import DeviceWeights
+from lmi_deploy.sizing.weights_per_device import Cut, DeviceWeights, weights_on_device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,3 +55,15 @@ class Demand:
         """Bytes of one device left for the KV cache; negative if the rest does not fit."""
         left = self.budget - sum(self.parts.values())
         return left if self.cache_limit is None else min(left, self.cache_limit)
+
+
+def device_weights(subject: Subject, *, item: int) -> DeviceWeights:
+    """Linear layers in the requested quantization, if the checkpoint has none; all else in `item` bytes."""
+    requested = requested_bits(subject.request.text("quantize"))
+    cut = Cut(
+        tensor_parallel=subject.degree,
+        pipeline_parallel=subject.pipeline,
+        float_bits=8 * item,
+        linear_bits=requested if subject.quantization is None else None,
+    )
+    return weights_on_device(subject.tensors, subject.shape, cut, subject.quantization)

@@ -21,8 +21,6 @@ from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
 
 _RUNTIME: Final = GIB
 """Code, scratch pads and the tables of the buckets of one core."""
-DEGREES: Final = frozenset({1, 2, 4, 8, 12, 16, 24, 32, 64})
-"""Degrees that AWS's pages list or published configurations use."""
 
 
 def demand(subject: Subject) -> Demand:

@@ -125,13 +125,11 @@ def _latent_attention(shape: Architecture, write: _Writer, prefix: str) -> Itera
     yield write.linear(f"{prefix}.o_proj", shape.hidden, shape.heads * value)
 
 
-def _mlp(
-    shape: Architecture, write: _Writer, prefix: str, wide: int, *, expert: bool = False
-) -> Iterator[Tensor]:
+def _mlp(shape: Architecture, write: _Writer, prefix: str, wide: int) -> Iterator[Tensor]:
     if shape.family.gated:
-        yield write.linear(f"{prefix}.gate_proj", wide, shape.hidden, expert=expert)
-    yield write.linear(f"{prefix}.up_proj", wide, shape.hidden, expert=expert)
-    yield write.linear(f"{prefix}.down_proj", shape.hidden, wide, expert=expert)
+        yield write.linear(f"{prefix}.gate_proj", wide, shape.hidden)
+    yield write.linear(f"{prefix}.up_proj", wide, shape.hidden)
+    yield write.linear(f"{prefix}.down_proj", shape.hidden, wide)
 
 
 def _experts(shape: Architecture, write: _Writer, prefix: str) -> Iterator[Tensor]:

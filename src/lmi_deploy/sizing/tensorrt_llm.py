@@ -14,9 +14,7 @@ from lmi_deploy.sizing.activations import forward_bytes, rope_bytes
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
-from lmi_deploy.sizing.memory_demand import Demand, Subject
-from lmi_deploy.sizing.quantization import requested_bits
-from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
+from lmi_deploy.sizing.memory_demand import Demand, Subject, device_weights
 
 _TOKENS: Final = 16384
 _FREE_SHARE: Final = 0.9
@@ -31,13 +29,7 @@ _BLOCK: Final = 64
 def demand(subject: Subject) -> Demand:
     shape, request = subject.shape, subject.request
     item = float_bytes(request, shape)
-    cut = Cut(
-        tensor_parallel=subject.degree,
-        pipeline_parallel=subject.pipeline,
-        float_bits=8 * item,
-        linear_bits=requested_bits(request.text("quantize")) if subject.quantization is None else None,
-    )
-    weights = weights_on_device(subject.tensors, shape, cut, subject.quantization)
+    weights = device_weights(subject, item=item)
     tokens = request.whole("max_num_tokens") or _TOKENS
     sequences = request.whole("max_num_seqs") or _SEQUENCES
     share = request.number("kv_cache_free_gpu_mem_fraction", most=1) or _FREE_SHARE

@@ -68,7 +68,3 @@ def merge_experts(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
 
 def total_size(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.size for tensor in tensors)
-
-
-def total_items(tensors: Iterable[Tensor]) -> int:
-    return sum(tensor.items for tensor in tensors)

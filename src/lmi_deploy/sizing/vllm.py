@@ -22,15 +22,13 @@ from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
-from lmi_deploy.sizing.memory_demand import Demand, Subject
-from lmi_deploy.sizing.quantization import requested_bits
+from lmi_deploy.sizing.memory_demand import Demand, Subject, device_weights
 from lmi_deploy.sizing.vllm_model_runner import (
     GRAPHS_COUNTED,
     graph_bytes,
     is_second_runner,
     sampler_state_bytes,
 )
-from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
 
 LMI_SEQUENCES: Final = 32
 """LMI passes max_rolling_batch_size as max_num_seqs; its default (djl_python, properties_manager/properties.py)."""
@@ -64,13 +62,7 @@ def demand(subject: Subject) -> Demand:
     item = float_bytes(request, shape)
     share = _utilization(subject)
     budget = int(devices.memory * share)
-    cut = Cut(
-        tensor_parallel=subject.degree,
-        pipeline_parallel=subject.pipeline,
-        float_bits=8 * item,
-        linear_bits=requested_bits(request.text("quantize")) if subject.quantization is None else None,
-    )
-    weights = weights_on_device(subject.tensors, shape, cut, subject.quantization)
+    weights = device_weights(subject, item=item)
     sequences, tokens = batch(subject)
     second = is_second_runner(subject)
     graphs = graph_bytes(subject, sequences, tokens)

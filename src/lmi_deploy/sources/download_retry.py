@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from lmi_deploy.host.retry_backoff import FailureCount, backoff
+from lmi_deploy.host.retry_policy import FailureCount, RetryPolicy
 from lmi_deploy.ports.clock import Clock
 
-LONGEST_WAIT = 30.0
+TRANSFERS = RetryPolicy(attempts=6, longest_wait=30.0)
+LOOK_UPS = RetryPolicy(attempts=4, longest_wait=30.0)
 MAX_RETRY_AFTER = 3600.0
 _RATE_LIMIT = re.compile(r";\s*r\s*=\s*(\d+)\s*;\s*t\s*=\s*(\d+)")
 
@@ -84,17 +85,17 @@ class RateLimiter:
 
 
 class Attempts:
-    """At most `limit` failures in a row."""
+    """The attempts that the policy allows."""
 
-    def __init__(self, rate_limiter: RateLimiter, *, limit: int = 6) -> None:
+    def __init__(self, rate_limiter: RateLimiter, policy: RetryPolicy = TRANSFERS) -> None:
         self._rate_limiter = rate_limiter
-        self._limit = limit
+        self._policy = policy
         self._failures = FailureCount()
 
     def failed(self, error: RetryableError, *, gained: int = 0) -> None:
         """Count a failure and wait as long as is due, or raise RetriesExhausted."""
         failures = self._failures.add(gained)
-        if failures >= self._limit or _is_permanent(error):
+        if not self._policy.allows(failures) or _is_permanent(error):
             raise RetriesExhausted(error, failures) from error
         if error.wait is not None:
             seconds = error.wait + self._rate_limiter.random.uniform(0.1, 1.0)
@@ -102,7 +103,7 @@ class Attempts:
             self._rate_limiter.wait()
         else:
             self._rate_limiter.note = f"trying again: {error.why}"
-            self._rate_limiter.wait(backoff(self._rate_limiter.random, failures, longest=LONGEST_WAIT))
+            self._rate_limiter.wait(self._policy.delay(failures, self._rate_limiter.random))
 
 
 def _is_permanent(error: RetryableError) -> bool:

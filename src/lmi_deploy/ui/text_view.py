@@ -171,10 +171,9 @@ def progress_text(event: Progress) -> str:
     return f"{text}  {plain(event.note)}" if event.note else text
 
 
-def human_view(*, moving: bool | None = None) -> HumanView:
-    """A view on this process's own streams; it is animated only if stderr is a terminal that supports it."""
-    live = sys.stderr.isatty() if moving is None else moving
-    return HumanView(sys.stdout, sys.stderr, live=live)
+def human_view() -> HumanView:
+    """A view on this process's own streams; it is animated only if stderr is a terminal."""
+    return HumanView(sys.stdout, sys.stderr, live=sys.stderr.isatty())
 
 
 def _in_a_line(text: str) -> str:

@@ -93,21 +93,17 @@ class BucketWeights:
         key: str,
     ) -> Generator[Event, None, Manifest]:
         bound = self if not transfer_options.memory else self._within(transfer_options.memory)
+
+        def attempt() -> Generator[Event, None, Manifest]:
+            return bound._upload(listing, files, hub, transfer_options=transfer_options, local=local, key=key)
+
         try:
-            return (
-                yield from bound._upload(
-                    listing, files, hub, transfer_options=transfer_options, local=local, key=key
-                )
-            )
+            return (yield from attempt())
         except IntegrityError:
             # The disk may have damaged a correct file since: files on this machine are checked again.
             if not (yield from hub.recheck(listing, files, key=key)):
                 raise
-        return (
-            yield from bound._upload(
-                listing, files, hub, transfer_options=transfer_options, local=local, key=key
-            )
-        )
+        return (yield from attempt())
 
     def _upload(
         self,

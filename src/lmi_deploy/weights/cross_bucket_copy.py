@@ -20,7 +20,7 @@ from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.transfer_progress import TransferProgress
 from lmi_deploy.weights.transfer_run import TransferRun
 from lmi_deploy.weights.transfer_settings import TransferSettings
-from lmi_deploy.weights.upload_task import Job
+from lmi_deploy.weights.upload_task import SingleJobTask
 from lmi_deploy.weights.weights_lookup import no_such
 
 
@@ -88,26 +88,16 @@ class NoSource:
         raise AssertionError("S3 copies the file, or another program sends it")
 
 
-class _Copy:
+class _Copy(SingleJobTask):
     """One file; checked by S3's checksum, else IntegrityError."""
 
     def __init__(self, file: StoredFile, context: TransferContext, route: CopyRoute) -> None:
-        self.entry = FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind)
-        self.done: StoredFile | None = None
+        super().__init__(FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind))
         self._known = CopySource(context.key(self.entry), file, route.origin.bucket)
         self._ends = context
         self._owner = route.owner
-        self._left = True
 
-    def next_job(self) -> Job | None:
-        job = self._copy if self._left else None
-        self._left = False
-        return job
-
-    def give_up(self) -> None:
-        self._left = False
-
-    def _copy(self, buffer: Buffer) -> None:
+    def run(self, buffer: Buffer) -> None:
         known, store = self._known, self._ends.store
         found = store.copy(known.key, known.key, size=self.entry.size, bucket=known.bucket, owner=self._owner)
         self.done = copied_file(self.entry, known.file, found)

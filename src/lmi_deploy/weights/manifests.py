@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from lmi_deploy.domain.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
-from lmi_deploy.errors import IntegrityError, Refused
-from lmi_deploy.ports.object_store import Conflict, ObjectStore
+from lmi_deploy.errors import Conflict, IntegrityError, Refused
+from lmi_deploy.ports.object_store import ObjectStore
 
 _FOLDER, _END = "manifests/", ".json"
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
-from lmi_deploy.errors import IntegrityError, NotFound
-from lmi_deploy.ports.object_store import Conflict, StoredObject
+from lmi_deploy.errors import Conflict, IntegrityError, NotFound
+from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.upload_task import UploadTask, WithoutSending
 

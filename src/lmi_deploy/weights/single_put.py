@@ -9,30 +9,20 @@ from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.weights.buffer_pool import Buffer
 from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.upload_hashing import FileHasher
-from lmi_deploy.weights.upload_task import Job
+from lmi_deploy.weights.upload_task import SingleJobTask
 
 
-class SmallFile:
+class SmallFile(SingleJobTask):
     """`existing` is the object under its key: the same bytes are not sent again."""
 
     def __init__(
         self, entry: FileEntry, context: TransferContext, *, existing: StoredObject | None = None
     ) -> None:
-        self.entry = entry
-        self.done: StoredFile | None = None
+        super().__init__(entry)
         self._ends = context
         self._stored = existing
-        self._left = True
 
-    def next_job(self) -> Job | None:
-        job = self._move if self._left else None
-        self._left = False
-        return job
-
-    def give_up(self) -> None:
-        self._left = False
-
-    def _move(self, buffer: Buffer) -> None:
+    def run(self, buffer: Buffer) -> None:
         view = buffer.content[: self.entry.size]
         try:
             hasher, crc = self._read(view)

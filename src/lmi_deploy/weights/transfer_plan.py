@@ -16,7 +16,7 @@ from lmi_deploy.weights.manifests import manifests
 from lmi_deploy.weights.multipart_upload import LargeFile
 from lmi_deploy.weights.part_size import SMALL
 from lmi_deploy.weights.server_side_copy import CopiedFile, CopySource
-from lmi_deploy.weights.single_put import SmallFile
+from lmi_deploy.weights.single_put import SmallFile, stored_file
 from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.upload_task import UploadTask
 
@@ -111,16 +111,7 @@ def _at_its_source(context: TransferContext, entry: FileEntry) -> CopySource | N
     location = context.source.locate(context.listing, entry.path)
     if location is None or location.bucket != context.store.bucket:
         return None
-    file = StoredFile(
-        path=entry.path,
-        size=entry.size,
-        sha256=entry.oid,
-        oid=entry.oid,
-        kind=entry.kind,
-        checksum="",
-        algorithm="CRC32",
-    )
-    return CopySource(location.key, file, etag=location.etag)
+    return CopySource(location.key, stored_file(entry, entry.oid, ""), etag=location.etag)
 
 
 def _by_key(uploads: Iterable[MultipartUpload]) -> dict[str, tuple[MultipartUpload, ...]]:

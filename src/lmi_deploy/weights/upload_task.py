@@ -29,6 +29,27 @@ class UploadTask(Protocol):
         """A job failed: release every buffer, return no more jobs."""
 
 
+class SingleJobTask(ABC):
+    """A file that one job provides."""
+
+    def __init__(self, entry: FileEntry) -> None:
+        self.entry = entry
+        self.done: StoredFile | None = None
+        self._left = True
+
+    def next_job(self) -> Job | None:
+        job = self.run if self._left else None
+        self._left = False
+        return job
+
+    def give_up(self) -> None:
+        self._left = False
+
+    @abstractmethod
+    def run(self, buffer: Buffer) -> None:
+        """Sets `done`."""
+
+
 class WithoutSending(ABC):
     """A file that `find` may provide in another way, tried once; if it yields None, `otherwise` sends the file."""
 

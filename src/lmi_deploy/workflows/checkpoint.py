@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,18 +12,12 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import ListsSizes
 from lmi_deploy.sizing.fit_assessment import Checkpoint
 from lmi_deploy.sizing.tensors import Tensor, merge_experts
-from lmi_deploy.workflows.gather_facts import read_header
+from lmi_deploy.workflows.gather_facts import INDEX, Unreadable, parsed_json, read_header
 
-_JSON_LIMIT: Final = 20_000_000
-_INDEX: Final = "model.safetensors.index.json"
 _PICKLE = re.compile(r"(pytorch_model.*\.bin|.*\.pt|.*\.pth)")
 _BESIDE = re.compile(r"(consolidated|adapter_|optimizer|training_args)")
 """Files that engines do not load beside `model*.safetensors`: another copy of the weights, adapters, training."""
 _AT_ONCE: Final = 8
-
-
-class Unreadable(Exception):
-    """The error of a file, in words for people: it becomes the checkpoint's `trouble`."""
 
 
 def read_checkpoint(model_id: str, revision: str, hub: Hub) -> Checkpoint:
@@ -47,15 +40,15 @@ def checkpoint_of(hub: Hub, listing: ModelListing) -> Checkpoint:
 
 
 def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry]) -> Checkpoint:
-    table = _read_table(hub, listing, files, "config.json")
+    table = _table(hub, listing, "config.json")
     if not table and "adapter_config.json" in files:
-        base = _read_table(hub, listing, files, "adapter_config.json").get("base_model_name_or_path")
+        base = _table(hub, listing, "adapter_config.json").get("base_model_name_or_path")
         raise Unreadable(f"this is an adapter; run `lmi fit` for its base model{f' {base}' if base else ''}")
     if "quantization_config" not in table and "hf_quant_config.json" in files:
-        found = _read_table(hub, listing, files, "hf_quant_config.json").get("quantization")
+        found = _table(hub, listing, "hf_quant_config.json").get("quantization")
         if isinstance(found, Mapping):
             table = {**table, "quantization_config": {"quant_method": "modelopt", **found}}
-    chosen = _weight_files(files, _read_table(hub, listing, files, _INDEX))
+    chosen = _weight_files(files, _table(hub, listing, INDEX))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         headers = list(pool.map(lambda entry: _tensors(hub, listing, entry), chosen))
     pickles = [] if chosen else [entry.size for path, entry in files.items() if _PICKLE.fullmatch(path)]
@@ -99,7 +92,7 @@ def _weight_files(files: Mapping[str, FileEntry], index: Mapping[str, Any]) -> S
         lacking = [name for name in shards if name not in files]
         if lacking:
             raise Unreadable(
-                f"{_INDEX} lists {len(shards)} files, {len(lacking)} are missing: {lacking[0]}"
+                f"{INDEX} lists {len(shards)} files, {len(lacking)} are missing: {lacking[0]}"
                 + (" and others" if len(lacking) > 1 else "")
             )
         return [files[name] for name in shards]
@@ -115,17 +108,8 @@ def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tens
         raise Unreadable(f"{entry.path}: {reason}") from None
 
 
-def _read_table(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry], path: str) -> dict[str, Any]:
-    """A JSON object of the repository; empty if there is no such file."""
-    entry = files.get(path)
-    if entry is None:
-        return {}
-    if entry.size > _JSON_LIMIT:
-        raise Unreadable(f"{path} has {entry.size} bytes; lmi reads at most {_JSON_LIMIT}")
-    try:
-        value = json.loads(hub.read(listing, path))
-    except (ValueError, RecursionError):
-        raise Unreadable(f"{path} is not JSON") from None
+def _table(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
+    value = parsed_json(hub, listing, path)
     if not isinstance(value, dict):
         raise Unreadable(f"{path} is not a JSON object")
     return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.clock import Clock
@@ -21,18 +22,21 @@ from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.ports.price_cache import PriceCache
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
+from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.target import AnyTarget, TrialTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """`hub` selects the source of a model id; `trial` is the target on which a handler for another one is tried;
-    `runtimes` gets the recipe's own image; `cloud` a region, empty for the default of AWS's own chain.
+    """`hub` selects the source of a model id; `target_issues` is what the recipe's target would refuse of it; `trial`
+    is the target on which a handler for another one is tried; `runtimes` gets the recipe's own image; `cloud` a
+    region, empty for the default of AWS's own chain.
     """
 
     hub: Callable[[str], Hub]
     files: Callable[[Path], Source]
     weights: Callable[[BucketRequest, int | None], Weights]
+    target_issues: Callable[[Recipe], Iterable[Issue]]
     targets: Mapping[TargetName, AnyTarget]
     trial: TrialTarget[Any, Any]
     servers: Mapping[str, ModelServer]

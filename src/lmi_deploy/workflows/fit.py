@@ -170,13 +170,10 @@ def require_fit(recipe: Recipe, facts: Facts, prices: PriceTable, *, force: bool
     outcome = judge(fit_request, gathered_checkpoint(facts), prices, help_tight=False)
     fit = outcome.fit
     if fit.verdict == "does-not-fit" and not force:
-        raise Unresolvable(
-            f"{recipe.model_id} does not fit on {fit.where}: {fit.reason}",
-            hint="change one of these, or add --force-fit; `lmi fit` shows the sum"
-            if outcome.remedies
-            else "`lmi fit RECIPE` shows the sum; add --force-fit to continue anyway",
-            details=[remedy.what for remedy in outcome.remedies],
-        )
+        hint = "`lmi fit RECIPE` shows the sum; add --force-fit to continue anyway"
+        if outcome.remedies:
+            hint = "change one of these, or add --force-fit; `lmi fit` shows the sum"
+        raise does_not_fit(recipe.model_id, fit.where, outcome, hint=hint)
     match fit.verdict:
         case "unknown":
             return f"cannot tell: {fit.reason}"
@@ -184,6 +181,15 @@ def require_fit(recipe: Recipe, facts: Facts, prices: PriceTable, *, force: bool
             return f"does not fit: {fit.reason}"
         case _:
             return fit.verdict
+
+
+def does_not_fit(model_id: str, where: str, outcome: Outcome, *, hint: str) -> Unresolvable:
+    """With the sum, and what would help."""
+    return Unresolvable(
+        f"{model_id} does not fit on {where}: {outcome.fit.reason}",
+        hint=hint,
+        details=[remedy.what for remedy in outcome.remedies],
+    )
 
 
 def _request(fit_request: FitRequest) -> Request:

@@ -15,9 +15,13 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _HEADER_GUESS = 64 * 1024
-_INDEX = "model.safetensors.index.json"
-_CONFIG_LIMIT = 20_000_000
+INDEX = "model.safetensors.index.json"
+_JSON_LIMIT = 20_000_000
 Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
+
+
+class Unreadable(Exception):
+    """What is wrong with a file of the model, in words for people."""
 
 
 def gather(recipe: Recipe, deps: Dependencies) -> Facts:
@@ -29,7 +33,7 @@ def gather(recipe: Recipe, deps: Dependencies) -> Facts:
         listing=listing,
         config=read_json(hub, listing, "config.json"),
         tensors=tensors(hub, listing),
-        shards=shards(read_json(hub, listing, _INDEX)),
+        shards=shards(read_json(hub, listing, INDEX)),
         model_py=_own_file(folder, recipe.handler.file, "handler.file"),
         requirements=_own_file(folder, recipe.requirements, "requirements"),
     )
@@ -89,22 +93,25 @@ def _parsed_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh
 
 
 def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
-    """One JSON object of the repository; empty if there is no such file."""
+    """One JSON object of the repository; empty if there is no such file, or it has another form."""
+    try:
+        value = parsed_json(hub, listing, path)
+    except Unreadable as reason:
+        raise Unresolvable(f"{listing.model_id}: {reason}", hint="choose another revision") from None
+    return value if isinstance(value, dict) else {}
+
+
+def parsed_json(hub: Hub, listing: ModelListing, path: str) -> Any:
+    """The content of one file, empty if there is no such file; Unreadable if it is too large, or not JSON."""
     entry = next((entry for entry in listing.files if entry.path == path), None)
     if entry is None:
         return {}
-    if entry.size > _CONFIG_LIMIT:
-        raise Unresolvable(
-            f"{path}: {entry.size} bytes, at most {_CONFIG_LIMIT}",
-            hint="this is not the configuration of a model",
-        )
+    if entry.size > _JSON_LIMIT:
+        raise Unreadable(f"{path} has {entry.size} bytes; lmi reads at most {_JSON_LIMIT}")
     try:
-        value = json.loads(hub.read(listing, path))
+        return json.loads(hub.read(listing, path))
     except (ValueError, RecursionError):
-        raise Unresolvable(
-            f"{path} of {listing.model_id} is not JSON", hint="choose another revision"
-        ) from None
-    return value if isinstance(value, dict) else {}
+        raise Unreadable(f"{path} is not JSON") from None
 
 
 def shards(index: dict[str, Any]) -> tuple[str, ...]:

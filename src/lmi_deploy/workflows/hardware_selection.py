@@ -23,7 +23,7 @@ from lmi_deploy.sizing.longest_context import (
 from lmi_deploy.sizing.sizing_request import Request
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.fit import FitRequest, instance_request, judge
+from lmi_deploy.workflows.fit import FitRequest, does_not_fit, instance_request, judge
 from lmi_deploy.workflows.price_refresh import price_table
 
 
@@ -94,13 +94,8 @@ class InstanceChoice:
         if fit.verdict == "unknown":
             return self._by_size(fit.reason)
         if fit.verdict == "does-not-fit":
-            raise Unresolvable(
-                f"{fit_request.model_id} does not fit on {name}: {fit.reason}",
-                hint="change one of these, or leave --instance out"
-                if outcome.remedies
-                else "leave --instance out",
-                details=[remedy.what for remedy in outcome.remedies],
-            )
+            change = "change one of these, or " if outcome.remedies else ""
+            raise does_not_fit(fit_request.model_id, name, outcome, hint=f"{change}leave --instance out")
         request = replace(request, degree=fit.degree)
         longest = asked.context or longest_fitting(
             checkpoint, request, instance_devices(name), most=fit.max_context
@@ -118,7 +113,7 @@ class InstanceChoice:
     def _by_size(self, reason: str) -> Hardware:
         """A choice all the same, which says that it is none of the fit."""
         asked = self.asked
-        found = instance_by_size(size_of(self.checkpoint), None, self.prices.of(USUAL_REGION))
+        found = instance_by_size(size_of(self.checkpoint), self.prices.of(USUAL_REGION))
         name = asked.instance or (found.instance if found else "")
         if not name:
             raise Unresolvable(
@@ -161,11 +156,8 @@ def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: De
             why=f"lmi cannot tell whether it fits this machine: {fit.reason}", context=fit_request.context
         )
     if fit.verdict == "does-not-fit":
-        raise Unresolvable(
-            f"{fit_request.model_id} does not fit on this machine: {fit.reason}",
-            hint="add --target sagemaker, which takes the cheapest instance type that holds it",
-            details=[remedy.what for remedy in outcome.remedies],
-        )
+        hint = "add --target sagemaker, which takes the cheapest instance type that holds it"
+        raise does_not_fit(fit_request.model_id, "this machine", outcome, hint=hint)
     return Hardware(
         why=_arithmetic(fit, "this machine"), context=fit_request.context or fit.max_context, fit=fit
     )

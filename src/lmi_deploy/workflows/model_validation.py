@@ -20,7 +20,6 @@ from lmi_deploy.planning.model_compatibility import (
     model_mistakes,
     model_notes,
 )
-from lmi_deploy.recipe.checks.cross_checks import is_refused
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Verdict
 from lmi_deploy.sizing.instance_selection import Placement, by_price
 from lmi_deploy.sizing.longest_context import USUAL_REGION
@@ -49,7 +48,7 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     request = recipe_request(recipe, deps)
     checkpoint = read_checkpoint(request.model_id, request.revision, deps.hub(request.model_id))
     prices = price_table(deps)
-    recipe, why = with_instance(recipe, checkpoint, prices.of(region))
+    recipe, why = with_instance(recipe, checkpoint, prices.of(region), deps)
     request = replace(request, instances=recipe.instance_type)
     outcome = judge(request, checkpoint, prices, help_tight=False)
     found = [*mistakes_of(recipe, checkpoint.table, deps, files=checkpoint.files)]
@@ -70,7 +69,7 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
 
 
 def with_instance(
-    recipe: Recipe, checkpoint: Checkpoint, prices: RegionPrices, *, current: str = ""
+    recipe: Recipe, checkpoint: Checkpoint, prices: RegionPrices, deps: Dependencies, *, current: str = ""
 ) -> tuple[Recipe, str]:
     """`instance_type: auto` replaced by a type that can run the model, and why: by `current`, the type that the
     deployment has, else by the cheapest with a known price.
@@ -80,8 +79,8 @@ def with_instance(
     if recipe.instance_type != AUTO_INSTANCE:
         return recipe, ""
     able = candidates(recipe, checkpoint, prices)
-    cheapest = _first_accepted(recipe, checkpoint, by_price(able))
-    kept = _first_accepted(recipe, checkpoint, [one for one in able if one.instance == current])
+    cheapest = _first_accepted(recipe, checkpoint, by_price(able), deps)
+    kept = _first_accepted(recipe, checkpoint, [one for one in able if one.instance == current], deps)
     chosen_one = kept or cheapest
     if chosen_one is None:
         raise Unresolvable(
@@ -95,11 +94,13 @@ def with_instance(
     return replace(recipe, instance_type=(chosen_one.instance,)), words
 
 
-def _first_accepted(recipe: Recipe, checkpoint: Checkpoint, found: Iterable[Placement]) -> Placement | None:
+def _first_accepted(
+    recipe: Recipe, checkpoint: Checkpoint, found: Iterable[Placement], deps: Dependencies
+) -> Placement | None:
     """The first type on which neither the recipe nor the engine refuses the model."""
     for one in found:
         candidate = replace(recipe, instance_type=(one.instance,))
-        if not is_refused(candidate) and not mistakes_of(candidate, checkpoint.table, None):
+        if not any(deps.target_issues(candidate)) and not mistakes_of(candidate, checkpoint.table, None):
             return one
     return None
 
@@ -125,7 +126,9 @@ def settled(recipe: Recipe, facts: Facts, deps: Dependencies) -> tuple[Recipe, s
         return recipe, ""  # without a look at each tensor of the model
     region = facts.cloud.region if facts.cloud else USUAL_REGION
     current = facts.cloud.instance if facts.cloud else ""
-    return with_instance(recipe, gathered_checkpoint(facts), price_table(deps).of(region), current=current)
+    return with_instance(
+        recipe, gathered_checkpoint(facts), price_table(deps).of(region), deps, current=current
+    )
 
 
 def mistakes_of(

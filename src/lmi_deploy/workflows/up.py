@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
-from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
+from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.planning.stale_plan import require_agreed
@@ -19,8 +20,7 @@ from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import DeployOptions, deploy, send_probe
 from lmi_deploy.workflows.deployment_lock import locked
-from lmi_deploy.workflows.deployment_plan import DeploymentPlan as DeploymentPlan
-from lmi_deploy.workflows.deployment_plan import make_plan
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.fit import require_fit
 from lmi_deploy.workflows.gather_facts import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
@@ -29,11 +29,23 @@ from lmi_deploy.workflows.model_validation import notes_of, require_compatible, 
 from lmi_deploy.workflows.price_refresh import price_table
 
 
-def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
-    """The bytes that would ship: without reading any target."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRecipe:
+    """A recipe with the facts it needs, and without a choice that is left."""
+
+    recipe: Recipe
+    facts: Facts
+    spec: Spec
+    why_instance: str
+    """Why it is this instance type; empty if the recipe names its types."""
+
+
+def resolve_recipe(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
+    """Reads the model's repository and the account, and nothing that is deployed."""
     facts = gather(recipe, deps)
-    recipe, _ = settled(recipe, facts, deps)
-    return render(resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of))
+    recipe, why = settled(recipe, facts, deps)
+    spec = resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of)
+    return ResolvedRecipe(recipe=recipe, facts=facts, spec=spec, why_instance=why)
 
 
 def prepare(
@@ -44,9 +56,8 @@ def prepare(
     A plan that loads a model is refused if the model does not fit or the engine refuses it, unless `force_fit`.
     """
     target = deps.targets[recipe.endpoint.target]
-    facts = gather(recipe, deps)
-    recipe, why = settled(recipe, facts, deps)
-    spec = resolve(recipe, facts, target.place_of)
+    resolved = resolve_recipe(recipe, deps)
+    recipe, facts, spec = resolved.recipe, resolved.facts, resolved.spec
     of_code = check_own_code(recipe, spec, tried_here=target.billed)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan, estimate = deployment.plan, deployment.estimate
@@ -61,7 +72,7 @@ def prepare(
         *target.notices(deployment.observed, plan),
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
-        *filter(None, [why]),
+        *filter(None, [resolved.why_instance]),
         *((*recipe_notices(recipe), *notes_of(recipe, facts.config)) if loads else ()),
         *target.preflight(spec, plan, recipe.arguments),
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from lmi_deploy.domain.crc32 import crc32_of
-from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
-from lmi_deploy.ports.object_store import Conflict, ObjectStore
+from lmi_deploy.errors import Conflict, IntegrityError, NotFound, UsageRefused
+from lmi_deploy.ports.object_store import ObjectStore
 
 BODY = b"the bytes" * 300_000
 

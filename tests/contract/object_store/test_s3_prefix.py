@@ -12,7 +12,7 @@ import pytest
 
 from lmi_deploy.aws.account import bucket_region
 from lmi_deploy.aws.s3 import S3Settings
-from lmi_deploy.domain.events import Progress
+from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
@@ -24,6 +24,7 @@ from lmi_deploy.weights.manifests import read_manifest
 from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock
+from tests.support.generators import finished
 from tests.support.push import push_context, pushed
 from tests.support.s3_servers import S3Server
 
@@ -46,14 +47,8 @@ def put_model(store: ObjectStore, prefix: str = "some/model/") -> str:
 
 def download(
     hub: S3Models, listing: ModelListing, files: tuple[FileEntry, ...] = ()
-) -> tuple[Path, list[Progress]]:
-    fetching, events = hub.fetch(listing, files or listing.files, key="weights"), []
-    try:
-        while True:
-            events.append(next(fetching))
-    except StopIteration as end:
-        folder: Path = end.value
-        return folder, events
+) -> tuple[Path, list[Event]]:
+    return finished(hub.fetch(listing, files or listing.files, key="weights"))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

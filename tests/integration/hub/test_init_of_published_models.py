@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.cloud_app import CloudApp
 from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
 from tests.support.hub_client import HubClient
 from tests.support.published_models import MODELS, publish_model
+from tests.support.recipe_parsing import parse
 
 UNKNOWN = {name for name, model in MODELS.items() if not model["config"]}
 """Models of which no config.json is known here."""

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -16,18 +15,10 @@ from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.host.file_lock import file_lock
 from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
+from tests.support.generators import finished, result_of
 from tests.support.wheels import make_wheel
 
 CLOCK = SystemClock()
-
-
-def _finish(build: Generator[Event, None, str]) -> tuple[list[Event], str]:
-    events = []
-    while True:
-        try:
-            events.append(next(build))
-        except StopIteration as stop:
-            return events, stop.value
 
 
 def _notices(events: list[Event]) -> list[str]:
@@ -67,7 +58,7 @@ def test_packages_and_requirements_are_installed_from_a_wheelhouse(
 ) -> None:
     make_wheel(wheelhouse, "tinytwo", "2.0")
     assert not environments.ready("e1")
-    events, outcome = _finish(environments.build("e1", ("tinyone",), "# mine\ntinytwo==1.0\n", key="k"))
+    outcome, events = finished(environments.build("e1", ("tinyone",), "# mine\ntinytwo==1.0\n", key="k"))
     assert environments.ready("e1")
     assert (_version(environments, "e1", "tinyone"), _version(environments, "e1", "tinytwo")) == (
         "1.0",
@@ -85,20 +76,20 @@ def test_packages_and_requirements_are_installed_from_a_wheelhouse(
 @pytest.mark.skipif("LMI_WHEELHOUSE" in os.environ, reason="LMI_WHEELHOUSE: there may be no registry")
 def test_package_is_installed_from_the_registry(cache: Path) -> None:
     environments = LocalEnvironments(cache, os.environ, None)
-    _, outcome = _finish(environments.build("e1", ("six==1.17.0",), "", key="k"))
+    outcome = result_of(environments.build("e1", ("six==1.17.0",), "", key="k"))
     assert outcome.startswith("1 package, ")
     assert _version(environments, "e1", "six") == "1.17.0"
 
 
 def test_environment_without_packages_is_ready(environments: LocalEnvironments) -> None:
-    _finish(environments.build("bare", (), "", key="k"))
+    finished(environments.build("bare", (), "", key="k"))
     assert environments.ready("bare")
 
 
 def test_existing_environment_is_not_built_again(environments: LocalEnvironments) -> None:
-    _finish(environments.build("e1", ("tinyone",), "", key="k"))
+    finished(environments.build("e1", ("tinyone",), "", key="k"))
     before = environments.python("e1").lstat()
-    assert _finish(environments.build("e1", ("tinyone",), "", key="k")) == ([], "already there")
+    assert finished(environments.build("e1", ("tinyone",), "", key="k")) == ("already there", [])
     assert environments.python("e1").lstat() == before
 
 
@@ -106,21 +97,21 @@ def test_failed_installation_is_explained_and_keeps_only_its_log(
     environments: LocalEnvironments, cache: Path
 ) -> None:
     with pytest.raises(DeployFailed, match=r"e1: the installation failed: error: .*no-such-thing") as caught:
-        _finish(environments.build("e1", ("tinyone",), "no-such-thing==9\n", key="k"))
+        finished(environments.build("e1", ("tinyone",), "no-such-thing==9\n", key="k"))
     log = cache / "environments" / "e1.log"
     assert str(log) in caught.value.hint
     assert "no-such-thing" in "\n".join(caught.value.details)
     assert "no-such-thing" in log.read_text()
     assert list((cache / "environments").iterdir()) == [log]
     assert [entry.kind for entry in environments.entries()] == ["log"]
-    _finish(environments.build("e1", ("tinyone",), "", key="k"))
+    finished(environments.build("e1", ("tinyone",), "", key="k"))
     assert not log.exists()
 
 
 def test_credentials_are_neither_shown_nor_stored(cache: Path, environ: dict[str, str]) -> None:
     environ |= {"PIP_INDEX_URL": "http://ann:s3cr3t@127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
     with pytest.raises(DeployFailed) as caught:
-        _finish(LocalEnvironments(cache, environ, None).build("e1", ("tinyone",), "", key="k"))
+        finished(LocalEnvironments(cache, environ, None).build("e1", ("tinyone",), "", key="k"))
     shown = "\n".join((caught.value.message, caught.value.hint, *caught.value.details))
     assert "127.0.0.1:9" in shown
     assert "LMI_WHEELHOUSE" in shown
@@ -133,16 +124,16 @@ def test_unfinished_environment_is_built_again(environments: LocalEnvironments, 
     (left / "python").write_text("half")
     assert not environments.ready("e1")
     assert [entry.note for entry in environments.entries()] == ["unfinished"]
-    _finish(environments.build("e1", ("tinyone",), "", key="k"))
+    finished(environments.build("e1", ("tinyone",), "", key="k"))
     assert _version(environments, "e1", "tinyone") == "1.0"
 
 
 def test_environment_without_its_python_is_not_ready(environments: LocalEnvironments) -> None:
-    _finish(environments.build("e1", (), "", key="k"))
+    finished(environments.build("e1", (), "", key="k"))
     environments.python("e1").unlink()
     environments.python("e1").symlink_to("/nonexistent/python")
     assert not environments.ready("e1")
-    _finish(environments.build("e1", (), "", key="k"))
+    finished(environments.build("e1", (), "", key="k"))
     assert environments.ready("e1")
 
 
@@ -153,8 +144,8 @@ def test_concurrent_builder_waits_and_uses_the_finished_environment(environments
     waiting = next(second)
     assert isinstance(waiting, Notice)
     assert "waiting" in waiting.text
-    _finish(first)
-    assert _finish(second) == ([], "already there")
+    finished(first)
+    assert finished(second) == ("already there", [])
 
 
 def test_aborted_build_leaves_nothing(environments: LocalEnvironments, cache: Path) -> None:
@@ -230,14 +221,14 @@ def test_next_builder_ends_the_orphaned_installer_and_builds(
         assert len(_installers(cache)) == 1
         assert not environments.ready("e1")
         half_fetched = _half_fetched(environ)
-        _finish(environments.build("e1", ("tinyone",), "", key="k"))
+        finished(environments.build("e1", ("tinyone",), "", key="k"))
     assert not half_fetched.exists()
     assert _installers(cache) == []
     assert _version(environments, "e1", "tinyone") == "1.0"
 
 
 def test_cache_entries_are_listed_and_removed(environments: LocalEnvironments, cache: Path) -> None:
-    _finish(environments.build("e1", ("tinyone",), "", key="k"))
+    finished(environments.build("e1", ("tinyone",), "", key="k"))
     (cache / "engines/djl-python-9.9").mkdir(parents=True)
     (cache / "samples/smol").mkdir(parents=True)
     (cache / "samples/smol/weights").write_bytes(b"x" * 100_000)

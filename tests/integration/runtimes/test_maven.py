@@ -3,28 +3,19 @@
 import os
 import shutil
 import zipfile
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.events import Event
 from lmi_deploy.errors import IntegrityError, TransferFailed, UsageRefused
 from lmi_deploy.runtimes.environments import djl_engine
 from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
+from tests.support.generators import result_of
 
 VERSION = "0.34.0"
 IN_A_REPOSITORY = Path("ai/djl/python/python") / VERSION / f"python-{VERSION}.jar"
 
 pytestmark = pytest.mark.worker
-
-
-def _finish(install: Generator[Event, None, str]) -> str:
-    while True:
-        try:
-            next(install)
-        except StopIteration as stop:
-            return str(stop.value)
 
 
 @pytest.fixture(scope="module")
@@ -49,21 +40,21 @@ def test_engine_is_downloaded_from_maven_central_into_the_cache_only(
     environ = {**os.environ, "M2_REPO": str(tmp_path / "m2")}
     environments = LocalEnvironments(tmp_path / "cache", environ, None)
     assert not environments.engine_ready(VERSION)
-    assert "218 kB" in _finish(environments.install_engine(VERSION, key="k"))
+    assert "218 kB" in result_of(environments.install_engine(VERSION, key="k"))
     assert environments.engine_ready(VERSION)
     engine = environments.engine(VERSION)
     assert sorted(path.name for path in engine.iterdir()) == ["djl_python", "djl_python_engine.py"]
     assert [path.name for path in engine.parent.iterdir()] == [engine.name]
     assert not (tmp_path / "m2").exists()
     assert capfd.readouterr() == ("", "")
-    assert _finish(environments.install_engine(VERSION, key="k")) == "already there"
+    assert result_of(environments.install_engine(VERSION, key="k")) == "already there"
 
 
 def test_local_maven_repository_is_used(tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     environments = LocalEnvironments(tmp_path / "cache", _repository(tmp_path / "m2", jar), None)
-    _finish(environments.install_engine(VERSION, key="k"))
+    result_of(environments.install_engine(VERSION, key="k"))
     assert (environments.engine(VERSION) / "djl_python_engine.py").is_file()
 
 
@@ -73,7 +64,7 @@ def test_unreachable_maven_central_is_reported_with_a_hint(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     environments = LocalEnvironments(tmp_path / "cache", {"M2_REPO": str(tmp_path / "m2")}, None)
     with pytest.raises(TransferFailed, match=r"ai\.djl\.python:python:0\.34\.0") as caught:
-        _finish(environments.install_engine(VERSION, key="k"))
+        result_of(environments.install_engine(VERSION, key="k"))
     assert "LMI_WHEELHOUSE" in caught.value.hint
     assert caught.value.details
     assert list((tmp_path / "cache/engines").iterdir()) == []
@@ -84,9 +75,9 @@ def test_engine_is_installed_from_a_wheelhouse(tmp_path: Path, jar: Path) -> Non
     app.mkdir()
     environments = LocalEnvironments(tmp_path / "cache", {}, app)
     with pytest.raises(TransferFailed, match="not found; lmi downloads nothing"):
-        _finish(environments.install_engine(VERSION, key="k"))
+        result_of(environments.install_engine(VERSION, key="k"))
     shutil.copy(jar, app / f"python-{VERSION}.jar")
-    _finish(environments.install_engine(VERSION, key="k"))
+    result_of(environments.install_engine(VERSION, key="k"))
     assert environments.engine_ready(VERSION)
 
 
@@ -96,7 +87,7 @@ def test_wrong_jar_is_an_integrity_error_that_names_the_file(tmp_path: Path, jar
     copy.write_bytes(copy.read_bytes()[:-1])
     environments = LocalEnvironments(tmp_path / "cache", environ, None)
     with pytest.raises(IntegrityError, match="sha256") as caught:
-        _finish(environments.install_engine(VERSION, key="k"))
+        result_of(environments.install_engine(VERSION, key="k"))
     assert str(copy) in caught.value.message
     assert str(copy) in caught.value.hint
     assert not environments.engine_ready(VERSION)

@@ -13,11 +13,12 @@ from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
 from lmi_deploy.aws.session import SessionFactory, aws_session
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.errors import AccessError, NoCredentials, UsageRefused
+from lmi_deploy.host.retry_policy import RetryPolicy
 from tests.support.certificate import certificate
 from tests.support.frozen_clock import FrozenClock
 from tests.support.s3_servers import S3Server, versitygw_s3
 
-ONCE = S3Settings(attempts=1, max_retries=1)
+ONCE = S3Settings(attempts=1, retries=RetryPolicy(attempts=1, longest_wait=0))
 
 
 def _store(session: SessionFactory, server: S3Server, bucket: str, settings: S3Settings = ONCE) -> S3Store:

@@ -7,7 +7,7 @@ import pytest
 from lmi_deploy.aws.s3 import S3Settings, S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults.rules import Action, Answer, Drop, Lose, Rule
-from lmi_deploy.ports.object_store import Conflict
+from lmi_deploy.errors import Conflict
 from tests.support.frozen_clock import FrozenClock
 from tests.support.proxy import Passed, Proxy, proxied
 from tests.support.s3_servers import S3Server

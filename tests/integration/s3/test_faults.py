@@ -8,8 +8,8 @@ from lmi_deploy.aws.s3 import S3Settings, S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults import rules as do
 from lmi_deploy.emulator.faults.rules import Action, Call, Rule
-from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
-from lmi_deploy.ports.object_store import Conflict, MultipartUpload, Part
+from lmi_deploy.errors import AccessError, Conflict, IntegrityError, LmiError, NotFound, TransferFailed
+from lmi_deploy.ports.object_store import MultipartUpload, Part
 from tests.support.frozen_clock import FrozenClock
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.logs import CloudWatchLogs
 from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.resource_tags import AwsResourceTags
+from lmi_deploy.aws.retry import POLICY
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
 from lmi_deploy.aws.secrets import AwsSecrets, read_secret
@@ -22,16 +24,17 @@ from lmi_deploy.errors import LmiError
 from tests.support.emulator_process import ACCOUNT, Emulated
 from tests.support.sagemaker_fixtures import SECRET, TAGS, Recorder, config_settings
 
+TWICE = replace(POLICY, attempts=2)
 ARN = f"arn:aws:iam::{ACCOUNT}:role/r"
 REQUEST = HttpRequest(body=b"{}", headers=())
 
 
 def _hosting(recorded: Recorder) -> SageMakerHosting:
-    return SageMakerHosting(recorded.access(rounds=2), account=ACCOUNT)
+    return SageMakerHosting(recorded.access(retries=TWICE), account=ACCOUNT)
 
 
 def _jobs(recorded: Recorder) -> ProcessingJobs:
-    access = recorded.access(rounds=2)
+    access = recorded.access(retries=TWICE)
     return ProcessingJobs(access, CloudWatchLogs(access), account=ACCOUNT)
 
 
@@ -45,19 +48,19 @@ CALLS: dict[str, Callable[[Recorder], Any]] = {
     "delete": lambda recorded: _hosting(recorded).delete_endpoint("n"),
     "tag": lambda recorded: _hosting(recorded).tag(ARN, TAGS),
     "invoke": lambda recorded: list(_hosting(recorded).invoke("n", REQUEST, timeout=10)),
-    "scaling": lambda recorded: AwsAutoscaling(recorded.access(rounds=2)).scaling("n"),
-    "scale": lambda recorded: AwsAutoscaling(recorded.access(rounds=2)).scale(
+    "scaling": lambda recorded: AwsAutoscaling(recorded.access(retries=TWICE)).scaling("n"),
+    "scale": lambda recorded: AwsAutoscaling(recorded.access(retries=TWICE)).scale(
         "n", Scaling(least=1, most=2, invocations=3)
     ),
-    "tagged": lambda recorded: AwsResourceTags(recorded.access(rounds=2)).all(),
-    "group": lambda recorded: CloudWatchLogs(recorded.access(rounds=2)).group("n"),
-    "lines": lambda recorded: list(CloudWatchLogs(recorded.access(rounds=2)).lines("n")),
-    "limits": lambda recorded: AwsQuotas(recorded.access(rounds=2)).endpoint_instances("ml.g5.xlarge"),
-    "assumable": lambda recorded: IamRoles(recorded.access(rounds=2)).assumable(ARN),
-    "lacking": lambda recorded: IamRoles(recorded.access(rounds=2)).lacking(
+    "tagged": lambda recorded: AwsResourceTags(recorded.access(retries=TWICE)).all(),
+    "group": lambda recorded: CloudWatchLogs(recorded.access(retries=TWICE)).group("n"),
+    "lines": lambda recorded: list(CloudWatchLogs(recorded.access(retries=TWICE)).lines("n")),
+    "limits": lambda recorded: AwsQuotas(recorded.access(retries=TWICE)).endpoint_instances("ml.g5.xlarge"),
+    "assumable": lambda recorded: IamRoles(recorded.access(retries=TWICE)).assumable(ARN),
+    "lacking": lambda recorded: IamRoles(recorded.access(retries=TWICE)).lacking(
         ARN, [Permission(action="a:B", resource="*")]
     ),
-    "secret": lambda recorded: AwsSecrets(recorded.access(rounds=2)).exists("n"),
+    "secret": lambda recorded: AwsSecrets(recorded.access(retries=TWICE)).exists("n"),
     "read_secret": lambda recorded: read_secret(recorded.session, "n"),
     "job": lambda recorded: _jobs(recorded).job("n"),
     "stop": lambda recorded: _jobs(recorded).stop("n"),

@@ -24,6 +24,7 @@ from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.integration.weights.conftest import FILES, NOISE
 from tests.integration.weights.test_push import stored_objects
 from tests.support.fake_store import FakeStore
+from tests.support.generators import finished
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient, contents
 from tests.support.s3_servers import S3Server
@@ -49,7 +50,7 @@ class Cached:
 
     def pushed(self, weights: BucketWeights, transfer_options: Travel) -> tuple[str, list[str]]:
         """The weights' name, and the printed lines."""
-        listing, lines = self.client.listed(), []
+        listing = self.client.listed()
         downloader = weights.upload(
             listing,
             listing.files,
@@ -58,12 +59,8 @@ class Cached:
             local=LocalModelFiles,
             key="push",
         )
-        try:
-            while True:
-                event = next(downloader)
-                lines += [event.text] if isinstance(event, Notice) else []
-        except StopIteration as end:
-            return str(end.value.name), lines
+        manifest, events = finished(downloader)
+        return manifest.name, [event.text for event in events if isinstance(event, Notice)]
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.maintenance import give_up, orphans
 from lmi_deploy.weights.transfer_settings import TransferSettings
+from tests.support.generators import finished, result_of
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server
 
@@ -88,24 +89,13 @@ def place(versity: S3Server, proxy: Proxy, bucket: str, tmp_path: Path) -> Place
 
 def upload(place: Place, listing: ModelListing | None = None) -> tuple[Manifest, list[Event]]:
     found = listing or place.listing()
-    events: list[Event] = []
-    moving = place.weights().upload_files(found, found.files, place.folder, engine="obstore", key="push")
-    try:
-        while True:
-            events.append(next(moving))
-    except StopIteration as end:
-        manifest: Manifest = end.value
-        return manifest, events
+    return finished(
+        place.weights().upload_files(found, found.files, place.folder, engine="obstore", key="push")
+    )
 
 
 def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]:
-    checking = place.weights().verify(manifest, deep=deep, key="verify")
-    try:
-        while True:
-            next(checking)
-    except StopIteration as end:
-        found: tuple[object, ...] = end.value
-        return found
+    return result_of(place.weights().verify(manifest, deep=deep, key="verify"))
 
 
 def test_all_bytes_are_uploaded_and_listed_in_the_manifest(place: Place, proxy: Proxy) -> None:

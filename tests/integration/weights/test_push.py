@@ -1,6 +1,5 @@
 """A push from the Hub, or from a folder, into each of the S3 servers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from lmi_deploy.weights.manifest_comparison import compare_listing
 from lmi_deploy.weights.manifests import read_manifest
 from lmi_deploy.weights.part_size import USUAL
 from tests.integration.weights.conftest import FILES, NOISE
+from tests.support.generators import result_of
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
 from tests.support.push import push_context, pushed
@@ -24,14 +24,6 @@ from tests.support.push import push_context, pushed
 def stored_objects(store: ObjectStore, name: str) -> dict[str, bytes]:
     prefix = weights_prefix(name)
     return {found.key.removeprefix(prefix): b"".join(store.read(found.key)) for found in store.list(prefix)}
-
-
-def ended(going: Iterator[object]) -> object:
-    try:
-        while True:
-            next(going)
-    except StopIteration as end:
-        return end.value
 
 
 def test_hub_model_is_pushed_and_a_second_push_uploads_nothing(
@@ -43,8 +35,8 @@ def test_hub_model_is_pushed_and_a_second_push_uploads_nothing(
     requested = len(hub.log.all())
     assert pushed(listing, push_context(client.adapter, store))[0] == manifest
     assert len(hub.log.all()) == requested
-    assert ended(verify(store, manifest, key="v")) == ()
-    assert ended(verify(store, manifest, key="v", deep=True)) == ()
+    assert result_of(verify(store, manifest, key="v")) == ()
+    assert result_of(verify(store, manifest, key="v", deep=True)) == ()
 
 
 def test_folders_share_files_and_removing_one_keeps_the_other(tmp_path: Path, store: ObjectStore) -> None:
@@ -57,11 +49,11 @@ def test_folders_share_files_and_removing_one_keeps_the_other(tmp_path: Path, st
     second, _ = pushed(source.listing(str(folder), ""), push_context(source, store))
     assert stored_objects(store, first.name) == {"model.safetensors": NOISE}
     assert stored_objects(store, second.name) == {"model.safetensors": NOISE, "config.json": b"{}"}
-    assert ended(verify(store, second, key="v")) == ()
+    assert result_of(verify(store, second, key="v")) == ()
     remove(store, first.name, used={second.name: "other"})
     assert stored_objects(store, first.name) == {}
     assert read_manifest(store, first.name) is None
-    assert ended(verify(store, second, key="v")) == ()
+    assert result_of(verify(store, second, key="v")) == ()
 
 
 def test_folder_changed_after_listing_is_an_integrity_error(tmp_path: Path, store: ObjectStore) -> None:
@@ -104,7 +96,7 @@ def test_object_without_our_hash_is_verified_before_reuse(
     _left_by_another_tool(store, key, bytes(len(NOISE)), recorded)
     manifest, _ = pushed(listing, push_context(client.adapter, store))
     assert stored_objects(store, manifest.name) == FILES
-    assert ended(verify(store, manifest, key="v", deep=True)) == ()
+    assert result_of(verify(store, manifest, key="v", deep=True)) == ()
     assert [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
@@ -117,7 +109,7 @@ def test_object_of_an_older_lmi_is_hashed_and_not_uploaded_again(
     hub.log.clear()
     manifest, _ = pushed(listing, push_context(client.adapter, store))
     assert stored_objects(store, manifest.name) == FILES
-    assert ended(verify(store, manifest, key="v")) == ()
+    assert result_of(verify(store, manifest, key="v")) == ()
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
@@ -132,7 +124,7 @@ def test_object_of_another_upload_engine_is_verified_by_hash_and_etag(
     versity.api().put_object(Bucket=bucket, Key=key, Body=NOISE, ChecksumAlgorithm="SHA256")
     hub.log.clear()
     manifest, _ = pushed(listing, push_context(client.adapter, store))
-    assert ended(verify(store, manifest, key="v")) == ()
+    assert result_of(verify(store, manifest, key="v")) == ()
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
@@ -146,7 +138,7 @@ def test_weights_are_copied_to_another_bucket(
     by = push_context(client.adapter, local)
     manifest, _ = pushed(client.listed(), by)
     route = CopyRoute(origin=local, target=remote, owner=versity.owner, clock=by.clock, settings=by.settings)
-    copied = ended(copy_weights(manifest.name, route=route, key="c"))
+    copied = result_of(copy_weights(manifest.name, route=route, key="c"))
     assert isinstance(copied, Manifest)
     assert {(f.path, f.sha256, f.checksum) for f in copied.files} == {
         (f.path, f.sha256, f.checksum) for f in manifest.files

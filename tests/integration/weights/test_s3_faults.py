@@ -8,8 +8,9 @@ from lmi_deploy.emulator.faults.rules import Action, Call, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, TransferFailed
 from lmi_deploy.weights.maintenance import verify
 from tests.integration.weights.conftest import FILES
-from tests.integration.weights.test_push import ended, stored_objects
+from tests.integration.weights.test_push import stored_objects
 from tests.support.frozen_clock import FrozenClock
+from tests.support.generators import result_of
 from tests.support.hub_client import HubClient
 from tests.support.proxy import Proxy
 from tests.support.push import push_context, pushed
@@ -55,7 +56,7 @@ def test_transient_fault_at_any_step_is_retried(
     proxy.fail(Rule(do=PASSING[fault], method=method, path=path))
     manifest, _ = pushed(client.listed(), push_context(client.adapter, store))
     assert stored_objects(store, manifest.name) == FILES
-    assert ended(verify(store, manifest, key="v", deep=True)) == ()
+    assert result_of(verify(store, manifest, key="v", deep=True)) == ()
     assert all(tally.fired for tally in proxy.rules.tallies())
 
 

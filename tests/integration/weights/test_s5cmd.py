@@ -29,6 +29,7 @@ from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
+from tests.support.generators import finished, result_of
 from tests.support.s3_servers import S3Server
 
 FILES = {
@@ -92,26 +93,12 @@ def _place(server: S3Server, bucket: str, tmp_path: Path) -> Place:
 
 def upload(place: Place, weights: BucketWeights | None = None) -> tuple[Manifest, list[Event]]:
     listing = place.listing()
-    events: list[Event] = []
-    moving = (weights or place.weights()).upload_files(
-        listing, listing.files, place.folder, engine="s5cmd", key="push"
-    )
-    try:
-        while True:
-            events.append(next(moving))
-    except StopIteration as end:
-        manifest: Manifest = end.value
-        return manifest, events
+    by = weights or place.weights()
+    return finished(by.upload_files(listing, listing.files, place.folder, engine="s5cmd", key="push"))
 
 
 def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]:
-    checking = place.weights().verify(manifest, deep=deep, key="verify")
-    try:
-        while True:
-            next(checking)
-    except StopIteration as end:
-        found: tuple[object, ...] = end.value
-        return found
+    return result_of(place.weights().verify(manifest, deep=deep, key="verify"))
 
 
 def stored_keys(place: Place) -> set[str]:

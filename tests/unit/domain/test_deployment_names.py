@@ -9,15 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.domain.artifact import Artifact, ArtifactFile
-from lmi_deploy.domain.deployment_names import MAX_NAME, NAME, digest, name_error, short
+from lmi_deploy.domain.deployment_names import (
+    MAX_NAME,
+    NAME,
+    canonical,
+    digest,
+    digest_tag,
+    name_error,
+    short,
+)
 
 
+@digest_tag("Noun")
 @dataclass(frozen=True)
 class Noun:
     first: str
     second: tuple[int, ...] = ()
 
 
+@digest_tag("Other")
 @dataclass(frozen=True)
 class Other:
     first: str
@@ -27,6 +37,24 @@ class Other:
 def test_digest_never_changes() -> None:
     assert digest(Noun("ä", (1, 2))) == "122b5a453b9ae0d9174d07e34e1ed373a14b5419fd1ddc1ab2b63d0fb978f012"
     assert short(digest({"b": 1, "a": [None, True, 1.5]})) == "26ddf64c7b"
+
+
+def test_renamed_class_with_same_tag_keeps_its_digest() -> None:
+    @digest_tag("Noun")
+    @dataclass(frozen=True)
+    class Renamed(Noun):
+        pass
+
+    assert digest(Renamed("ä", (1, 2))) == digest(Noun("ä", (1, 2)))
+
+
+def test_class_without_tag_has_no_digest() -> None:
+    @dataclass(frozen=True)
+    class Untagged(Noun):
+        pass
+
+    with pytest.raises(KeyError, match="__digest_tag__"):
+        canonical(Untagged("a"))
 
 
 def test_digest_ignores_mapping_order_and_respects_list_order() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.java_properties import is_unambiguous, parse_properties, write_line, write_properties
+from lmi_deploy.domain.java_properties import parse_properties, write_line, write_properties
 from tests.support.hypothesis_settings import examples
 from tests.support.java_properties import JavaProperties, java, java_properties
 
@@ -80,6 +80,15 @@ def partition(text: str) -> dict[str, str]:
             raise ValueError(line)
         pairs[key.strip()] = value.strip()
     return pairs
+
+
+def is_unambiguous(key: str, value: str) -> bool:
+    """Whether the server's own partition parser (no escapes, strips both sides) reads this pair as Java does."""
+    line = write_line(key, value)
+    if line.startswith("#") or "=" not in line or "\\" in line:
+        return False
+    left, right = line.split("=", 1)
+    return (left.strip(), right.strip()) == (key, value) and all(" " <= char <= "~" for char in line)
 
 
 @MANY

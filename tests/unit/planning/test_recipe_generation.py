@@ -26,7 +26,7 @@ from lmi_deploy.planning.recipe_generation import (
     write_recipe,
 )
 from lmi_deploy.recipe.model.key_readers import TEMPLATES
-from lmi_deploy.recipe.parse import parse
+from tests.support.recipe_parsing import parse
 
 COMMIT = "12fd25f77366fa6b3b4b768ec3050bf629380bac"
 LLAMA = {"architectures": ["LlamaForCausalLM"], "num_attention_heads": 32}

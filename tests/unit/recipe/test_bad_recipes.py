@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.errors import RecipeError
-from lmi_deploy.recipe.parse import parse
+from tests.support.recipe_parsing import parse
 
 INVALID = Path(__file__).parent / "bad"
 FILES = sorted(INVALID.glob("*.yaml"))

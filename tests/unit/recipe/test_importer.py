@@ -13,14 +13,14 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.import_settings import merged_settings, parse_environment
 from lmi_deploy.recipe.importer import ImportedRecipe, ImportSource, import_recipe, newest_version
-from lmi_deploy.recipe.parse import parse
+from tests.support.recipe_parsing import CHECKED, parse
 
 MODEL = {"option.model_id": "org/some-model"}
 
 
 def imported(properties: dict[str, str], **more: Any) -> ImportedRecipe:
     source = ImportSource(origin="x", properties=properties, **more)
-    return import_recipe(source, version=newest_version(), instance="ml.g5.12xlarge")
+    return import_recipe(source, version=newest_version(), instance="ml.g5.12xlarge", purpose=CHECKED)
 
 
 def recipe_of(properties: dict[str, str], **more: Any) -> Recipe:

@@ -21,10 +21,10 @@ from lmi_deploy.errors import RecipeError
 from lmi_deploy.recipe import json_schema
 from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE, TEMPLATES
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.yaml.composer import Composer
 from lmi_deploy.recipe.yaml.source import SourceText
 from lmi_deploy.recipe.yaml.tree import SourcePosition
+from tests.support.recipe_parsing import parse
 from tools import generate_limits
 
 ROOT = Path(__file__).resolve().parents[3]

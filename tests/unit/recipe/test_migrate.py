@@ -7,7 +7,7 @@ import pytest
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.recipe.migrate import Migration, migrate
 from lmi_deploy.recipe.option_migration import moves
-from lmi_deploy.recipe.parse import parse
+from tests.support.recipe_parsing import CHECKED, parse
 
 OLD = """\
 # my recipe
@@ -55,7 +55,7 @@ overlays:
 
 
 def migrated(text: str, version: str = "0.36.0") -> Migration:
-    return migrate(text, "r.yaml", version)
+    return migrate(text, "r.yaml", version, CHECKED)
 
 
 def test_only_changed_lines_are_rewritten() -> None:

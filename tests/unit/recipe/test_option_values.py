@@ -9,7 +9,7 @@ from lmi_deploy.errors import RecipeError
 from lmi_deploy.recipe.checks.json_fields import field_mistakes
 from lmi_deploy.recipe.checks.notices import notices
 from lmi_deploy.recipe.checks.option_values import value_mistake
-from lmi_deploy.recipe.parse import parse
+from tests.support.recipe_parsing import parse
 
 NEWEST = Server("0.36.0", 28)
 

@@ -10,11 +10,11 @@ import yaml
 
 from lmi_deploy.domain.recipe_keys import Handler, Recipe
 from lmi_deploy.errors import RecipeError
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.yaml import composer
 from lmi_deploy.recipe.yaml.composer import Composer
 from lmi_deploy.recipe.yaml.source import SourceText, decode
 from lmi_deploy.recipe.yaml.tree import MappingNode
+from tests.support.recipe_parsing import parse
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
 
@@ -215,12 +215,14 @@ def test_both_yaml_loaders_give_the_same_tree(loader: type[yaml.Loader]) -> None
     assert not first.problems
 
 
-def test_reading_a_recipe_imports_neither_pydantic_nor_unused_tables() -> None:
+def test_reading_a_recipe_imports_neither_pydantic_nor_ports_nor_unused_tables() -> None:
     code = (
         "import sys; from lmi_deploy.recipe.parse import parse;"
         "from lmi_deploy.catalog import options, sagemaker_limits;"
-        f"parse({BASE!r}, 'r.yaml');"
+        "from lmi_deploy.recipe.reader import Purpose; from lmi_deploy.composition.targets import recipe_issues;"
+        f"parse({BASE!r}, 'r.yaml', purpose=Purpose(target_issues=recipe_issues));"
         "assert not {'pydantic', 'pydantic_core', 'jinja2', 'botocore'} & set(sys.modules), sys.modules.keys();"
+        "assert not [name for name in sys.modules if name.startswith('lmi_deploy.ports')];"
         "assert sagemaker_limits._table.cache_info().currsize == 0 == options._table.cache_info().currsize"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

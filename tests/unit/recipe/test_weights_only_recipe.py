@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.errors import RecipeError
-from lmi_deploy.recipe.parse import parse
-from lmi_deploy.recipe.reader import MOVING
+from tests.support.recipe_parsing import MOVING, parse
 
 CLOUD = b"name: q\nmodel_id: a/b\nendpoint: {region: us-east-1, bucket: models}\n"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.quantization import requested_bits, stored_quantization
 from lmi_deploy.sizing.synthesized_tensors import tensors_of
-from lmi_deploy.sizing.tensors import CannotTell, Tensor, merge_experts, total_items
+from lmi_deploy.sizing.tensors import CannotTell, Tensor, merge_experts
 from lmi_deploy.sizing.weights_per_device import Cut, is_loaded, role_of, weights_on_device
 from tests.support.model_shapes import DEEPSEEK_V3, GPT_OSS_20B, LLAMA_8B, LLAMA_70B, QWEN_NEXT, T5_XL, Table
 
@@ -17,6 +19,10 @@ GIB = 2**30
 def on_device(table: Table, cut: Cut) -> int:
     shape, quantization = read_architecture(table), stored_quantization(table)
     return weights_on_device(tensors_of(shape, quantization), shape, cut, quantization).total
+
+
+def total_items(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.items for tensor in tensors)
 
 
 @pytest.mark.parametrize(

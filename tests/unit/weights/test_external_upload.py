@@ -19,6 +19,7 @@ from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock
+from tests.support.generators import finished
 
 T = TypeVar("T")
 FILES = {"a.bin": b"a" * 1000, "config.json": b"{}"}
@@ -72,16 +73,7 @@ def folder(tmp_path: Path) -> Path:
 
 def upload(manifests: BucketWeights, folder: Path) -> tuple[Manifest, list[Event]]:
     listing = LocalModel().listing(str(folder), "main")
-    return ended(manifests.upload_files(listing, listing.files, folder, engine="porter", key="push"))
-
-
-def ended(moving: Generator[Event, None, T]) -> tuple[T, list[Event]]:
-    events: list[Event] = []
-    try:
-        while True:
-            events.append(next(moving))
-    except StopIteration as end:
-        return end.value, events
+    return finished(manifests.upload_files(listing, listing.files, folder, engine="porter", key="push"))
 
 
 def test_object_encrypted_with_kms_is_read_back_and_verifiable(folder: Path) -> None:
@@ -92,9 +84,9 @@ def test_object_encrypted_with_kms_is_read_back_and_verifiable(folder: Path) -> 
         "reading config.json back",
     ]
     reads = store.calls.count("read")
-    assert ended(weights(store).verify(manifest, deep=False, key="v"))[0] == ()
+    assert finished(weights(store).verify(manifest, deep=False, key="v"))[0] == ()
     assert store.calls.count("read") == reads
-    assert ended(weights(store).verify(manifest, deep=True, key="v"))[0] == ()
+    assert finished(weights(store).verify(manifest, deep=True, key="v"))[0] == ()
 
 
 def test_file_the_engine_skipped_is_an_error(folder: Path) -> None:
@@ -118,10 +110,10 @@ def test_externally_uploaded_weights_can_be_copied(folder: Path) -> None:
     manifest, _ = upload(weights(store), folder)
     assert all(file.etag for file in manifest.files)
     other = FakeStore(bucket="other", others={"fake": store})
-    copied, _ = ended(weights(other).copy_from(weights(store), manifest.name, key="copy"))
+    copied, _ = finished(weights(other).copy_from(weights(store), manifest.name, key="copy"))
     assert [file.checksum for file in copied.files] == [file.checksum for file in manifest.files]
     assert weights(other).flaws(copied.name) == ()
-    assert ended(weights(other).verify(copied, deep=False, key="v"))[0] == ()
+    assert finished(weights(other).verify(copied, deep=False, key="v"))[0] == ()
 
 
 def test_missing_engine_is_an_error(folder: Path) -> None:

@@ -1,10 +1,9 @@
 """Weights in a bucket: verified, copied, removed; and the remains of failed pushes."""
 
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -20,6 +19,7 @@ from lmi_deploy.weights.manifests import manifests, read_manifest, write_manifes
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
+from tests.support.generators import result_of
 from tests.support.push import push_context, pushed
 
 NOISE = random.Random(4).randbytes(9 << 20)
@@ -39,21 +39,13 @@ def manifest(store: FakeStore) -> Manifest:
     return pushed(source.listing(), push_context(source, store))[0]
 
 
-def ended(going: Generator[Any, None, Any]) -> Any:
-    try:
-        while True:
-            next(going)
-    except StopIteration as end:
-        return end.value
-
-
 def listed(store: FakeStore, prefix: str) -> dict[str, StoredObject]:
     return {stored.key: stored for stored in store.list(prefix)}
 
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_intact_weights_have_no_integrity_issue(deep: bool, store: FakeStore, manifest: Manifest) -> None:
-    assert ended(verify(store, manifest, key="v", deep=deep)) == ()
+    assert result_of(verify(store, manifest, key="v", deep=deep)) == ()
     assert ("read" in store.calls) == deep
 
 
@@ -64,7 +56,7 @@ def test_every_integrity_issue_is_named(deep: bool, store: FakeStore, manifest: 
     store.objects[f"{prefix}config.json"] = b"{ }"
     del store.objects[f"{prefix}empty"]
     store.objects[f"{prefix}stranger"] = b"x"
-    issues: tuple[IntegrityIssue, ...] = ended(verify(store, manifest, key="v", deep=deep))
+    issues: tuple[IntegrityIssue, ...] = result_of(verify(store, manifest, key="v", deep=deep))
     response = {issue.path.removeprefix(prefix): issue.why for issue in issues}
     assert response.keys() == {"model.safetensors", "config.json", "empty", "stranger"}
     assert response["config.json"] == "3 bytes, but the manifest says 2"
@@ -83,7 +75,7 @@ def test_bytes_corrupted_in_s3_are_an_integrity_issue(store: FakeStore, manifest
 
     corrupt = Rotten(objects=store.objects)
     corrupt._etags = store._etags
-    issues: tuple[IntegrityIssue, ...] = ended(verify(corrupt, manifest, key="v", deep=True))
+    issues: tuple[IntegrityIssue, ...] = result_of(verify(corrupt, manifest, key="v", deep=True))
     assert [(issue.path, issue.why) for issue in issues] == [
         ("model.safetensors", "the received data has CRC32 x")
     ]
@@ -209,10 +201,10 @@ def test_weights_are_copied_to_another_bucket_inside_s3(store: FakeStore, manife
     target = FailingStore(bucket="far", others={"fake": store})
     target.refusals = 1
     with pytest.raises(TransferFailed, match="1 of 3 files"):
-        ended(copy_weights(manifest.name, route=route(store, target), key="c"))
+        result_of(copy_weights(manifest.name, route=route(store, target), key="c"))
     assert read_manifest(target, manifest.name) is None
     target.calls.clear()
-    copied = ended(copy_weights(manifest.name, route=route(store, target), key="c"))
+    copied = result_of(copy_weights(manifest.name, route=route(store, target), key="c"))
     assert versionless(copied) == versionless(manifest)
     assert target.calls.count("copy") == 1
     prefix = weights_prefix(manifest.name)
@@ -225,11 +217,11 @@ def test_changed_source_is_not_copied(store: FakeStore, manifest: Manifest) -> N
     store.objects[f"{weights_prefix(manifest.name)}model.safetensors"] = bytes(len(NOISE))
     target = FakeStore(bucket="far", others={"fake": store})
     with pytest.raises(IntegrityError, match=crc32_of(NOISE).replace("+", r"\+")):
-        ended(copy_weights(manifest.name, route=route(store, target), key="c"))
+        result_of(copy_weights(manifest.name, route=route(store, target), key="c"))
     assert read_manifest(target, manifest.name) is None
     assert not [key for key in target.objects if key.endswith("model.safetensors")]
 
 
 def test_weights_without_a_manifest_are_not_copied(store: FakeStore) -> None:
     with pytest.raises(NotFound, match="no such weights"):
-        ended(copy_weights("org--model/none", route=route(store, FakeStore()), key="c"))
+        result_of(copy_weights("org--model/none", route=route(store, FakeStore()), key="c"))

@@ -2,9 +2,7 @@
 manifest."""
 
 import random
-from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +16,7 @@ from lmi_deploy.weights.manifests import read_manifest
 from lmi_deploy.weights.transfer_job_shard import push_shard
 from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
+from tests.support.generators import result_of
 from tests.support.push import push_context, pushed
 
 NOISE = random.Random(4).randbytes(12 << 20)
@@ -37,19 +36,10 @@ def order(source: GeneratedSource = SOURCE) -> JobRequest:
     )
 
 
-def ran(events: Generator[Any, None, Manifest | None]) -> Manifest | None:
-    while True:
-        try:
-            next(events)
-        except StopIteration as end:
-            full: Manifest | None = end.value
-            return full
-
-
 def shard(
     number: int, store: FakeStore, *, count: int = 2, source: GeneratedSource = SOURCE
 ) -> Manifest | None:
-    return ran(
+    return result_of(
         push_shard(order(source), number=number, count=count, context=push_context(source, store), key="job")
     )
 
@@ -107,7 +97,9 @@ def test_corrupted_byte_leaves_no_manifest() -> None:
     flipped = GeneratedSource({**FILES, "a.safetensors": b"x" + NOISE[1:]}, git=frozenset({"config.json"}))
     numbers = [n for n in (0, 1) if any(f.path == "a.safetensors" for f in shard_of(listing.files, n, 2))]
     with pytest.raises(IntegrityError):
-        ran(push_shard(order(), number=numbers[0], count=2, context=push_context(flipped, store), key="job"))
+        result_of(
+            push_shard(order(), number=numbers[0], count=2, context=push_context(flipped, store), key="job")
+        )
     assert shard(1 - numbers[0], store) is None
     assert not [key for key in store.objects if key.startswith("manifests/")]
 

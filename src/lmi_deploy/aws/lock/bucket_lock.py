@@ -18,11 +18,11 @@ from lmi_deploy.aws.lock.lock_owner import (
     read_lock_owner,
 )
 from lmi_deploy.aws.lock.lock_renewal import BucketLease, ClockReading, LeaseSettings
-from lmi_deploy.aws.retry import Notify, ignore
 from lmi_deploy.aws.s3.record_journal import deployment_prefix
-from lmi_deploy.errors import Refused
+from lmi_deploy.errors import Conflict, Refused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import Conflict, ObjectStore, StoredObject
+from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 
 _TRIES: Final = 5
 _TIMEOUT: Final = 30.0

@@ -10,10 +10,10 @@ from typing import Final, Self
 
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.lock.lock_owner import LockOwner, read_lock_owner
-from lmi_deploy.aws.retry import Notify
-from lmi_deploy.errors import LmiError, LockLost, UsageRefused
+from lmi_deploy.errors import Conflict, LmiError, LockLost, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import Conflict, ObjectStore, StoredObject
+from lmi_deploy.ports.notify import Notify
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 
 LASTS: Final = 90.0
 _BOUNDS: Final = (2.0, 3600.0)

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lmi_deploy.aws.error_classification import GARBLED, AwsError
-from lmi_deploy.aws.retry import Notify, RetryingClient, ignore
+from lmi_deploy.aws.retry import RetryingClient
 from lmi_deploy.aws.s3.client_factory import S3Clients
 from lmi_deploy.aws.s3.error_messages import OWNERLESS, S3CallContext, explain
 from lmi_deploy.errors import LmiError
+from lmi_deploy.host.retry_policy import RetryPolicy
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.notify import Notify, ignore
 
 
 class S3Calls:
@@ -28,7 +30,7 @@ class S3Calls:
             clients=clients,
             clock=clock,
             service="S3",
-            max_retries=clients.settings.max_retries,
+            policy=clients.settings.retries,
             notify=notify,
         )
 
@@ -64,6 +66,10 @@ class S3Calls:
         """For the refusal of one of many keys, which is inside a successful response."""
         aws_error = AwsError(kind="final", code="AccessDenied", status=403, message=error.get("Message", ""))
         return explain(aws_error, self._subject(call, key))
+
+    @property
+    def policy(self) -> RetryPolicy:
+        return self._line.policy
 
     def pause(self, count: int) -> None:
         """Before another attempt, longer each time."""

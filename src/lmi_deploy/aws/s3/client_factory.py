@@ -8,9 +8,11 @@ from typing import Any, Final
 from lmi_deploy import __version__
 from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
+from lmi_deploy.aws.retry import POLICY
 from lmi_deploy.aws.s3.fast_put import FastPutClient
 from lmi_deploy.aws.session import SessionFactory, region_of
 from lmi_deploy.domain.byte_units import MIB
+from lmi_deploy.host.retry_policy import RetryPolicy
 
 _SMALL: Final = MIB
 
@@ -18,12 +20,12 @@ _SMALL: Final = MIB
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
     """`connections` is the size of the pool: the number of parts in transfer at once. `attempts` are botocore's own
-    within one of our `max_retries`.
+    within one of our `retries`.
     """
 
     connections: int = 16
     attempts: int = 3
-    max_retries: int = 5
+    retries: RetryPolicy = POLICY
     connect_seconds: float = 10.0
     stall_seconds: float = 60.0
     copy_part_size: int = 512 << 20

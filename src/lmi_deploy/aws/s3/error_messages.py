@@ -12,13 +12,13 @@ from lmi_deploy.aws.error_messages import policy_hint, skewed, unreachable, word
 from lmi_deploy.errors import (
     AccessError,
     CloudError,
+    Conflict,
     IntegrityError,
     LmiError,
     NotFound,
     Refused,
     TransferFailed,
 )
-from lmi_deploy.ports.object_store import Conflict
 
 ACTIONS: Final[Mapping[str, str]] = {
     "abort_multipart_upload": "s3:AbortMultipartUpload",
@@ -97,7 +97,6 @@ class S3CallContext:
 
 
 def explain(aws_error: AwsError, subject: S3CallContext) -> LmiError:
-    """The error that the call raises."""
     error = refused_credentials(aws_error.code)
     if error is not None:
         return error

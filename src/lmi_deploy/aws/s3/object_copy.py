@@ -15,8 +15,8 @@ from lmi_deploy.aws.s3 import multipart
 from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.object_reader import full_checksum
 from lmi_deploy.domain.crc32 import crc32_joined
-from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
-from lmi_deploy.ports.object_store import Conflict, MultipartUpload, Part, StoredObject
+from lmi_deploy.errors import AccessError, Conflict, IntegrityError, LmiError, NotFound
+from lmi_deploy.ports.object_store import MultipartUpload, Part, StoredObject
 
 _PARTS_PER_CALL: Final = 2
 """S3 allows 5 GiB in one call; parts side by side are faster than that long before."""

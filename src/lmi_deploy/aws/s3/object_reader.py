@@ -11,7 +11,7 @@ from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.errors import IntegrityError, TransferFailed
-from lmi_deploy.host.retry_backoff import FailureCount
+from lmi_deploy.host.retry_policy import FailureCount
 
 CHUNK: Final = MIB
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
@@ -112,7 +112,7 @@ class ObjectReader:
     def _failed(self, why: str) -> None:
         failures, self._gained = self._failures.add(self._gained), 0
         what = f"s3://{self._calls.bucket}/{self._key}"
-        if failures >= self._calls.clients.settings.max_retries:
+        if not self._calls.policy.allows(failures):
             raise TransferFailed(
                 f"{what}: broke {failures} times: {why}",
                 hint="run the same command again: completed work is kept",

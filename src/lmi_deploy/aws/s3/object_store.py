@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
-from lmi_deploy.aws.retry import Notify, ignore
 from lmi_deploy.aws.s3 import multipart, object_copy
 from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.client_factory import S3Clients, S3Settings
@@ -19,6 +18,7 @@ from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed, UsageRefused
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.ports.object_store import MultipartUpload, Part, StoredObject
 
 _MOST_KEYS: Final = 1000
@@ -239,7 +239,7 @@ class S3Store:
 
     def _delete(self, keys: Sequence[str]) -> None:
         left = list(keys)
-        for count in range(1, self._calls.clients.settings.max_retries + 1):
+        for count in range(1, self._calls.policy.attempts + 1):
             requested = {"Objects": [{"Key": key} for key in left], "Quiet": True}
             refused = self._calls("delete_objects", Delete=requested).get("Errors", ())
             denied = [error for error in refused if error.get("Code") == "AccessDenied"]

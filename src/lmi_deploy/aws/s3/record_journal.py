@@ -9,8 +9,8 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
-from lmi_deploy.errors import Refused, UsageRefused
-from lmi_deploy.ports.object_store import Conflict, ObjectStore, StoredObject
+from lmi_deploy.errors import Conflict, Refused, UsageRefused
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 
 DEPLOYMENTS: Final = "deployments/"
 _RECORD: Final = "record.json"

@@ -42,7 +42,7 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
     if teardown.plan.empty:
-        place = "here" if teardown.ref.target == "local" else f"in {teardown.ref.place}"
+        place = "here" if teardown.ref.is_here else f"in {teardown.ref.place}"
         context.view.note(f"{teardown.ref.name}: not found {place}")
     else:
         context.view.plan(teardown.plan, Estimate())

@@ -13,11 +13,9 @@ from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
 from lmi_deploy.domain.deployment_names import prefix_error
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.targets.sagemaker.permissions import PARTS, policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import role_commands
-from lmi_deploy.workflows.gather_facts import gather
-from lmi_deploy.workflows.model_validation import settled
+from lmi_deploy.workflows.up import resolve_recipe
 
 
 @click.command("iam")
@@ -55,8 +53,7 @@ def command(
     if shared is not None and (error := prefix_error(shared, read.name)):
         raise UsageRefused(f"--shared {shared}: {error}", hint="give a prefix of the deployments' names")
     prefix = shared or ""
-    facts = gather(read, context.deps)
-    spec = resolve(settled(read, facts, context.deps)[0], facts, context.deps.targets["sagemaker"].place_of)
+    spec = resolve_recipe(read, context.deps).spec
     found = policies(spec, prefix=prefix)
     documents: Mapping[str, Any] = found.documents
     if part is not None and part not in documents:

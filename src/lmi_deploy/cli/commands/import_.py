@@ -32,7 +32,9 @@ def command(
     with current ones. It reports each difference, and notes it in the recipe as a comment. It reads an archive without
     unpacking it: it writes only model.py and requirements.txt, to a folder next to the recipe.
     """
+    from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.importer import import_recipe, newest_version
+    from lmi_deploy.recipe.reader import Purpose
     from lmi_deploy.workflows.import_source import read_source
 
     view = open_view(as_json=as_json)
@@ -40,7 +42,12 @@ def command(
     folder = output.parent if output and not printed else Path()
     found = read_source(source, sys.stdin.buffer, folder)
     recipe = import_recipe(
-        found.source, model_id=model, version=newest_version(), instance=instance, local=local
+        found.source,
+        model_id=model,
+        version=newest_version(),
+        instance=instance,
+        local=local,
+        purpose=Purpose(target_issues=recipe_issues),
     )
     for note in recipe.notes:
         view.note(note)

@@ -10,6 +10,7 @@ import click
 
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.output_files import require_absent, writing
+from lmi_deploy.cli.recipe_loading import as_model_id
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.errors import UsageRefused
 
@@ -65,8 +66,7 @@ def _generated(
         raise UsageRefused("--instance and --region are of target sagemaker", hint="leave --target local out")
     if flags["instance"] and flags["target"] is None:
         flags["target"] = "sagemaker"
-    if model and Path(model).is_dir() and not model.startswith(("/", "./", "../", "~")):
-        model = f"./{model}"
+    model = as_model_id(model)
     asked = InitRequest(model_id=model, written_id=_from_recipe(model, output), **flags)
     draft = generate_recipe(asked, context.deps, schema=SCHEMA)
     for note in draft.notes:

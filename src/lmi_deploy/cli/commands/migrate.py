@@ -29,7 +29,9 @@ def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
     reason. Nothing is written if the result would not validate.
     """
     from lmi_deploy.catalog.images import image
+    from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.migrate import migrate
+    from lmi_deploy.recipe.reader import Purpose
 
     view = open_view(as_json=as_json)
     image("djl-lmi", version, "us-east-1")
@@ -37,7 +39,7 @@ def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
         before = read(recipe).decode()
     except UnicodeDecodeError:
         raise UsageRefused(f"{recipe}: is not UTF-8", hint="`lmi validate` says more") from None
-    found = migrate(before, recipe, version)
+    found = migrate(before, recipe, version, Purpose(target_issues=recipe_issues))
     difference = list(
         unified_diff(before.splitlines(), found.text.splitlines(), recipe, recipe, lineterm="", n=1)
     )

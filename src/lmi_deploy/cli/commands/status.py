@@ -37,7 +37,7 @@ def _words(found: Status) -> str:
     facts = [
         ("cause", found.cause),
         ("next", found.remedy),
-        ("in", found.ref.place if found.ref.target == "sagemaker" else ""),
+        ("in", "" if found.ref.is_here else found.ref.place),
         ("address", found.address),
         ("since", found.since),
         ("costs", found.cost),

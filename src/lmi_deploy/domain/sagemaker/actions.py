@@ -125,12 +125,9 @@ class AwaitService(ActionBase):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeEndpoint(ActionBase):
     phase = Phase.PROBE
+    verb = "send a probe to"
     endpoint: str
     probe: ProbeSpec
-
-    @property
-    def title(self) -> str:
-        return f"send a probe to {self.endpoint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.deployment_names import digest, digest_tag, short
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 
@@ -42,6 +42,7 @@ Delivery = Literal["s3", "mount", "artifact"]
 ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job"]
 
 
+@digest_tag("Mount")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
     """An additional model data source: `uri` is an s3:// prefix with a final slash."""
@@ -50,6 +51,7 @@ class Mount:
     uri: str
 
 
+@digest_tag("ModelSettings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
     """All of CreateModel but name and tags."""
@@ -64,6 +66,7 @@ class ModelSettings:
     vpc: Vpc | None = None
 
 
+@digest_tag("EndpointConfigSettings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointConfigSettings:
     """All of CreateEndpointConfig but name and tags. Zero and empty text mean that a field is not sent."""
@@ -80,6 +83,7 @@ class EndpointConfigSettings:
     kms_key: str = ""
 
 
+@digest_tag("Placement")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """One way to run it; the first of a list that can be had is taken."""
@@ -91,6 +95,7 @@ class Placement:
     """Empty: SageMaker's default."""
 
 
+@digest_tag("Scaling")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
     """Target tracking on invocations a minute and instance."""

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from lmi_deploy.domain.deployment_names import digest_tag
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -17,6 +18,7 @@ INPUT: Final = "/opt/ml/processing/input"
 """Where a processing job finds its input."""
 
 
+@digest_tag("JobSettings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
     """All of CreateProcessingJob but name and tags."""

@@ -225,9 +225,11 @@ def inject(action: Action, chunks: Iterable[bytes]) -> Iterator[Step]:
             yield from (Send(part) for part in _until(chunks, at))
             yield End(reset)
         case Stall(after=at, seconds=seconds):
-            yield from _with(Pause(seconds), chunks, at)
+            yield from _changed(chunks, at, lambda old, i: (Send(old[:i]), Pause(seconds), Send(old[i:])))
         case Flip(at=at):
-            yield from (Send(chunk) for chunk in _flipped(chunks, at))
+            yield from _changed(
+                chunks, at, lambda old, i: (Send(old[:i] + bytes([old[i] ^ 1]) + old[i + 1 :]),)
+            )
         case Pad(count=count):
             yield from (Send(chunk) for chunk in chunks)
             yield Send(bytes(count))
@@ -243,20 +245,10 @@ def _until(chunks: Iterable[bytes], stop: int) -> Iterator[bytes]:
         stop -= len(chunk)
 
 
-def _with(step: Step, chunks: Iterable[bytes], at: int) -> Iterator[Step]:
-    """The body with one step inserted at a position; left out if the body is shorter."""
+def _changed(
+    chunks: Iterable[bytes], at: int, change: Callable[[bytes, int], Iterable[Step]]
+) -> Iterator[Step]:
+    """The body with the chunk that contains a position changed there; unchanged if the body is shorter."""
     for chunk in chunks:
-        if 0 <= at < len(chunk):
-            yield from (Send(chunk[:at]), step, Send(chunk[at:]))
-        else:
-            yield Send(chunk)
-        at -= len(chunk)
-
-
-def _flipped(chunks: Iterable[bytes], at: int) -> Iterator[bytes]:
-    for chunk in chunks:
-        if 0 <= at < len(chunk):
-            yield chunk[:at] + bytes([chunk[at] ^ 1]) + chunk[at + 1 :]
-        else:
-            yield chunk
+        yield from change(chunk, at) if 0 <= at < len(chunk) else (Send(chunk),)
         at -= len(chunk)

@@ -64,7 +64,6 @@ def _typed(member: Any, text: str) -> Any:
 
 
 def container_headers(params: Mapping[str, Any]) -> dict[str, str]:
-    """The headers for the container."""
     names = {
         "ContentType": "Content-Type",
         "Accept": "Accept",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.sagemaker.resources import (
     ENDPOINT_CONFIG,
@@ -18,8 +19,6 @@ from lmi_deploy.emulator.sagemaker.resources import (
     visible_rows,
 )
 from lmi_deploy.emulator.wire.errors import refused
-
-_NVME_FAMILIES: Final = ("g5", "g6", "g6e", "g7e", "p5", "p5e", "p5en", "p6-b200", "trn1", "trn1n", "trn2")
 
 
 def create_endpoint_config(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
@@ -74,21 +73,13 @@ def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         )
     if serverless:
         return
-    if not variant.get("InstanceType") and not variant.get("InstancePools"):
+    instance_type = variant.get("InstanceType")
+    if not instance_type and not variant.get("InstancePools"):
         raise refused("InstanceType is required for a production variant without ServerlessConfig.")
     if not variant.get("InitialInstanceCount") and "ManagedInstanceScaling" not in variant:
         raise refused("InitialInstanceCount is required for a production variant without ServerlessConfig.")
-    if "VolumeSizeInGB" in variant and has_nvme(variant.get("InstanceType", "")):
-        raise refused(
-            f"VolumeSize parameter is not allowed for the selected Instance type {variant['InstanceType']}"
-        )
-
-
-def has_nvme(instance_type: str) -> bool:
-    """Whether the type has local disks, so that no volume is attached."""
-    family = instance_type.split(".")[1] if instance_type.count(".") == 2 else ""
-    generation = family.lstrip("abcdefghijklmnopqrstuvwxyz").lstrip("0123456789")
-    return family in _NVME_FAMILIES or "d" in generation.split("-")[0]
+    if "VolumeSizeInGB" in variant and instance_type and has_local_disks(instance_type):
+        raise refused(f"VolumeSize parameter is not allowed for the selected Instance type {instance_type}")
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

@@ -108,7 +108,6 @@ def new_row(context: EmulatorContext, request: ApiRequest, arn: str, **more: Any
 
 
 def requested_settings(request: ApiRequest) -> Row:
-    """The settings of a resource, as requested."""
     return {key: value for key, value in request.params.items() if key != "Tags"}
 
 

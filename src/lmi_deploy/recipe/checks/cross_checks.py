@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from lmi_deploy.domain.gathered_facts import is_folder
-from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, Recipe
+from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.option_names import lint
 from lmi_deploy.recipe.reader import ParsedFields
@@ -177,28 +177,15 @@ def _where(partial: ParsedFields, path: str) -> tuple[int, int]:
     return (place.line or 1 << 30), place.column
 
 
-def _sagemaker(partial: ParsedFields) -> Iterator[Problem]:
+def _target(partial: ParsedFields) -> Iterator[Problem]:
     """Nothing if only the weights are transferred, and nothing that depends on an invalid key."""
     if not (partial.purpose.deploying and _is_valid_path(partial, "endpoint.target")):
         return
-    if partial.value("endpoint.target") == "local":
-        return
-    # Imported here, not above: the rules load every engine, image and instance, a quarter of the time to check a
-    # recipe for this machine, which does not need them.
-    from lmi_deploy.targets.sagemaker.validate import validate
-
-    for issue in validate(partial.build()):
+    for issue in partial.purpose.target_issues(partial.build()):
         if all(_is_valid_path(partial, path) for path in issue.about):
             written = (path for path in issue.about if path in partial.found or path in partial.pairs)
             place = partial.place(next(written, issue.path))
             yield place.problem(issue.path, issue.what, issue.hint)
-
-
-def is_refused(recipe: Recipe) -> bool:
-    """Whether SageMaker would refuse a complete recipe."""
-    from lmi_deploy.targets.sagemaker.validate import validate
-
-    return any(validate(recipe))
 
 
 def _is_valid_path(partial: ParsedFields, path: str) -> bool:
@@ -218,7 +205,7 @@ RULES: tuple[Rule, ...] = (
     _scaling,
     _secrets,
     _uploader,
-    _sagemaker,
+    _target,
     lint,
     _model_folder,
     _patterns,

@@ -90,7 +90,6 @@ def environment_key(key: str) -> str:
 
 
 def tag_key(key: str) -> str:
-    """The name of a tag."""
     if key.lower().startswith("aws:"):
         raise InvalidValue("names that start with aws: are reserved for AWS")
     if key.lower().startswith("lmi:"):

@@ -20,9 +20,11 @@ from lmi_deploy.runtimes.server_dirs import (
     failure_at_start,
     failure_of,
     not_running,
+    noted_process,
     port_at_start,
     read_note,
     write_note,
+    write_process,
 )
 from lmi_deploy.runtimes.server_health import health
 
@@ -63,7 +65,7 @@ class Container:
             cwd=launch.home,
             environment={**self._environment, **command.environment},
         )
-        write_note(launch.home / "process.json", asdict(process))
+        write_process(launch.home, process)
         return self.status(launch.home)
 
     def status(self, home: Path) -> ObservedServer:
@@ -141,8 +143,7 @@ class Container:
         delete_notes(home, *_NOTES)
 
     def _client(self, home: Path) -> Process | None:
-        note = read_note(home / "process.json")
-        process = Process(pid=int(note["pid"]), started=str(note["started"])) if note else None
+        process = noted_process(home)
         return process if process and self._processes.alive(process) else None
 
     def _running(self, home: Path, note: Mapping[str, object], found: ContainerState) -> ObservedServer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from lmi_deploy.domain.observed_state import ObservedServer
@@ -20,10 +19,12 @@ from lmi_deploy.runtimes.server_dirs import (
     failure_of,
     fresh_run_folder,
     not_running,
+    noted_process,
     port_at_start,
     read_note,
     run_folder,
     write_note,
+    write_process,
 )
 from lmi_deploy.runtimes.server_health import Health, health
 
@@ -74,7 +75,7 @@ class DjlServing:
             cwd=launch.home,
             environment=self._variables(launch, installation),
         )
-        write_note(launch.home / "process.json", asdict(process))
+        write_process(launch.home, process)
         return self.status(launch.home)
 
     def status(self, home: Path) -> ObservedServer:
@@ -154,9 +155,7 @@ class DjlServing:
 
     def _process(self, home: Path) -> Process | None:
         """By the note, else by the process id that the shell wrote (if we were killed before writing the note)."""
-        note = read_note(home / "process.json")
-        if note:
-            process = Process(pid=int(note["pid"]), started=str(note["started"]))
+        if (process := noted_process(home)) is not None:
             return process if self._processes.alive(process) else None
         number = _number(home / "pid")
         return None if number is None else self._processes.identify(number)

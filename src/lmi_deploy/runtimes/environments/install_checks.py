@@ -122,5 +122,5 @@ class EnvironmentInstall:
                 yield Line(key=self.key, text=line)
         return running.exit_code()
 
-    def last_words(self, count: int = 20) -> list[str]:
-        return self.lines[-count:]
+    def last_words(self) -> list[str]:
+        return self.lines[-20:]

@@ -20,6 +20,7 @@ from lmi_deploy.host.hash_cache import HashLedger
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.download_retry import (
+    LOOK_UPS,
     Attempts,
     HashMismatch,
     RateLimiter,
@@ -42,7 +43,6 @@ from lmi_deploy.sources.hub.storage_connection import HttpClient
 from lmi_deploy.sources.verified_download import FileRuns, VerifiedFiles, hash_file
 
 Got = TypeVar("Got")
-LOOK_UPS = 4
 """Attempts of a small request: the user waits for it."""
 
 
@@ -211,7 +211,7 @@ class HuggingFaceHub:
             )
 
     def _tried(self, subject: HubResource, send: Callable[[], Got]) -> Got:
-        attempts = Attempts(RateLimiter(self._clock, self._random), limit=LOOK_UPS)
+        attempts = Attempts(RateLimiter(self._clock, self._random), LOOK_UPS)
         while True:
             try:
                 return send()

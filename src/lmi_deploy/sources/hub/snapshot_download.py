@@ -31,7 +31,7 @@ class SnapshotDownload:
 
         A wrong file is moved away and returned; if it must stay, it is left and an IntegrityError raised.
         """
-        new = [entry for entry in existing if refresh or not self._is_known(entry)]
+        new = [entry for entry in existing if refresh or not self.verified.has(self._path(entry), entry)]
         wrong: list[FileEntry] = []
 
         def recheck(entry: FileEntry, report: Report) -> None:
@@ -88,9 +88,6 @@ class SnapshotDownload:
                 self.downloader.cache.link(self.downloader.listing.commit, entry)
             except OSError as exc:
                 raise self.downloader.disk_error(exc, entry) from exc
-
-    def _is_known(self, entry: FileEntry) -> bool:
-        return self.verified.has(self._path(entry), entry)
 
     def _path(self, entry: FileEntry) -> Path:
         path = self.downloader.cache.complete_file(self.downloader.listing.commit, entry)

@@ -181,7 +181,6 @@ def _server(observed: LocalObserved, name: str | None) -> ObservedServer | None:
 
 
 def _current(observed: LocalObserved) -> Generation | None:
-    """The current generation, from its record."""
     return observed.record.current if observed.record and observed.serving else None
 
 
@@ -201,7 +200,6 @@ def serving(spec: Spec, artifact: Artifact) -> ServingRecord:
 def generation(
     spec: Spec, artifact: Artifact, plan: Plan, observed: LocalObserved, *, since: str
 ) -> Generation:
-    """The generation for the record."""
     place = spec.machine
     return Generation(
         server=server_name(spec, artifact),

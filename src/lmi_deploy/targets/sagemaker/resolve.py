@@ -69,7 +69,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
 def _refuse(recipe: Recipe, size: int) -> None:
     found = list(validate(recipe))
     if not recipe.instance_type:
-        usable = instance_by_size(size, None, packaged().of(USUAL_REGION))
+        usable = instance_by_size(size, packaged().of(USUAL_REGION))
         such = f"such as instance_type: {usable.instance} ({usable.why}); " if usable else ""
         raise Unresolvable(
             "instance_type: missing; target sagemaker needs it",

@@ -15,11 +15,11 @@ from lmi_deploy.domain.sagemaker.resource_settings import resource_name
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import RecipeError, Unresolvable
 from lmi_deploy.planning.render import render
-from lmi_deploy.recipe.parse import parse
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.cloud_factories import CLOUD, GB, cloud_facts, cloud_recipe
 from tests.support.factories import facts, resolve
 from tests.support.hypothesis_settings import examples
+from tests.support.recipe_parsing import parse
 
 ACCOUNT = CLOUD.account
 TYPE = st.sampled_from(["ml.g5.xlarge", "ml.g5.12xlarge", "ml.p4d.24xlarge"]) | st.sampled_from(

@@ -7,10 +7,11 @@ import re
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from lmi_deploy.aws.s3.uploaders.external_program import (
     OUT,
@@ -36,15 +37,14 @@ _FEW: Final = 4
 """Simultaneous files if they are large: each may have several parts in memory."""
 
 
+@dataclass(frozen=True, slots=True)
 class Obstore:
     """Credentials go by its standard input. Every request states the bucket's expected owner, as ours do."""
 
-    hashes = True
-
-    def __init__(self, session: SessionFactory, target: UploadTarget, environ: Mapping[str, str]) -> None:
-        self._session = session
-        self._target = target
-        self._environ = environ
+    session: SessionFactory
+    target: UploadTarget
+    environ: Mapping[str, str]
+    hashes: ClassVar = True
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class Obstore:
         # -P: do not import modules from the current folder.
         argv = [sys.executable, "-P", "-m", _PROGRAM]
         outside = ExternalProgram(
-            argv, kept_certificates(self._environ), "".join(f"{line}\n" for line in lines), _INSTALL
+            argv, kept_certificates(self.environ), "".join(f"{line}\n" for line in lines), _INSTALL
         )
         failures: list[dict[str, Any]] = []
         with closing(outside.output()) as output:
@@ -73,9 +73,9 @@ class Obstore:
             raise _failure(failures, outside.code, len(loads))
 
     def _order(self, loads: Sequence[UploadItem], bucket: str) -> dict[str, Any]:
-        session, keys = credentials(self._session)
-        bundle = ca_bundle(self._environ, session)
-        target = self._target
+        session, keys = credentials(self.session)
+        bundle = ca_bundle(self.environ, session)
+        target = self.target
         small = max((load.size for load in loads), default=0) <= _SMALL
         return {
             "bucket": bucket,

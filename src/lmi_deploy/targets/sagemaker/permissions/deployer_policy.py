@@ -9,7 +9,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
-from lmi_deploy.targets.sagemaker.permissions.policy_statements import WRITE_OBJECTS
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import WRITE_OBJECTS, lend_key
 
 _TO_SAGEMAKER = (("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",)),)
 _SCALING_ROLE = (
@@ -240,13 +240,7 @@ def _key(arns: Arns) -> Iterator[PolicyStatement]:
         why="use the recipe's key for objects in the bucket",
         conditions=conditions,
     )
-    yield PolicyStatement(
-        sid="LendKey",
-        actions=("kms:CreateGrant",),
-        resources=(key,),
-        why="let SageMaker encrypt the endpoint's volume with the key",
-        conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
-    )
+    yield lend_key(arns, what="the endpoint's volume")
 
 
 def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:

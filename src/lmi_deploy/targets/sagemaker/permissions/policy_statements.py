@@ -70,3 +70,14 @@ def join_network() -> PolicyStatement:
         resources=("*",),
         why="the recipe's VPC: SageMaker creates network interfaces in it",
     )
+
+
+def lend_key(arns: Arns, *, what: str) -> PolicyStatement:
+    key, conditions = arns.key
+    return PolicyStatement(
+        sid="LendKey",
+        actions=("kms:CreateGrant",),
+        resources=(key,),
+        why=f"let SageMaker encrypt {what} with the key",
+        conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
+    )

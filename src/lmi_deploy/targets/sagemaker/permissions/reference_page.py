@@ -11,6 +11,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.reader import DEPLOYING
 from lmi_deploy.targets.sagemaker.permissions import Policies, policies
 from lmi_deploy.targets.sagemaker.resolve import place_of
 
@@ -150,6 +151,6 @@ def _spec(extra: str, *, source: str) -> Spec:
         principal="",
         bucket=default_bucket(_ACCOUNT, _REGION),
     )
-    recipe = parse(_BASE.replace("NAME", "name") + extra, "example")
+    recipe = parse(_BASE.replace("NAME", "name") + extra, "example", purpose=DEPLOYING)
     facts = Facts(listing=listing, config={}, tensors=None, cloud=cloud)
     return resolve(recipe, facts, place_of)

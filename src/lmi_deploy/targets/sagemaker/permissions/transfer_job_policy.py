@@ -15,6 +15,7 @@ from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     WRITE_OBJECTS,
     join_network,
+    lend_key,
     pull_image,
     write_telemetry,
 )
@@ -70,10 +71,4 @@ def _key(arns: Arns) -> Iterator[PolicyStatement]:
         why="use the recipe's key for objects in the bucket",
         conditions=conditions,
     )
-    yield PolicyStatement(
-        sid="LendKey",
-        actions=("kms:CreateGrant",),
-        resources=(key,),
-        why="let SageMaker encrypt the job's volumes with the key",
-        conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
-    )
+    yield lend_key(arns, what="the job's volumes")

@@ -44,7 +44,6 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
 def generation(
     spec: Spec, artifact: Artifact, plan: Plan, observed: CloudObserved, *, since: str
 ) -> Generation:
-    """The generation for the record."""
     desired = desired_state(spec, artifact)
     config = desired.endpoint_config(_serving(plan, observed)) or desired.configs[0]
     return Generation(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
     compute_capability,
     counts,
@@ -16,7 +17,6 @@ from lmi_deploy.targets.sagemaker.validate import (
     network_isolation,
     transfer_job,
 )
-from lmi_deploy.targets.sagemaker.validate.issue import Issue
 
 __all__ = ["Issue", "validate"]
 
@@ -31,7 +31,6 @@ _RULES = (
 
 
 def validate(recipe: Recipe) -> Iterator[Issue]:
-    """Every reason not to deploy this recipe on SageMaker; nothing for another target."""
-    if recipe.endpoint.target == "sagemaker":
-        for rule in _RULES:
-            yield from rule(recipe)
+    """Every reason not to deploy this recipe on SageMaker."""
+    for rule in _RULES:
+        yield from rule(recipe)

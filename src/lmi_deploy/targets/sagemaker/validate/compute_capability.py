@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.planning.compute_capability import device_mistakes, question_of
-from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
+from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 
 def _capability(recipe: Recipe) -> Iterator[Issue]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.tags import OWN
-from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
+from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 OUR_ENVIRONMENT = (("SERVING_FAIL_FAST", "true"),)
 """Without it a server whose model did not load stays up and healthy (DJLServing's ModelInfo)."""

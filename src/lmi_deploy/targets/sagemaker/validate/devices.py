@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.catalog.instances import Instance, chosen, devices, instance
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
-from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
+from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 _LADDER = (
     "ml.g5.xlarge",

@@ -10,8 +10,8 @@ from lmi_deploy.catalog.instances import Instance, chosen
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
+from lmi_deploy.recipe.checks.issue import Issue, Rule
 from lmi_deploy.targets.sagemaker.validate.devices import in_words
-from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/([^\s:@]+)([:@]\S+)?")
 _TURING = 7.5

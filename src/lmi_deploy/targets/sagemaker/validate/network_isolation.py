@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.recipe.checks.issue import Issue, Rule
 from lmi_deploy.recipe.yaml.tree import quoted
-from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 _CUT = "endpoint.network_isolation gives the container no network"
 _HUB_OPTIONS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
+from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 
 def _source(recipe: Recipe) -> Iterator[Issue]:

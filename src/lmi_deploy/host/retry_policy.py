@@ -1,4 +1,4 @@
-"""How long to wait before another attempt, and how many failed in a row."""
+"""How often and how patiently a service is asked again: one policy per service, one count per call."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ _ENOUGH = 8 << 20
 """Bytes: a transfer that received so many since it failed is no longer failing."""
 
 
-def backoff(random: Random, failures: int, *, longest: float) -> float:
-    """Seconds, twice as many after each failure, with jitter."""
-    seconds = min(longest, 0.5 * 2**failures)
-    return random.uniform(seconds / 2, seconds)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """`attempts` in a row, the first one included; `longest_wait` is the maximum of seconds between two."""
+
+    attempts: int
+    longest_wait: float
+
+    def allows(self, failures: int) -> bool:
+        return failures < self.attempts
+
+    def delay(self, failures: int, random: Random) -> float:
+        """Seconds, twice as many after each failure, with jitter."""
+        seconds = min(self.longest_wait, 0.5 * 2**failures)
+        return random.uniform(seconds / 2, seconds)
 
 
 @dataclass(slots=True)
