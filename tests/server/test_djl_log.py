@@ -96,7 +96,7 @@ def test_server_lifecycle_and_worker_crash_are_logged_like_djl(tmp_path: Path) -
     in_order(("[INFO ] ModelServer - Stopping model server.",), lines)
     assert not any("[METRICS]" in line for line in lines)
     # Our own additional lines have the same format, with the logger `lmi`.
-    assert any(line.startswith("[ERROR] lmi - model FAILED, as it would be in the cloud") for line in lines)
+    assert any(line.startswith("[ERROR] lmi - the model is FAILED, as on SageMaker") for line in lines)
 
 
 def test_model_load_error_is_logged_like_djl(tmp_path: Path) -> None:

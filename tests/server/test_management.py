@@ -146,4 +146,4 @@ def test_missing_gpu_is_a_warning(tmp_path: Path) -> None:
     environ = {"PATH": "/nowhere"}
     with serving(write_model(tmp_path / "m", MANY_WAYS, properties), environ=environ) as served:
         assert served.post(ECHO) == (200, b"hi")
-        assert "WARN  load_on_devices names an accelerator, and none is here" in served.text
+        assert "WARN  load_on_devices names an accelerator, but this machine has none" in served.text

@@ -25,25 +25,27 @@ def _arguments() -> argparse.Namespace:
         prog="python -m lmi_deploy.server", description="Serve one model folder."
     )
     parser.add_argument("model_dir", type=Path)
-    parser.add_argument("--engine-dir", type=Path, required=True, help="holds djl_python_engine.py")
+    parser.add_argument("--engine-dir", type=Path, required=True, help="folder of djl_python_engine.py")
     parser.add_argument("--python", type=Path, required=True, help="interpreter of the workers")
     parser.add_argument(
         "--run-dir", type=Path, required=True, help="private folder for sockets and failure.json"
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
-    parser.add_argument("--model-name", default="", help="else the folder's own, as DJLServing names it")
+    parser.add_argument("--model-name", default="", help="default: the folder's name, as in DJLServing")
     parser.add_argument("--config", type=Path, help="config.properties of the server")
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--foreground", action="store_true", help="end when who started it is gone")
+    parser.add_argument("--foreground", action="store_true", help="end when the parent process ends")
     parser.add_argument(
         "--management",
         choices=["http", "control"],
         default="http",
-        help="who may register models: clients, as with DJLServing, or the control socket in --run-dir alone",
+        help="who may register models: every client, as in DJLServing, or only the control socket in --run-dir",
     )
     parser.add_argument("--drain-seconds", type=float, default=60.0)
-    parser.add_argument("--log-format", choices=["lmi", "djl"], default="lmi", help="djl: as DJLServing's")
+    parser.add_argument(
+        "--log-format", choices=["lmi", "djl"], default="lmi", help="djl: the lines of DJLServing"
+    )
     return parser.parse_args()
 
 

@@ -150,7 +150,7 @@ class Results:
         result.job.abandon()
         result.task.cancel()
         limits = f"{self._max_results} results, {self._max_bytes} bytes"
-        self._log.warn("an asynchronous result was given up", token=token, size=result.size, limits=limits)
+        self._log.warn("an asynchronous result was dropped", token=token, size=result.size, limits=limits)
 
 
 def _tokens(attribute: str, following: str) -> list[Pair]:

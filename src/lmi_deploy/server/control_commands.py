@@ -67,7 +67,7 @@ class ControlCommands:
             if failed is not None:
                 why = failed.why_failed or "the model failed"
             elif _has_lost_workers(self.models):
-                why = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
+                why = "the worker's Python process has ended (as on SageMaker, only a request discovers this)"
         return {
             "phase": "failed" if why else self.state.phase,
             "pid": os.getpid(),
@@ -87,7 +87,7 @@ class ControlCommands:
     async def take_over(self, requested: Message) -> Message:
         """Accept on the listening socket of another server, which then drains and exits."""
         if self.state.phase != "ready":
-            raise ControlError(f"this server is {self.state.phase}: only a ready one can take over")
+            raise ControlError(f"this server is {self.state.phase}: only a ready server can take over")
         handover = SocketHandover(str(requested.get("from")))
         try:
             listening = await asyncio.to_thread(handover.fetch)

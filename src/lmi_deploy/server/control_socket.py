@@ -77,7 +77,7 @@ class Control:
             verb = self._verbs.get(str(requested.get("do")))
             if verb is None:
                 names = ", ".join(sorted(self._verbs))
-                raise ControlError(f"do={requested.get('do')}: unknown, one of {names} is expected")
+                raise ControlError(f"do={requested.get('do')}: unknown; use one of {names}")
             response = await verb(requested)
         except ControlError as exc:
             response = {"error": str(exc)}
@@ -107,9 +107,9 @@ def _parse_command(line: bytes) -> Message:
     try:
         requested = json.loads(line)
     except (ValueError, RecursionError) as exc:
-        raise ControlError("one JSON object on one line is expected") from exc
+        raise ControlError("the request must be one JSON object on one line") from exc
     if not isinstance(requested, dict):
-        raise ControlError("one JSON object on one line is expected")
+        raise ControlError("the request must be one JSON object on one line")
     return requested
 
 
@@ -128,10 +128,10 @@ class SocketHandover:
             self._line.sendall(b'{"do": "hand_over"}\n')
             output, handles, _, _ = socket.recv_fds(self._line, _LONGEST, 1)
         except OSError as exc:
-            raise ControlError(f"{self._path}: no server answers there: {exc}") from exc
+            raise ControlError(f"{self._path}: the server does not answer: {exc}") from exc
         if not handles:
             raise ControlError(
-                f"{self._path}: {output.decode('utf-8', 'replace').strip() or 'no socket came'}"
+                f"{self._path}: {output.decode('utf-8', 'replace').strip() or 'the server sent no socket'}"
             )
         listening = socket.socket(fileno=handles[0])
         listening.setblocking(False)

@@ -90,7 +90,7 @@ def untranslatable(message: str) -> ErrorReply:
 
 def unsafe_folder(folder: Path, reason: str) -> ErrorReply:
     message = (
-        f"{folder} is not registered, as its code would run as the server's user: {reason}. Give the folder and "
-        "those above it to that user, and take the others' right to write away (chmod go-w)."
+        f"{folder} is not registered, because its code would run as the server's user: {reason}. Change the owner of "
+        "the folder and its parents to that user (chown), and let no other user write there (chmod go-w)."
     )
     return ErrorReply(403, "ForbiddenException", message)

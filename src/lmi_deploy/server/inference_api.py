@@ -144,7 +144,7 @@ class Inference:
             async with asyncio.timeout(limit):
                 frame = await job.frames.get()
         except TimeoutError as exc:
-            self._log.warn("chunked_read_timeout: no further piece of a stream", seconds=limit)
+            self._log.warn("chunked_read_timeout: no further chunk of a stream arrived", seconds=limit)
             raise ConnectionClosed from exc
         if frame.lost:
             raise ConnectionClosed

@@ -50,7 +50,8 @@ class Program:
         # server.
         if not self._options.run_dir.is_dir():
             self._log.error(
-                f"{self._options.run_dir}: the folder of the sockets was deleted, so this server could not be stopped"
+                f"{self._options.run_dir}: the folder of the sockets was deleted; without it this server could not be "
+                "stopped later, so it ends"
             )
             return 1
         (self._options.run_dir / FAILURE_FILE).unlink(missing_ok=True)
@@ -96,19 +97,19 @@ class Program:
 
     async def _end_when_lost(self) -> None:
         await self._control.lost()
-        self._log.error("the control socket is gone or another server's: this server ends")
+        self._log.error("the control socket was deleted or belongs to another server: this server ends")
         self._stop_requested.set()
 
     async def _end_when_orphaned(self) -> None:
         parent = os.getppid()
         while os.getppid() == parent:
             await asyncio.sleep(WATCH_SECONDS)
-        self._log.error("who started this server was killed: it ends")
+        self._log.error("the process that started this server was killed: the server ends")
         self._stop_requested.set()
         self._at_once.set()
 
     def _panicked(self) -> None:
-        self._log.error("SERVING_FAIL_FAST: a model failed, the server ends")
+        self._log.error("SERVING_FAIL_FAST: a model failed, so the server ends")
         self._exit_code = PANIC
         self._stop_requested.set()
         self._at_once.set()
@@ -182,7 +183,8 @@ class Program:
             raise _failure("settings", exc) from exc
         if not pools:
             self._log.warn(
-                "no model here: the server is healthy and serves nothing", folder=self._options.model_dir
+                "no model found: the server reports Healthy but serves nothing",
+                folder=self._options.model_dir,
             )
         loading: asyncio.Future[Any] = asyncio.gather(*(pool.load() for pool in pools))
         ended = asyncio.create_task(self._stop_requested.wait())
@@ -247,7 +249,7 @@ class Program:
             causes=(f"java.util.concurrent.CompletionException: {cause}", f"Caused by: {cause}"),
         )
         self._log.error(
-            "the server did not come to serve", phase=failure.phase, worker_exit=failure.worker_exit, why=failure
+            "the server failed to start", phase=failure.phase, worker_exit=failure.worker_exit, why=failure
         )  # fmt: skip
         return 1
 

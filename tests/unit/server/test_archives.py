@@ -123,7 +123,7 @@ def test_archive_larger_than_the_disk_is_refused(tmp_path: Path, name: str) -> N
             packed.writestr("two.bin", bytes(2))
     else:
         tar(path, entry("one.bin", 999), entry("two.bin", 2))
-    with pytest.raises(BadArchive, match="holds 1001 bytes or more, and 1000 are free"):
+    with pytest.raises(BadArchive, match="contains at least 1001 bytes, but only 1000 are free"):
         archives.extract(path)
     assert not list((tmp_path / "extracted").iterdir())
 

@@ -76,7 +76,7 @@ def test_stream_that_is_not_polled_does_not_block_its_worker(capsys: pytest.Capt
         assert job.abandoned
 
     asyncio.run(go())
-    assert "given up" in capsys.readouterr().out
+    assert "dropped" in capsys.readouterr().out
 
 
 async def turns() -> None:

@@ -69,7 +69,7 @@ def test_frames_follow_a_streamed_response() -> None:
 
 
 def test_response_over_the_limit_is_refused_unread() -> None:
-    with pytest.raises(WireError, match="an answer of 11 bytes: the limit is 10"):
+    with pytest.raises(WireError, match="a response of 11 bytes: the limit is 10"):
         read(packed_answer(200, "OK", [], [(None, b"x" * 11)]), largest=10)
 
 

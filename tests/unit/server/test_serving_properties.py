@@ -158,7 +158,7 @@ def test_vllm_image_serves_text_generation_in_async_mode(
 def test_trailing_space_after_a_number_is_refused_as_by_djl(tmp_path: Path, line: str) -> None:
     key, _, value = line.partition("=")
     with pytest.raises(
-        InvalidSettings, match=f'{key}={value}: For input string: "{value}"; remove the blank'
+        InvalidSettings, match=f'{key}={value}: For input string: "{value}"; remove the space'
     ):
         settings(tmp_path, line + "\n")
 
@@ -175,7 +175,7 @@ def test_number_java_cannot_parse_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_queue_size_zero_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match="job_queue_size=0: the queue needs room for 1 request or more"):
+    with pytest.raises(InvalidSettings, match="job_queue_size=0: the queue must hold at least 1 request"):
         settings(tmp_path, "job_queue_size=0\n")
 
 

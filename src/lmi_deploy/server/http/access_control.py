@@ -32,8 +32,8 @@ class Access:
             return
         if not is_local_name(name_of_host(host)):
             raise _forbidden(
-                f"Host {host} is no name of this machine, and the server listens on loopback alone: "
-                "use localhost or 127.0.0.1, or let the proxy send one of them as Host"
+                f"Host {host} is not a name of this machine, and the server listens only on loopback: "
+                "use localhost or 127.0.0.1, or configure the proxy to send one of them as Host"
             )
         if len(self._accepted) < _MOST_REMEMBERED:
             self._accepted.add(host)
@@ -48,7 +48,7 @@ class Access:
         if origin is None or origin in self._origins or _same_site(origin, request.header("host") or ""):
             return
         raise _forbidden(
-            f"Origin {origin} may not manage models: name it in cors_allowed_origin, or ask without a browser"
+            f"Origin {origin} may not manage models: add it to cors_allowed_origin, or do not use a browser"
         )
 
 

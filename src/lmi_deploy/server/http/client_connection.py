@@ -213,7 +213,7 @@ class Connection(Stream):
             self.close()
 
     def _failed(self, exc: Exception) -> None:
-        self._log.defect("a connection failed, and is closed", exc)
+        self._log.defect("a connection failed and was closed", exc)
         self.abort()
 
     async def _too_large(self, refused: TooLarge) -> None:

@@ -152,9 +152,7 @@ class _Rate:
     def __init__(self, key: str, text: str) -> None:
         found = _RATE.fullmatch(text.strip().upper())
         if found is None or not any(found.groups()[1:]):
-            raise InvalidSettings(
-                f"{key}={text}: a number and an ISO-8601 duration are expected, as in 5/PT1M"
-            )
+            raise InvalidSettings(f"{key}={text}: write a number and an ISO-8601 duration, such as 5/PT1M")
         hours, minutes, seconds = (float(part or 0) for part in found.groups()[1:])
         self.tripped = False
         self._most = int(found[1])

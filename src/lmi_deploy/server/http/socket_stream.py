@@ -99,7 +99,7 @@ class Stream(asyncio.BufferedProtocol):
         if self._drained is not None:
             await self._drained
         if self.closing:
-            raise ConnectionResetError("the other side left")
+            raise ConnectionResetError("the client closed the connection")
 
     def close(self) -> None:
         """Pending data is still sent."""

@@ -81,7 +81,7 @@ class _Room:
         self._taken += size
         if self._taken > self._free:
             raise BadArchive(
-                f"the archive holds {self._taken} bytes or more, and {self._free} are free for them in "
+                f"the archive contains at least {self._taken} bytes, but only {self._free} are free in "
                 f"{self._folder}: register the extracted folder instead"
             )
 
@@ -110,9 +110,11 @@ def _unzip(archive: Path, folder: Path, room: _Room) -> None:
         for info in packed.infolist():
             name, kind = PurePosixPath(info.filename), stat.S_IFMT(info.external_attr >> 16)
             if name.is_absolute() or ".." in name.parts:
-                raise BadArchive(f"{archive} cannot be extracted: {info.filename} leads out of it")
+                raise BadArchive(f"{archive} cannot be extracted: {info.filename} points outside of it")
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise BadArchive(f"{archive} cannot be extracted: {info.filename} is no file and no folder")
+                raise BadArchive(
+                    f"{archive} cannot be extracted: {info.filename} is neither a file nor a folder"
+                )
             room.take(info.file_size)  # no more than that is read
             packed.extract(info, folder)
 
@@ -121,7 +123,7 @@ def _check_links(folder: Path) -> None:
     root = folder.resolve()
     for path in folder.rglob("*"):
         if path.is_symlink() and not path.resolve().is_relative_to(root):
-            raise BadArchive(f"{path.relative_to(folder)} leads out of the archive")
+            raise BadArchive(f"{path.relative_to(folder)} points outside of the archive")
 
 
 def _nested(folder: Path) -> Path:

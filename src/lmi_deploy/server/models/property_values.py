@@ -20,7 +20,7 @@ def integer(key: str, text: str) -> int:
     """As Java's `Integer.parseInt` reads it: no blank before or after, no underscore, 32 bits."""
     if _INTEGER.fullmatch(text) and -(2**31) <= int(text) < 2**31:
         return int(text)
-    blank = "; remove the blank" if text != text.strip() else ""
+    blank = "; remove the space" if text != text.strip() else ""
     raise InvalidSettings(f'{key}={text}: For input string: "{text}"{blank}')
 
 

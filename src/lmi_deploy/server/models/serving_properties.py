@@ -245,7 +245,7 @@ def _limits(
     loading = _seconds(environ.get("MODEL_LOADING_TIMEOUT"), 240)
     queue = stated("job_queue_size", 1000)
     if queue < 1:
-        raise InvalidSettings(f"job_queue_size={queue}: the queue needs room for 1 request or more")
+        raise InvalidSettings(f"job_queue_size={queue}: the queue must hold at least 1 request")
     return ServerLimits(
         batch_size=stated("batch_size", 1, "max_dynamic_batch_size"),
         max_batch_delay=stated("max_batch_delay", 100) / 1000,

@@ -99,7 +99,7 @@ class AsyncWorkerSession:
         tracking = next((value for key, value in response.properties if key == TRACKING), "")
         request = self._pending.get(tracking)
         if request is None:
-            self._log.warn("an answer after the last one", request_tracking_id=tracking)
+            self._log.warn("a response arrived after the last one", request_tracking_id=tracking)
             return
         job = request.job
         if response.code != 200:
@@ -128,7 +128,7 @@ class AsyncWorkerSession:
             self._end(tracking, job, head=head, blob=_compact_json(fields))
             return
         if request.data is None:
-            raise WireError("the answer of an async handler has no data")
+            raise WireError("the response of an async handler has no data")
         job.settle(WorkerResponse(200, "OK", response.properties, streamed=True))
         self._deliver(job, Frame(request.data.encode(), last=request.last))
         if request.last:
@@ -163,7 +163,7 @@ def _code(text: str) -> int:
     try:
         return int(text)
     except ValueError as exc:
-        raise WireError(f"code={text}: an async handler's code is a whole number") from exc
+        raise WireError(f"code={text}: the code of an async handler must be a whole number") from exc
 
 
 def _compact_json(value: object) -> bytes:

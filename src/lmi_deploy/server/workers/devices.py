@@ -105,7 +105,7 @@ def _named(name: str) -> Device:
         return Device()
     found = _NAMED.fullmatch(name)
     if found is None:
-        raise InvalidSettings(f"load_on_devices: {name}: a number, gpuN, ncN, cpu or -1 is expected")
+        raise InvalidSettings(f"load_on_devices: {name}: write a number, gpuN, ncN, cpu or -1")
     return Device(found[1] or "gpu", int(found[2]))
 
 
@@ -126,7 +126,7 @@ def _under_mpi(merged: Mapping[str, str], degree: int, gpus: int) -> tuple[Devic
     degree = degree or gpus
     if not gpus or gpus < degree:
         raise InvalidSettings(
-            f"engine=MPI: GPU devices are not enough to run {degree} partitions: {gpus} here. "
+            f"engine=MPI: GPU devices are not enough to run {degree} partitions: this machine has {gpus}. "
             "It runs one process per GPU under mpirun; engine=Python needs no GPU"
         )
     most = gpus // degree

@@ -73,7 +73,7 @@ def pack_request(properties: Sequence[Pair], content: Sequence[Entry]) -> bytes:
 
 def _count(items: Sequence[object]) -> bytes:
     if len(items) > MOST_PAIRS:
-        raise WireError(f"{len(items)} entries in one request: the worker's protocol counts to {MOST_PAIRS}")
+        raise WireError(f"{len(items)} entries in one request: the worker's protocol allows {MOST_PAIRS}")
     return _I16.pack(len(items))
 
 
@@ -144,7 +144,7 @@ class _Cursor:
             raise _Short(self.at)
         length: int = _I32.unpack_from(self._have, self.at - 4)[0]
         if length > self._largest:
-            raise WireError(f"an answer of {length} bytes: the limit is {self._largest}")
+            raise WireError(f"a response of {length} bytes: the limit is {self._largest}")
         return length
 
     def text(self) -> str | None:
@@ -173,7 +173,7 @@ def _read_response(at: _Cursor) -> tuple[WorkerResponse, int]:
 
 def _turns(count: int) -> range:
     if count < 0:
-        raise WireError(f"a count of {count} where entries were announced")
+        raise WireError(f"a negative number of entries: {count}")
     return range(count)
 
 
@@ -187,7 +187,7 @@ def unpack_map(raw: bytes) -> dict[str, str]:
             key, at = _text_at(raw, at)
             pairs[key], at = _text_at(raw, at)
     except struct.error as exc:
-        raise WireError("the answer of an async handler holds no map of texts") from exc
+        raise WireError("the response of an async handler contains no map of strings") from exc
     return pairs
 
 
@@ -195,5 +195,5 @@ def _text_at(raw: bytes, at: int) -> tuple[str, int]:
     (length,) = _I32.unpack_from(raw, at)
     end = at + 4 + max(length, 0)
     if end > len(raw):
-        raise WireError("the answer of an async handler is cut off inside its map")
+        raise WireError("the response of an async handler ends inside its map")
     return raw[at + 4 : end].decode("utf-8", "replace"), end

@@ -27,7 +27,7 @@ class PoolLog:
         self._log.djl("WorkLoadManager", f"Scaling up workers for model {self._shown} to {workers} ")
 
     def did_not_grow(self, why: Exception) -> None:
-        self._log.error("a further worker did not start", model=self._model, why=why)
+        self._log.error("an additional worker did not start", model=self._model, why=why)
 
     def idle(self, slot: Slot, seconds: float | None) -> None:
         self._log.event("worker idle", model=self._model, pid=slot.session.pid, seconds=seconds)
@@ -35,7 +35,7 @@ class PoolLog:
 
     def adapter_failed(self, name: str, why: str) -> None:
         self._log.error(
-            "an adapter is not registered with a worker", model=self._model, adapter=name, why=why
+            "an adapter could not be registered with a worker", model=self._model, adapter=name, why=why
         )
 
     def lost(self, slot: Slot, failure: WorkerFailed, *, failures: int, failed: bool) -> None:

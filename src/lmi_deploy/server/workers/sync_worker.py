@@ -100,7 +100,7 @@ class SyncWorkerSession:
             response = await self._worker.connection.read_response(until)
         except TimeoutError as exc:
             raise WorkerFailed(
-                error_responses.timed_out(), f"predict_timeout: no answer within {limit:.0f} s"
+                error_responses.timed_out(), f"predict_timeout: no response within {limit:.0f} s"
             ) from exc
         except WorkerLost as exc:
             raise WorkerFailed(error_responses.disconnected(), await self._worker.exit_reason()) from exc
@@ -172,7 +172,7 @@ def _hand_out(jobs: Sequence[Job], response: WorkerResponse) -> None:
     except ErrorReply as refusal:
         if refusal.kind == "WlmException":
             raise WorkerFailed(
-                refusal, "a batch output without a key costs the real server the worker", counted=False
+                refusal, "a batch output without a key ends the worker, as in DJLServing", counted=False
             ) from None
         _settle(jobs, refusal)
         return

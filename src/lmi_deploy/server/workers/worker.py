@@ -118,7 +118,7 @@ class Worker:
     async def _spawn(self) -> None:
         longest = max(map(str, self._command.sockets), key=len)
         if len(longest) > LONGEST_SOCKET_PATH:
-            why = f"{longest}: over {LONGEST_SOCKET_PATH} characters, too long for a socket"
+            why = f"{longest}: longer than {LONGEST_SOCKET_PATH} characters, the limit of a socket's path"
             raise self._failure("start", why)
         argv = self._command.argv()
         self._log.djl("PyProcess", f"Start process: {self._command.number} - retry: 0")
@@ -145,9 +145,11 @@ class Worker:
         if not self._started.is_set():
             await self._wait_for_output()
             why = (
-                "ended" if process.returncode is not None else f"did not report in within {START_LIMIT:.0f} s"
+                "ended before it was ready"
+                if process.returncode is not None
+                else f"was not ready within {START_LIMIT:.0f} s"
             )
-            raise self._failure("start", f"the Python process {why} before it served: see its last lines")
+            raise self._failure("start", f"the Python process {why}: see its last lines")
 
     async def _connect(self) -> None:
         places = self._command.addresses
