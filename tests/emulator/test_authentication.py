@@ -206,5 +206,5 @@ def test_malformed_key_is_refused_without_printing_it(capfd: pytest.CaptureFixtu
 
     assert main(["--key", "secret-without-an-id"]) == 2
     message = capfd.readouterr().err
-    assert "--key: expected ACCESS_KEY_ID:SECRET_ACCESS_KEY" in message
+    assert "--key: not ACCESS_KEY_ID:SECRET_ACCESS_KEY" in message
     assert "secret-without" not in message

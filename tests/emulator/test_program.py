@@ -85,20 +85,20 @@ def test_port_in_use_is_an_error(aws: Emulated) -> None:
     argv = [sys.executable, "-m", "lmi_deploy.emulator", "--no-containers", "--port", port]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
-    assert f"port {port} of 127.0.0.1 cannot be had" in done.stderr
+    assert f"port {port} of 127.0.0.1 cannot be used" in done.stderr
     assert "\n  next: choose another with --port" in done.stderr
     assert "--port" in done.stderr
 
 
 UNSOUND = [
-    (["--port", "99999"], "--port 99999: a port is a number from 0 to 65535"),
-    (["--speed", "-3"], "--speed -3.0: time goes on by more than 0 seconds in a second"),
+    (["--port", "99999"], "--port 99999: not a number from 0 to 65535"),
+    (["--speed", "-3"], "--speed -3.0: the speed must be more than 0"),
     (
         ["--s3", "localhost:9000"],
-        "--s3 localhost:9000: expected an address that begins with http:// or https://",
+        "--s3 localhost:9000: not an address that begins with http:// or https://",
     ),
-    (["--python", "/nowhere/python"], "--python /nowhere/python: no program is there"),
-    (["--engine-dir", "/nowhere"], "--engine-dir /nowhere: there is no djl_python_engine.py"),
+    (["--python", "/nowhere/python"], "--python /nowhere/python: not an executable file"),
+    (["--engine-dir", "/nowhere"], "--engine-dir /nowhere: has no djl_python_engine.py"),
     (["--dir", __file__], f"--dir {__file__}: cannot be used: File exists"),
     (["--faults", "/nowhere.json"], "/nowhere.json: cannot be read"),
 ]
@@ -116,7 +116,7 @@ def test_state_folder_is_used_by_one_emulator_at_a_time(tmp_path: Path) -> None:
     with emulator(tmp_path, "--dir", str(tmp_path / "state")):
         code, _, err = ended(start("--dir", str(tmp_path / "state")))
         assert code == 5
-        assert err.startswith(f"error: {tmp_path / 'state'}: another emulator keeps its state there")
+        assert err.startswith(f"error: --dir {tmp_path / 'state'}: another emulator is using this folder")
     assert ended(start("--dir", str(tmp_path / "state"), "--stop-after", "0"))[0] == 0
 
 
@@ -254,20 +254,20 @@ def test_proxy_listens_on_the_given_port() -> None:
     assert out.splitlines()[0] == f"export AWS_ENDPOINT_URL=http://127.0.0.1:{port}"
     with socket.create_server(("127.0.0.1", 0)) as used:
         code, _, err = ended(start("--port", str(used.getsockname()[1]), "--proxy"))
-    assert (code, "cannot be had" in err) == (2, True)
+    assert (code, "cannot be used" in err) == (2, True)
 
 
 NEVER = [
-    ({"method": "BYTES", "path": "/up/aws"}, "connections are seen with --proxy only"),
+    ({"method": "BYTES", "path": "/up/aws"}, "works only with --proxy"),
     ({"method": "GTE"}, "method GTE: did you mean GET?"),
     (
         {"headers": {"X-Amz-Target": "CreateEndpont$"}},
-        "no operation is called so, did you mean CreateEndpoint?",
+        "no operation has this name, did you mean CreateEndpoint?",
     ),
     ({"method": "HOSTING", "path": "^/provison/chat"}, "the phases of HOSTING are provision, download"),
     (
         {"method": "HOSTING", "headers": {"X-Amz-Target": "Create"}},
-        "what the service does by itself (HOSTING) has none",
+        "steps of the service (HOSTING) have no headers",
     ),
     ({"method": "PUT", "path": "^s3://bucket"}, "paths begin with /"),
 ]

@@ -266,8 +266,8 @@ def test_state_folder_of_another_user_or_version_is_refused(tmp_path: Path) -> N
     old = tmp_path / "old" / "moto" / "iam"
     old.mkdir(parents=True)
     (old / "aws.pickle").write_bytes(b"cos\nsystem\n(S'touch " + str(probe).encode() + b"'\ntR.")
-    assert "an emulator of an earlier version wrote this" in refused(tmp_path / "old")
+    assert "an earlier version of the emulator wrote this" in refused(tmp_path / "old")
     assert not probe.exists()
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    assert "other users of this machine may write there" in refused(tmp_path / "open")
+    assert "other users of this machine may write to it" in refused(tmp_path / "open")

@@ -41,7 +41,7 @@ def test_folder_with_weights_and_handler_becomes_a_recipe(app: LocalApp) -> None
     recipe = parse(Path("new.yaml").read_text(), "new.yaml")
     assert (recipe.name, recipe.model_id, recipe.engine) == ("old", "./old", "custom")
     assert (recipe.handler.file, recipe.requirements) == ("./old/model.py", "./old/requirements.txt")
-    assert "not taken along: helper.py" in found["notes"]
+    assert "not imported: helper.py" in found["notes"]
     assert app.lmi("validate", "new.yaml").code == 0
 
 
@@ -57,7 +57,7 @@ def test_archive_is_imported_without_unpacking_its_weights(app: LocalApp) -> Non
     assert result.code == 0, result.err
     assert {path.name for path in {*Path().iterdir()} - before} == {"model.yaml", "model"}
     assert [path.name for path in Path("model").iterdir()] == ["model.py"]
-    assert "GB of weights: unpack the archive" in result.err
+    assert "GB of weights (unpack the archive" in result.err
     assert parse(Path("model.yaml").read_text(), "model.yaml").handler.file == "./model/model.py"
 
 
@@ -80,12 +80,12 @@ def test_existing_file_is_not_overwritten_without_force(app: LocalApp) -> None:
     [
         ("none.env", None, "No such file or directory"),
         ("words.env", b"not a variable\n", "line 1 is not NAME=VALUE"),
-        ("binary.env", b"\xff\xfe\x00", "is no file of environment variables"),
+        ("binary.env", b"\xff\xfe\x00", "not a file of environment variables"),
         ("large.env", b"#" * (import_source.SMALL + 1), "more than 1 MiB"),
         ("bad.properties", b"a=\\u00zz\n", "malformed"),
         ("empty.properties", b"", "names no model"),
-        ("cut.tar.gz", b"\x1f\x8b\x08\x00", "is no tar archive, or is cut off"),
-        ("text.tar.gz", b"hello", "is no tar archive, or is cut off"),
+        ("cut.tar.gz", b"\x1f\x8b\x08\x00", "not a tar archive, or incomplete"),
+        ("text.tar.gz", b"hello", "not a tar archive, or incomplete"),
     ],
 )
 def test_invalid_input_is_refused(app: LocalApp, name: str, content: bytes | None, what: str) -> None:

@@ -36,7 +36,7 @@ def cloud(app: LocalApp) -> CloudApp:
 def test_recipe_is_for_this_machine_without_credentials(app: LocalApp) -> None:
     result = app.lmi("init", MODEL, "-o", "new.yaml")
     assert (
-        "note: no AWS credentials are found: for this machine" in result.err
+        "note: no AWS credentials found: the recipe is for this machine" in result.err
         or "for this machine" in result.err
     )
     recipe = parse(Path("new.yaml").read_text(), "new.yaml")
@@ -46,7 +46,7 @@ def test_recipe_is_for_this_machine_without_credentials(app: LocalApp) -> None:
 
 def test_recipe_is_for_sagemaker_with_credentials(cloud: CloudApp) -> None:
     result = cloud.lmi("init", MODEL, "-o", "new.yaml")
-    assert "AWS credentials are found: for SageMaker in us-east-1" in result.err
+    assert "AWS credentials found: the recipe is for SageMaker in us-east-1" in result.err
     recipe = parse(Path("new.yaml").read_text(), "new.yaml")
     assert (recipe.endpoint.target, recipe.endpoint.region) == ("sagemaker", "us-east-1")
     assert written(cloud, MODEL, "--target", "local").endpoint.target == "local"
@@ -129,10 +129,10 @@ def test_example_recipe_is_copied(app: LocalApp) -> None:
 @pytest.mark.parametrize(
     ("argv", "what"),
     [
-        ((), "MODEL: name a model, or --example NAME, and not both"),
+        ((), "MODEL: name either a model or --example NAME"),
         ((MODEL, "--example", "quickstart"), "and not both"),
         (("--example", "none"), "--example none: there is none"),
-        ((MODEL, "--target", "local", "--instance", "ml.g5.xlarge"), "--instance and --region are of target"),
+        ((MODEL, "--target", "local", "--instance", "ml.g5.xlarge"), "--instance and --region need target"),
         ((MODEL, "--instance", "ml.none.xlarge"), "ml.none.xlarge"),
     ],
 )

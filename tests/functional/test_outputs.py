@@ -111,8 +111,8 @@ def test_init_of_a_folder_without_weights_is_refused(app: LocalApp, files: tuple
     app.hub.models["./here"] = dict.fromkeys(files, b"")
     result = app.lmi("init", "./here")
     assert (result.code, result.out) == (2, "")
-    assert "is a weights file (*.safetensors, *.bin" in result.err
-    assert "next: give a folder with config.json, *.safetensors and the tokenizer's files" in result.err
+    assert "no weights file (*.safetensors, *.bin" in result.err
+    assert "next: name a folder with config.json, *.safetensors and the tokenizer's files" in result.err
     assert "allow_pickle" not in result.err
     assert not Path("here.yaml").exists()
 

@@ -132,7 +132,7 @@ class _Attempts:
         if not self._another(error, count, api):
             raise self._explain(self._counted(error)) from exc
         if error.kind in ("again", "contested", "garbled"):
-            why = f"an answer {error.message}" if error.kind == "garbled" else error.code
+            why = f"a response {error.message}" if error.kind == "garbled" else error.code
             self._line.notify(f"{self._what}: trying again: {why}")
             self._line.pause(count)
 

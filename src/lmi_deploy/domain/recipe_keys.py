@@ -176,8 +176,8 @@ class Recipe:
         int | None,
         Named("degree"),
         Doc(
-            "Over how many devices the model is cut; `auto`, also where left out: as many of the instance's as its "
-            "attention heads can be divided by.",
+            "Number of devices that share the model. `auto` (the default): the largest number of the instance's "
+            "devices that divides the model's attention heads.",
             "4",
         ),
     ] = None

@@ -26,34 +26,42 @@ HIGHEST_PORT: Final = 65535
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="lmi emulator", description="SageMaker on this machine.")
     add = parser.add_argument
-    add("--port", type=int, default=4566, help="of 127.0.0.1; 0: any free one (default: 4566)")
-    add("--dir", type=Path, help="keep the state there, over restarts")
+    add("--port", type=int, default=4566, help="port on 127.0.0.1; 0: any free one (default: 4566)")
+    add("--dir", type=Path, help="keep the state in this folder across restarts")
     add(
         "--speed",
         type=float,
         default=60.0,
-        help="emulated seconds in a real one, while nothing is at work (60)",
+        help="emulated seconds per real second, while nothing is running (60)",
     )
     add("--faults", type=Path, help="fault rules (docs/reference/fault-rules.md)")
     add("--s3", default="", metavar="URL", help="an S3 server in place of the built-in one")
     add(
         "--proxy",
         action="store_true",
-        help="let clients come through a byte proxy, where rules of method BYTES strike",
+        help="put a byte proxy in front, which applies the rules of method BYTES",
     )
-    add("--python", type=Path, help="the interpreter that handlers run in (the newest serving environment)")
-    add("--engine-dir", type=Path, help="DJL's Python engine, unpacked (else fetched into the cache)")
-    add("--no-containers", action="store_true", help="start no model servers; invocations are echoed")
-    add("--key", metavar="ID:SECRET", help=f"sign with this key, not a new one (or the variable {VARIABLE})")
-    add("--enforce-iam", action="store_true", help="check every call against its caller's policies")
+    add(
+        "--python",
+        type=Path,
+        help="the Python interpreter that runs handlers (the newest serving environment)",
+    )
+    add("--engine-dir", type=Path, help="DJL's Python engine, unpacked; downloaded once if not given")
+    add("--no-containers", action="store_true", help="start no model servers; an endpoint echoes the request")
+    add(
+        "--key",
+        metavar="ID:SECRET",
+        help=f"the key that requests must be signed with (or the variable {VARIABLE})",
+    )
+    add("--enforce-iam", action="store_true", help="check each call against the policies of its caller")
     add(
         "--lag",
         default="0",
-        help="eventual consistency: SECONDS, or tags=SECONDS,reads=SECONDS,roles=SECONDS (0)",
+        help="delay reads, tags and roles: SECONDS, or tags=SECONDS,reads=SECONDS,roles=SECONDS (0)",
     )
-    add("--stop-after", type=float, metavar="SECONDS", help="end by itself after so many real seconds")
-    add("--parent-pid", type=int, metavar="PID", help="end when this process does")
-    add("--json", action="store_true", help="JSON Lines on stdout, the last one the result")
+    add("--stop-after", type=float, metavar="SECONDS", help="stop after this many real seconds")
+    add("--parent-pid", type=int, metavar="PID", help="stop when this process ends")
+    add("--json", action="store_true", help="print JSON Lines on stdout; the last line is the result")
     return parser.parse_args(argv)
 
 
@@ -62,24 +70,25 @@ def check_arguments(given: argparse.Namespace) -> None:
     python, engine, s3 = given.python, given.engine_dir, urlsplit(given.s3)
     if not 0 <= given.port <= HIGHEST_PORT:
         raise UsageRefused(
-            f"--port {given.port}: a port is a number from 0 to {HIGHEST_PORT}", hint="0 takes any free one"
+            f"--port {given.port}: not a number from 0 to {HIGHEST_PORT}", hint="use 0 for any free port"
         )
     if not given.speed > 0:
         raise UsageRefused(
-            f"--speed {given.speed}: time goes on by more than 0 seconds in a second",
-            hint="--speed 0.001 nearly stops it, where POST /_clock is to turn it",
+            f"--speed {given.speed}: the speed must be more than 0",
+            hint="use --speed 0.001 to nearly stop the clock, and POST /_clock to move it",
         )
     if given.s3 and not (s3.scheme in ("http", "https") and s3.netloc):
         raise UsageRefused(
-            f"--s3 {given.s3}: expected an address that begins with http:// or https://",
-            hint="for example --s3 http://127.0.0.1:9000",
+            f"--s3 {given.s3}: not an address that begins with http:// or https://",
+            hint="write for example --s3 http://127.0.0.1:9000",
         )
     parse_lag(given.lag)
     if python is not None and not (python.is_file() and os.access(python, os.X_OK)):
-        raise UsageRefused(f"--python {python}: no program is there", hint="name a Python interpreter")
+        raise UsageRefused(f"--python {python}: not an executable file", hint="name a Python interpreter")
     if engine is not None and not (engine / ENGINE).is_file():
         raise UsageRefused(
-            f"--engine-dir {engine}: there is no {ENGINE}", hint="leave it out: it is fetched once"
+            f"--engine-dir {engine}: has no {ENGINE}",
+            hint="omit --engine-dir: lmi then downloads the engine once",
         )
 
 

@@ -152,7 +152,7 @@ class EmulatorApp:
             return await self.show_clock(request)
         seconds = requested.get("advance")
         if not _is_amount(seconds):
-            return _bad('must be {"advance": seconds}, with seconds of at least 0: time does not go back')
+            return _bad('must be {"advance": seconds}, with seconds of at least 0: the clock cannot go back')
         self.context.clock.advance(seconds)
         self.sync_clock()
         return await self.show_clock(request)

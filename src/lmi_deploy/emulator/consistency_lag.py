@@ -8,7 +8,7 @@ from typing import Final
 
 from lmi_deploy.errors import UsageRefused
 
-HINT: Final = "--lag 5 is all of them; --lag tags=300,reads=5,roles=10 is each on its own"
+HINT: Final = "write --lag 5 for all delays, or --lag tags=300,reads=5,roles=10 for each"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,9 @@ def parse_lag(text: str) -> Lag:
     for part in text.split(","):
         name, _, seconds = part.partition("=")
         if name not in names or name in given:
-            raise UsageRefused(f"--lag {text}: expected each of {', '.join(names)} once at most", hint=HINT)
+            raise UsageRefused(
+                f"--lag {text}: only {', '.join(names)} are allowed, each at most once", hint=HINT
+            )
         given[name] = _seconds(seconds, text)
     return Lag(**given)
 

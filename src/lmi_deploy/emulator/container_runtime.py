@@ -66,7 +66,7 @@ def worker_python(environments: Environments, given: Path | None) -> Path:
         if not _imports(given, "numpy"):
             raise UsageRefused(
                 f"--python {given}: it has no numpy, which DJL's Python engine imports",
-                hint=f"{given} -m pip install numpy, or name another",
+                hint=f"run {given} -m pip install numpy, or name another interpreter",
             )
         return given
     python = _newest(environments)
@@ -74,8 +74,8 @@ def worker_python(environments: Environments, given: Path | None) -> Path:
         python = _built(environments)
     if not _imports(python, "torch"):
         sys.stderr.write(
-            f"handlers run in {python}, which has no torch: a recipe that needs it fails to start; "
-            "--python PATH names an interpreter that has it\n"
+            f"handlers run in {python}, which has no torch, so a recipe that needs torch fails to start; "
+            "to avoid this, name an interpreter with torch: --python PATH\n"
         )
     return python
 
@@ -83,14 +83,16 @@ def worker_python(environments: Environments, given: Path | None) -> Path:
 def _built(environments: Environments) -> Path:
     """Built as by the local target; it takes seconds, and is cached."""
     if not environments.ready(WORKERS):
-        sys.stderr.write(f"building an environment for handlers ({', '.join(WORKER_PACKAGES)}), once ...\n")
+        sys.stderr.write(
+            f"building the environment for handlers ({', '.join(WORKER_PACKAGES)}); this is done once ...\n"
+        )
         try:
             for _ in environments.build(WORKERS, WORKER_PACKAGES, "", key="workers"):
                 pass
         except LmiError as exc:
             raise UsageRefused(
-                f"handlers need a Python with numpy, and it could not be installed: {exc.message}",
-                hint="--python PATH names an interpreter that has it; --no-containers starts none",
+                f"handlers need a Python with numpy, but lmi could not install it: {exc.message}",
+                hint="name an interpreter with numpy (--python PATH), or run without handlers (--no-containers)",
             ) from exc
     return environments.python(WORKERS)
 

@@ -88,8 +88,8 @@ async def _listen(runner: web.AppRunner, port: int) -> str:
 
 def _port_in_use(port: int, why: OSError) -> UsageRefused:
     return UsageRefused(
-        f"port {port} of {HOST} cannot be had: {why.strerror}",
-        hint="choose another with --port, or 0 for any",
+        f"port {port} of {HOST} cannot be used: {why.strerror}",
+        hint="choose another port with --port, or --port 0 for any free one",
     )
 
 

@@ -117,8 +117,8 @@ def owned(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
             raise Refused(
-                f"{folder}: another emulator keeps its state there",
-                hint="end it first, or choose another --dir",
+                f"--dir {folder}: another emulator is using this folder",
+                hint="stop that emulator first, or choose another --dir",
             ) from exc
         yield
 
@@ -128,8 +128,8 @@ def _require_private(folder: Path) -> None:
     existing = folder.stat()
     if existing.st_uid != os.getuid() or existing.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageRefused(
-            f"--dir {folder}: other users of this machine may write there",
-            hint=f"chown it to yourself and chmod go-w {folder}, or name another folder",
+            f"--dir {folder}: other users of this machine may write to it",
+            hint=f"make yourself its owner (chown) and run chmod go-w {folder}, or name another folder",
         )
 
 

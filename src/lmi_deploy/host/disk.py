@@ -54,7 +54,7 @@ def on_disk(path: Path) -> Iterator[None]:
         raise
     except OSError as exc:
         raise DiskRefused(
-            f"{exc.filename or path}: the disk refused: {exc.strerror or exc}",
+            f"{exc.filename or path}: disk error: {exc.strerror or exc}",
             hint="check the free space and the owner of the folder, or set LMI_STATE_HOME or LMI_CACHE_HOME to "
             "another folder",
         ) from exc

@@ -65,13 +65,13 @@ def device_mistakes(asked: Question, device: str, capability: float) -> Iterator
     has = f"{device} has compute capability {capability:.1f}"
     dtype = asked.options.get("dtype", "").strip().lower()
     if dtype in BFLOAT16 and capability < BF16_SINCE:
-        what = f"{dtype} needs compute capability {BF16_SINCE:.1f}, and {has}"
+        what = f"{dtype} needs compute capability {BF16_SINCE:.1f}, but {has}"
         yield Mistake(option="dtype", what=what, hint="write fp16, or use a type such as ml.g5.xlarge")
     option, method = asked.text("quantize", "quantization")
     needed = quantization_needs(method, asked.image)
     if needed is not None and capability < needed:
         version = vllm_arguments.version(asked.image)
-        what = f"{method} needs compute capability {needed:.1f} in vLLM {version}, and {has}"
+        what = f"{method} needs compute capability {needed:.1f} in vLLM {version}, but {has}"
         yield Mistake(option=option, what=what, hint=_instead_of(asked.image, capability))
     yield from _backends(asked, has, capability)
     yield from _flash_attention(asked, has, capability)
@@ -82,14 +82,14 @@ def device_notes(asked: Question, device: str, capability: float) -> Iterator[st
     _, method = asked.text("quantize", "quantization")
     if method.lower() in ("fp8", "ptpc_fp8") and capability < FP8_SINCE:
         yield (
-            f"{device} cannot compute in fp8 (compute capability {capability:.1f}, needed {FP8_SINCE:.1f}): the "
-            "weights are kept in 8 bits and computed in 16 (Marlin), which saves memory but no time"
+            f"{device} cannot compute in fp8 (it has compute capability {capability:.1f}, fp8 needs {FP8_SINCE:.1f}): "
+            "vLLM stores the weights in 8 bits and computes in 16 (Marlin), which saves memory but no time"
         )
     if asked.options.get("kv_cache_dtype", "").startswith("fp8") and capability < FP8_SINCE:
         yield (
             f"{device} cannot compute in fp8: only some attention backends of vLLM "
-            f"{vllm_arguments.version(asked.image)} keep an fp8 KV cache there, and lmi cannot tell which one this "
-            "model gets"
+            f"{vllm_arguments.version(asked.image)} support an fp8 KV cache there, and lmi does not know which one "
+            "vLLM will choose for this model"
         )
 
 
@@ -99,7 +99,7 @@ def _instead_of(image: int, capability: float) -> str:
         for method in ("awq", "gptq", "bitsandbytes", "fp8")
         if (quantization_needs(method, image) or 0) <= capability
     ]
-    return f"methods that run there: {', '.join(usual)}" if usual else ""
+    return f"use a method that runs there: {', '.join(usual)}" if usual else ""
 
 
 def _backends(asked: Question, has: str, capability: float) -> Iterator[Mistake]:
@@ -112,8 +112,10 @@ def _backends(asked: Question, has: str, capability: float) -> Iterator[Mistake]
         span = vllm_arguments.backend_support(name.strip().upper(), asked.image)
         if span and not span[0] <= capability <= span[1]:
             most = f" to {span[1]:.1f}" if span[1] < 90 else ""
-            what = f"{name.strip()} needs compute capability {span[0]:.1f}{most}, and {has}"
-            yield Mistake(option=option, what=what, hint="omit it: vLLM chooses one that runs there")
+            what = f"{name.strip()} needs compute capability {span[0]:.1f}{most}, but {has}"
+            yield Mistake(
+                option=option, what=what, hint="omit it: vLLM then chooses a backend that runs there"
+            )
 
 
 def _flash_attention(asked: Question, has: str, capability: float) -> Iterator[Mistake]:
@@ -125,5 +127,5 @@ def _flash_attention(asked: Question, has: str, capability: float) -> Iterator[M
         if capability == BF16_SINCE and asked.image <= _A100_IMAGES and str(value) == "3":
             continue
         if needed is not None and capability < needed:
-            what = f"FlashAttention {value} needs compute capability {needed:.1f}, and {has}"
+            what = f"FlashAttention {value} needs compute capability {needed:.1f}, but {has}"
             yield Mistake(option=option, what=what, hint="omit it")

@@ -62,7 +62,7 @@ def model_mistakes(
     dtype = asked.options.get("dtype", "").strip().lower()
     model_type = config.get("model_type")
     if dtype in _FLOAT16 and model_type in _FLOAT16_REFUSED and asked.image >= _REFUSED_SINCE:
-        what = f"vLLM {vllm_arguments.version(asked.image)} refuses {dtype} for {model_type}: its activations overflow"
+        what = f"vLLM {vllm_arguments.version(asked.image)} refuses {dtype} for {model_type}: the activations overflow"
         yield Mistake(option="dtype", what=what, hint="write bf16, or omit it")
 
 
@@ -72,8 +72,8 @@ def model_notes(config: Mapping[str, Any], asked: Question) -> Iterator[str]:
     if not names or _known(names, asked.image) or list(_architecture(config, asked)):
         return
     yield (
-        f"vLLM {vllm_arguments.version(asked.image)} has no model of its own for {names[0]}: it runs it by the code of "
-        "transformers if that supports it; lmi cannot tell whether it does"
+        f"vLLM {vllm_arguments.version(asked.image)} has no implementation of {names[0]}: it uses the one of "
+        "transformers, if there is one; lmi cannot check this"
     )
 
 
@@ -84,7 +84,7 @@ def checkpoint_needs(config: Mapping[str, Any], asked: Question, device: str, ca
     if least is None or capability >= least:
         return ""
     return (
-        f"the model is quantised by {method}, which needs compute capability {least:.1f} in vLLM "
+        f"the model is quantized with {method}, which needs compute capability {least:.1f} in vLLM "
         f"{vllm_arguments.version(asked.image)}, and {device} has {capability:.1f}"
     )
 
@@ -94,9 +94,12 @@ def draft_mistake(config: Mapping[str, Any], draft: Mapping[str, Any], name: str
     sizes = [_vocabulary(table) for table in (config, draft)]
     if None in sizes or sizes[0] == sizes[1]:
         return None
-    what = f"{name} has a vocabulary of {sizes[1]} tokens, the model one of {sizes[0]}: vLLM refuses the pair"
+    what = (
+        f"the draft model {name} has a vocabulary of {sizes[1]} tokens, but the model has {sizes[0]}: vLLM refuses "
+        "different vocabularies"
+    )
     return Mistake(
-        option="speculative_config", what=what, hint="name a draft of the same family, or method: ngram"
+        option="speculative_config", what=what, hint="name a draft model of the same family, or method: ngram"
     )
 
 
@@ -155,13 +158,13 @@ def _architecture(config: Mapping[str, Any], asked: Question) -> Iterator[Mistak
     past = [until for _, until in spans if until is not None and until <= asked.image]
     later = [since for since, _ in spans if since > asked.image]
     if past:
-        hint = f"images before lmi{max(past)} know it; or use engine: accelerate"
+        hint = f"use an image before lmi{max(past)}, which supports it, or engine: accelerate"
     elif later:
-        hint = f"images from lmi{min(later)} on know it"
+        hint = f"use an image from lmi{min(later)} on, which supports it"
     else:
         hint = "use engine: accelerate"
     kind = ", an encoder-decoder" if config.get("is_encoder_decoder") else ""
-    yield Mistake(option="engine", what=f"vLLM {version} has no {names[0]}{kind}", hint=hint)
+    yield Mistake(option="engine", what=f"vLLM {version} does not support {names[0]}{kind}", hint=hint)
 
 
 def _length(config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
@@ -176,7 +179,7 @@ def _length(config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
     except CannotTell:
         return
     if positions is not None and number > positions:
-        what = f"{text.strip()} is more than the model's own length, {positions}"
+        what = f"{text.strip()} is more than the model's maximum length, {positions}"
         yield Mistake(option="max_model_len", what=what, hint=f"write {positions} or less")
 
 
@@ -187,11 +190,11 @@ def _quantization(config: Mapping[str, Any], asked: Question, files: Collection[
         return
     has_config = any(key in config for key in ("quantization_config", "compression_config"))
     if not has_config and method in _FROM_CHECKPOINT and not any(name in files for name in _CONFIG_FILES):
-        what = f"{method} reads weights that are quantised already, and those of this model are not"
-        hint = f"omit it, name a model quantised by {method}, or write fp8 or bitsandbytes"
+        what = f"{method} needs quantized weights, but those of this model are not quantized"
+        hint = f"omit it, use a model that is quantized with {method}, or write fp8 or bitsandbytes"
         yield Mistake(option=option, what=what, hint=hint)
     elif stored and _family(method) and _family(stored) and _family(method) != _family(stored):
-        what = f"{method} does not go with the model, which is quantised by {stored}"
+        what = f"{method} cannot be used: the model is quantized with {stored}"
         yield Mistake(option=option, what=what, hint="omit it: vLLM reads the method from config.json")
 
 

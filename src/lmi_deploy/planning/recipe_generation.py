@@ -86,21 +86,21 @@ def engine_for(
 ) -> InitEngine:
     """vLLM for what it serves, where it can run; else Transformers. Unresolvable if neither serves the model."""
     if not model.servable:
-        raise Unresolvable(f"lmi has no recipe for this model: {model.evidence}", hint=model.advice)
+        raise Unresolvable(f"lmi cannot write a recipe for this model: {model.evidence}", hint=model.advice)
     if asked == "vllm" and model.kind not in _ON_VLLM:
         raise Unresolvable(
-            f"engine vllm does not do {model.kind} ({model.evidence})", hint="leave --engine out"
+            f"engine vllm does not support {model.kind} ({model.evidence})", hint="omit --engine"
         )
     if asked == "accelerate" and model.kind in _ONLY_VLLM:
         raise Unresolvable(
-            f"engine accelerate does not do {model.kind} ({model.evidence})", hint="leave --engine out"
+            f"engine accelerate does not support {model.kind} ({model.evidence})", hint="omit --engine"
         )
     if asked is not None:
         return asked
     if target == "local" and not can_run_vllm:
         if model.kind in _ONLY_VLLM:
             raise Unresolvable(
-                f"a {model.kind} model ({model.evidence}) needs engine vllm, which needs a GPU and a container engine",
+                f"a {model.kind} model ({model.evidence}) needs engine vllm, which needs a GPU and a container CLI",
                 hint="add --target sagemaker, or --engine vllm on a machine that has both",
             )
         return "accelerate"
@@ -135,9 +135,9 @@ def decisions_left(model: ModelSummary) -> Iterator[str]:
     if model.weights is None:
         yield f"{model.why}: if you trust its authors, write files: {{allow_pickle: true}}"
     if model.config.get("auto_map"):
-        yield "the model brings code of its own: read it, then write trust_remote_code: true"
+        yield "the model contains its own code: read it, then write trust_remote_code: true"
     if model.recognition.kind == "unknown":
-        yield f"the task is unknown, {model.recognition.evidence}: {model.recognition.advice}"
+        yield f"the task is unknown ({model.recognition.evidence}): {model.recognition.advice}"
 
 
 def _head(model: ModelSummary, schema: str) -> str:
@@ -145,23 +145,23 @@ def _head(model: ModelSummary, schema: str) -> str:
     size = (
         f"{gib_text(model.weights, 2)} to download"
         if model.weights is not None
-        else "weights not selected yet, see files"
+        else "no weights selected yet (see `files`)"
     )
     return "\n".join(
         [
             f"# {_comment(model.listing.model_id)}: {_comment(architecture)}, {size}.",
             "# Written by `lmi init`; next: `lmi validate`, `lmi plan`, `lmi up`.",
-            f"# The schema named above is for editors: `lmi schema > {schema}` writes it.",
+            f"# Editors read the schema that the first line names: `lmi schema > {schema}` writes it.",
         ]
     )
 
 
 def _model(model: ModelSummary, revision: str) -> Iterator[str]:
     listing = model.listing
-    yield _key("name", name_for(listing.model_id), "From the model's own name.")
+    yield _key("name", name_for(listing.model_id), "Derived from the model's name.")
     yield _key("model_id", _scalar(listing.model_id), "")
     if listing.source == "hub":
-        yield _key("revision", _scalar(revision), f"Today that is {listing.commit}.")
+        yield _key("revision", _scalar(revision), f"It is now {listing.commit}.")
     if model.weights is None:
         yield _note("files", f"{model.why}. If you trust its authors:", "files: {allow_pickle: true}")
     if model.config.get("auto_map"):
@@ -171,7 +171,7 @@ def _model(model: ModelSummary, revision: str) -> Iterator[str]:
 
 def _engine(model: ModelSummary, choice: Choice) -> Iterator[str]:
     why = {
-        "vllm": "vLLM is the fastest that LMI has for this kind of model.",
+        "vllm": "vLLM is the fastest engine of LMI for this kind of model.",
         "accelerate": "Transformers runs most models of the Hub, on a CPU as well.",
     }
     recognition = model.recognition
@@ -179,11 +179,13 @@ def _engine(model: ModelSummary, choice: Choice) -> Iterator[str]:
     if recognition.task:
         yield _key("task", recognition.task, f"It is {recognition.kind}: {_comment(recognition.evidence)}.")
     else:
-        yield _note("task", f"{recognition.evidence}; if you know, say so:", "task: text-generation")
+        yield _note("task", f"{recognition.evidence}; if you know the task, set it:", "task: text-generation")
     if choice.engine == "accelerate":
         yield _handler(recognition)
     if choice.version:
-        yield _key("container", f"{{version: {choice.version}}}", "The newest whose options lmi knows.")
+        yield _key(
+            "container", f"{{version: {choice.version}}}", "The newest version whose options lmi knows."
+        )
     if choice.options:
         lines = [line for key, value, text in choice.options for line in _option(key, value, text)]
         yield "\n".join([*_comments(_doc("options")), "options:", *lines])

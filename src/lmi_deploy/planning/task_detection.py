@@ -142,11 +142,11 @@ def require_model(listing: ModelListing) -> None:
     """Unresolvable if no file can be a model's weights, whatever the recipe selects."""
     refuse_unusual(listing)
     if not any(entry.path.endswith(WEIGHTS) for entry in listing.files):
-        content = "none of its files" if listing.files else "it is empty: no file"
+        content = "no weights file" if listing.files else "no file at all"
         raise Unresolvable(
-            f"{listing.model_id}: {content} is a weights file (*{', *'.join(WEIGHTS)})",
-            hint="give a folder with config.json, *.safetensors and the tokenizer's files, as from `hf download "
-            "NAME --local-dir DIR`",
+            f"{listing.model_id}: {content} (*{', *'.join(WEIGHTS)})",
+            hint="name a folder with config.json, *.safetensors and the tokenizer's files; `hf download NAME "
+            "--local-dir DIR` creates one",
         )
 
 
@@ -155,7 +155,7 @@ def _unusual_files(paths: Collection[str]) -> Recognition | None:
     if "adapter_config.json" in paths and "config.json" not in paths:
         return Recognition(
             kind="adapter",
-            evidence="adapter_config.json, but no config.json",
+            evidence="it has adapter_config.json, but no config.json",
             advice="merge its weights into the base model (peft: merge_and_unload, save_pretrained), then deploy "
             "the merged folder",
             servable=False,
@@ -163,9 +163,9 @@ def _unusual_files(paths: Collection[str]) -> Recognition | None:
     if any(path.endswith(".gguf") for path in paths) and not any(path.endswith(WEIGHTS) for path in paths):
         return Recognition(
             kind="gguf",
-            evidence="*.gguf files only",
-            advice="GGUF is the format of llama.cpp: use the original repository with *.safetensors, which the "
-            "model card names",
+            evidence="it has only *.gguf files",
+            advice="use the original repository with *.safetensors, which the model card names: no engine of LMI "
+            "reads GGUF, the format of llama.cpp",
             servable=False,
         )
     return None
@@ -205,8 +205,8 @@ def _by_files(paths: Collection[str], config: Mapping[str, Any]) -> Recognition:
         return _other("model_index.json, of Diffusers")
     return Recognition(
         kind="unknown",
-        evidence="neither the Hub nor config.json names the task",
-        advice="set task: in the recipe, if you know it",
+        evidence="neither the Hub nor config.json names it",
+        advice="if you know the task, set task: in the recipe",
     )
 
 
@@ -256,8 +256,8 @@ def _generative_reranker(evidence: str) -> Recognition:
     return Recognition(
         kind="reranking",
         evidence=evidence,
-        advice="it scores by generating yes or no: deploy it with task: text-generation and the prompt of its "
-        "model card, or use its variant for sequence classification",
+        advice="this model scores by generating yes or no: deploy it with task: text-generation and the prompt of "
+        "its model card, or use its variant for sequence classification",
         servable=False,
     )
 
@@ -266,6 +266,6 @@ def _other(evidence: str) -> Recognition:
     return Recognition(
         kind="other",
         evidence=evidence,
-        advice="lmi has no request for this task: write a handler (handler.file) with engine: custom",
+        advice="lmi does not support this task: write your own handler (handler.file) with engine: custom",
         servable=False,
     )

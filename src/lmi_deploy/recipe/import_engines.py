@@ -32,40 +32,38 @@ _OLD: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     (
         "FasterTransformer",
         re.compile(r"fastertransformer", re.IGNORECASE),
-        "DJLServing 0.25 removed FasterTransformer (last image 0.24.0). Requests differ: max_seq_len is "
-        "max_new_tokens, "
-        "beam_width is num_beams on accelerate and not there on vllm, and the answer has generated_text in place of "
-        "outputs.",
+        "DJLServing 0.25 removed FasterTransformer (last image 0.24.0). Requests and responses change: max_seq_len is "
+        "now max_new_tokens; beam_width is num_beams with accelerate, and vllm has no equivalent; the response has "
+        "generated_text instead of outputs.",
     ),
     (
         "DeepSpeed",
         re.compile(r"deepspeed", re.IGNORECASE),
-        "DJLServing 0.28 removed DeepSpeed (last image 0.27.0). Requests stay: inputs and parameters. Kernel "
-        "injection, "
-        "checkpoint and SmoothQuant have no counterpart; AWQ, GPTQ and fp8 checkpoints and quantize: fp8 or "
-        "bitsandbytes do.",
+        "DJLServing 0.28 removed DeepSpeed (last image 0.27.0). Requests do not change (inputs, parameters). Kernel "
+        "injection, checkpoint and SmoothQuant have no equivalent; to quantize, use an AWQ, GPTQ or fp8 checkpoint, "
+        "or quantize: fp8 or bitsandbytes.",
     ),
     (
         "Transformers-NeuronX",
         re.compile(r"neuronx|(^|\W)tnx($|\W)", re.IGNORECASE),
-        "DJLServing 0.35 removed Neuron (last image 0.29.0), and this version of lmi does not run it: the recipe needs "
-        "an instance type with GPUs.",
+        "DJLServing 0.35 removed Neuron (last image 0.29.0), and this version of lmi does not support it: choose an "
+        "instance type with GPUs.",
     ),
     (
         "TensorRT-LLM",
         re.compile(r"tensorrt_llm|trtllm|mpi.*trt", re.IGNORECASE),
-        "The last image with TensorRT-LLM is 0.33.0, and this version of lmi does not run it. Compiled engines cannot "
-        "be taken along: the model is loaded from its checkpoint.",
+        "The last image with TensorRT-LLM is 0.33.0, and this version of lmi does not support it. The recipe cannot "
+        "use compiled engines: vLLM loads the model from its checkpoint.",
     ),
     (
         "lmi-dist",
         re.compile(r"lmi-dist|lmi_dist", re.IGNORECASE),
-        "Since DJLServing 0.33 the server runs vLLM where lmi-dist is asked for. Requests and answers stay.",
+        "Since DJLServing 0.33, the server runs vLLM instead of lmi-dist. Requests and responses do not change.",
     ),
     (
         "the rolling batch scheduler",
         re.compile(r"^scheduler$", re.IGNORECASE),
-        "DJLServing 0.33 removed the scheduler. vLLM does its work; decoding_strategy goes into the request.",
+        "DJLServing 0.33 removed the scheduler. vLLM replaces it; clients set decoding_strategy in the request.",
     ),
 )
 """What is gone, the mark of it in `engine`, `option.entryPoint` or `option.rolling_batch`, and what differs."""
@@ -91,11 +89,11 @@ def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineChoice:
     settings.pop("option.async_mode", None)
     written = settings.pop("option.task", "")
     task = _TASKS.get(written.lower())
-    notes = [f"option.task={written} is none that lmi has a request for"] if written and task is None else []
+    notes = [f"lmi does not support option.task={written}"] if written and task is None else []
     old = _old_engine(engine, entry, rolling)
     if own_code:
         if old:
-            notes.append(f"{old[0]}: {old[1]} Your model.py may import it, and fails then.")
+            notes.append(f"{old[0]}: {old[1]} If your model.py imports it, the import fails.")
         return EngineChoice(engine="custom", task=task, notes=tuple(notes))
     if task is None and _ENCODER_DECODER.search(model):
         task = "text2text-generation"

@@ -78,7 +78,7 @@ def parse_environment(text: str) -> dict[str, str]:
         try:
             return _variables(json.loads(text))
         except RecursionError:
-            raise ValueError("it is nested too deep") from None
+            raise ValueError("it is nested too deeply") from None
     pairs: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()

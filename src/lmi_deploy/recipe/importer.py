@@ -90,7 +90,7 @@ def import_recipe(
     draft.head = [("name", name), ("model_id", _scalar(model)), *draft.head, *_place(instance, local=local)]
     if not instance and not local:
         draft.notes.append(
-            "instance_type is yours to choose: `lmi instances --fits RECIPE` lists those that hold it"
+            "choose an instance_type: `lmi instances --fits RECIPE` lists the types that hold the model"
         )
     text = _accepted(draft, source.origin, purpose)
     return ImportedRecipe(name=name, text=text, notes=tuple(draft.notes))
@@ -118,10 +118,10 @@ def _draft(
         del own[move.name]
         if move.became:
             own[move.became[0]] = move.became[1]
-        became = f"became {': '.join(move.became)}" if move.became else "is left out"
+        became = f"became {': '.join(move.became)}" if move.became else "was removed"
         notes.append(f"option.{move.name}={move.value} {became}: {move.why}")
     if source.other_files:
-        notes.append(f"not taken along: {', '.join(source.other_files[:8])}")
+        notes.append(f"not imported: {', '.join(source.other_files[:8])}")
     return _Draft(
         head=head,
         environment=_environment(variables, notes),
@@ -142,7 +142,9 @@ def _degree(settings: dict[str, str], notes: list[str]) -> Iterator[tuple[str, s
     if degree.isdecimal() and int(degree) > 0:
         yield "tensor_parallel_degree", degree
     elif degree not in ("", "max", "auto"):
-        notes.append(f"option.tensor_parallel_degree={degree} is no number of devices: all of them are used")
+        notes.append(
+            f"option.tensor_parallel_degree={degree} is not a number of devices: lmi uses all devices"
+        )
 
 
 def _trust(settings: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -156,13 +158,13 @@ def _handler(source: ImportSource, choice: EngineChoice, notes: list[str]) -> It
     if choice.engine == "custom":
         yield "handler", f"{{file: {_scalar(source.model_py)}}}"
         yield "probe", '{body: \'{"inputs": "OK"}\'}'
-        notes.append("probe.body is a guess: write a request that your model.py answers")
+        notes.append("lmi guessed probe.body: replace it with a request that your model.py answers")
     elif choice.builtin:
         yield "handler", f"{{builtin: {choice.builtin}}}"
     if source.requirements and choice.engine == "custom":
         yield "requirements", _scalar(source.requirements)
     elif source.requirements:
-        notes.append(f"{source.requirements} is left out: {choice.engine} has its packages")
+        notes.append(f"{source.requirements} was removed: engine {choice.engine} has its own packages")
 
 
 def _timeouts(settings: dict[str, str], notes: list[str]) -> Iterator[tuple[str, str]]:
@@ -176,9 +178,9 @@ def _timeouts(settings: dict[str, str], notes: list[str]) -> Iterator[tuple[str,
         if text.isdecimal() and int(text) > 0:
             found[name] = min(int(text), most)
             if int(text) > most:
-                notes.append(f"option.{key}={text} became {most}: SageMaker waits no longer")
+                notes.append(f"option.{key}={text} became {most}, SageMaker's limit")
         elif text:
-            notes.append(f"option.{key}={text} is no number of seconds, and is left out")
+            notes.append(f"option.{key}={text} was removed: it is not a number of seconds")
     if found:
         yield "timeouts", "{" + ", ".join(f"{name}: {seconds}" for name, seconds in found.items()) + "}"
 
@@ -193,9 +195,9 @@ def _environment(variables: Mapping[str, str], notes: list[str]) -> dict[str, st
         else:
             others.append(name)
     if secrets:
-        notes.append(f"secrets are not taken along: {', '.join(secrets)} (docs/how-to/use-secrets.md)")
+        notes.append(f"lmi does not import secrets: {', '.join(secrets)} (docs/how-to/use-secrets.md)")
     if others:
-        notes.append(f"variables of the process or the image are left out: {', '.join(others[:12])}")
+        notes.append(f"lmi does not import variables of the process or the image: {', '.join(others[:12])}")
     return kept
 
 
@@ -232,14 +234,14 @@ def _remove(draft: _Draft, key: str, why: str) -> bool:
     ):
         name = key.removeprefix(prefix)
         if key.startswith(prefix) and name in pairs:
-            draft.notes.append(f"{key}: {pairs.pop(name)} is left out: {why}")
+            draft.notes.append(f"{key}: {pairs.pop(name)} was removed: {why}")
             return True
     return False
 
 
 def _text(draft: _Draft, origin: str) -> str:
     lines = [
-        f"# Made by `lmi import` of {_comment(origin)}.",
+        f"# Written by `lmi import` from {_comment(origin)}.",
         *(f"# - {_comment(note)}" for note in draft.notes),
     ]
     lines += [f"{key}: {value}" for key, value in draft.head]

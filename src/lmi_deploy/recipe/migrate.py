@@ -64,8 +64,8 @@ def migrate(text: str, origin: str, version: str, purpose: Purpose) -> Migration
     target = _table_version(version)
     if "image" in _entries(_entries(root).get("container")):
         raise UsageRefused(
-            f"{origin}: container.image names an image of your own",
-            hint="put the other image there; --to is for AWS's images",
+            f"{origin}: container.image names your own image, and --to works only with AWS's images",
+            hint="change container.image by hand",
         )
     edits = list(_edits(text, root, version, target, _engine(root), is_base=True))
     for overlay in _entries(_entries(root).get("overlays")).values():
@@ -92,7 +92,7 @@ def _root(text: str, origin: str, purpose: Purpose) -> yaml.MappingNode:
         root = None
     if not isinstance(root, yaml.MappingNode):
         parse(text, origin, purpose=purpose)  # names the mistake
-        raise UsageRefused(f"{origin}: is not a recipe", hint="`lmi validate` says more")
+        raise UsageRefused(f"{origin}: is not a recipe", hint="run `lmi validate` for the reason")
     return root
 
 
@@ -108,7 +108,8 @@ def _table_version(version: str) -> str:
     number, image = server_version(version, None)
     if not number:
         raise UsageRefused(
-            f"--to {version}: is no version of the server", hint="such as 0.36.0, or 0.36.0-lmi27"
+            f"--to {version}: is not a version of the server",
+            hint="write for example 0.36.0, or 0.36.0-lmi27",
         )
     return f"{number}/lmi{image}" if image else number
 
@@ -130,7 +131,7 @@ def _edits(
     holder = _entries(table).get("options")
     lines_are_gone = bool(found) and all(move.became is None for move in found)
     if holder and lines_are_gone and len(found) == len(_entries(holder)) and not _in_braces(holder.value):
-        yield _edit(text, holder.key, " {}", holder, "no option is left")
+        yield _edit(text, holder.key, " {}", holder, "no option remains")
 
 
 def _version(text: str, table: yaml.MappingNode, version: str, *, is_base: bool) -> Iterator[_Edit]:
@@ -150,7 +151,7 @@ def _version(text: str, table: yaml.MappingNode, version: str, *, is_base: bool)
 
 def _new_version(text: str, table: yaml.MappingNode, container: _Entry | None, version: str) -> _Edit:
     """`container.version` where there was none: beside the container's other keys, else below the last line."""
-    change = Change(line=0, key="container.version", was="", became=version, why="the recipe named none")
+    change = Change(line=0, key="container.version", was="", became=version, why="the recipe had no version")
     if container is not None and isinstance(container.value, yaml.MappingNode):
         start = container.value.start_mark.index + _in_braces(container.value)
         indent = " " * container.value.start_mark.column

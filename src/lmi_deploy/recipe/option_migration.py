@@ -69,7 +69,7 @@ def moves(
         if name in done:
             continue
         if name == _ROLLING and engine == "vllm" and not keeps_rolling_batch and _is_asynchronous(version):
-            why = "since 0.35 the server runs vLLM's asynchronous service, which has no rolling batch"
+            why = "since 0.35, the server runs vLLM's asynchronous service, which has no rolling batch"
             found.append(Move(name=name, value=value, became=None, why=why))
         elif (move := _move(engine, name, value, version, given)) is not None:
             found.append(move)
@@ -88,11 +88,11 @@ def _move(engine: str, name: str, value: str, version: str, given: Mapping[str, 
     why = {
         "unknown": f"unknown to {engine} on server {version}",
         "removed": f"removed in {status.edge}",
-        "later": f"known from {status.edge} on",
+        "later": f"added in {status.edge}",
     }[status.state]
     became = _renamed(engine, name, value, version) or _by_value(engine, name, value, version)
     if became is not None and became[0] in given:
-        return Move(name=name, value=value, became=None, why=f"{why}; {became[0]} is there already")
+        return Move(name=name, value=value, became=None, why=f"{why}; {became[0]} is set already")
     return Move(name=name, value=value, became=became, why=why)
 
 

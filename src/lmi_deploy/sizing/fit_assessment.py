@@ -214,7 +214,7 @@ def _verdict(subject: Subject, demand: Demand, needed: int) -> tuple[Verdict, st
     memory, margin = demand.cache_memory, int(subject.devices.memory * share)
     if demand.load_peak > subject.devices.memory:
         size = f"{gib_text(demand.load_peak)} of {gib_text(subject.devices.memory)}"
-        return "does-not-fit", f"the weights take {size} while they are loaded, before they are quantised"
+        return "does-not-fit", f"the weights take {size} while they are loaded, before they are quantized"
     if memory <= 0:
         taken, budget = gib_text(sum(demand.parts.values())), gib_text(demand.budget)
         what = f"weights and buffers take {taken} of one device, but the engine may use only {budget}"

@@ -23,9 +23,9 @@ def _notes(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
     if fit.from_config:
         yield "the weights are estimated from config.json, because there are no safetensors headers"
     if devices.estimated:
-        yield f"what a framework sees of {devices.name} is estimated: {gib_text(devices.memory)}"
+        yield f"the usable memory of {devices.name} is estimated: {gib_text(devices.memory)}"
     if fit.degree > 1 and devices.links == "PCIe":
-        yield f"{fit.degree} devices joined by PCIe, without NVLink: a request takes longer than the sum of them"
+        yield f"the {fit.degree} devices are connected by PCIe, not NVLink: requests take longer than with NVLink"
     if 1 < fit.degree < devices.count * devices.cores or (fit.degree == 1 < devices.count):
         yield f"{fit.degree} of {devices.count * devices.cores} devices are used"
     yield from _host(checkpoint, fit, devices)
@@ -38,11 +38,16 @@ def _host(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
     largest = max(checkpoint.pickles, default=0)
     need = fit.degree * (_PROCESS + largest)
     if need > devices.host_memory:
-        what = "each process reads the largest pickle whole" if largest else "one process a device"
+        what = (
+            "each process reads the largest pickle file completely" if largest else "one process per device"
+        )
         yield (
-            f"about {gib_text(need, 0)} of host memory while loading ({what}),"
-            f" {devices.instance} has {gib_text(devices.host_memory, 0)}"
+            f"loading needs about {gib_text(need, 0)} of host memory ({what}),"
+            f" but {devices.instance} has {gib_text(devices.host_memory, 0)}"
         )
     size = total_size_or_none(checkpoint)
     if size and devices.disk is not None and size > devices.disk:
-        yield f"the files take {gib_text(size, 0)}, the local disks of {devices.instance} {gib_text(devices.disk, 0)}"
+        yield (
+            f"the files need {gib_text(size, 0)}, but the local disks of {devices.instance} have "
+            f"{gib_text(devices.disk, 0)}"
+        )

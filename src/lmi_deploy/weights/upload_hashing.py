@@ -19,5 +19,5 @@ class FileHasher(ContentHasher):
         if self.oid != self._entry.oid:
             raise IntegrityError(
                 f"{self._entry.path}: {self._entry.kind} {self.oid}, but its source says {self._entry.oid}; not kept",
-                hint="a proxy changes the data, or the source's copy is damaged",
+                hint="check whether a proxy changes the data; if not, the source's copy is damaged",
             )

@@ -43,7 +43,7 @@ def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry])
     table = _table(hub, listing, "config.json")
     if not table and "adapter_config.json" in files:
         base = _table(hub, listing, "adapter_config.json").get("base_model_name_or_path")
-        raise Unreadable(f"this is an adapter; run `lmi fit` for its base model{f' {base}' if base else ''}")
+        raise Unreadable(f"this is an adapter: run `lmi fit` for its base model{f' {base}' if base else ''}")
     if "quantization_config" not in table and "hf_quant_config.json" in files:
         found = _table(hub, listing, "hf_quant_config.json").get("quantization")
         if isinstance(found, Mapping):

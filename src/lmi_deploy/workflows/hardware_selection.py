@@ -82,7 +82,7 @@ class InstanceChoice:
             what = f"{request.context} tokens x {request.sequences or 1}"
             raise Unresolvable(
                 f"{self.fit_request.model_id}: no instance type holds it with {what}",
-                hint="use fewer --users or a shorter --context, or a quantised sibling; `lmi fit` shows the sum",
+                hint="use fewer --users, a shorter --context, or a quantized version of the model; `lmi fit` shows the sum",
             )
         return self._judged(found.instance, request)
 
@@ -95,7 +95,7 @@ class InstanceChoice:
             return self._by_size(fit.reason)
         if fit.verdict == "does-not-fit":
             change = "change one of these, or " if outcome.remedies else ""
-            raise does_not_fit(fit_request.model_id, name, outcome, hint=f"{change}leave --instance out")
+            raise does_not_fit(fit_request.model_id, name, outcome, hint=f"{change}omit --instance")
         request = replace(request, degree=fit.degree)
         longest = asked.context or longest_fitting(
             checkpoint, request, instance_devices(name), most=fit.max_context
@@ -116,14 +116,16 @@ class InstanceChoice:
         found = instance_by_size(size_of(self.checkpoint), self.prices.of(USUAL_REGION))
         name = asked.instance or (found.instance if found else "")
         if not name:
-            raise Unresolvable(
-                f"no instance type holds it; lmi cannot tell more: {reason}", hint="add --instance TYPE"
-            )
-        by = "asked for" if asked.instance or found is None else f"by the size of the weights: {found.why}"
+            raise Unresolvable(f"lmi cannot choose an instance type: {reason}", hint="add --instance TYPE")
+        by = (
+            "you named it"
+            if asked.instance or found is None
+            else f"chosen by the size of the weights: {found.why}"
+        )
         return Hardware(
             instance=name,
             price=self._price(name),
-            why=f"lmi cannot tell whether it fits ({reason}); {by}",
+            why=f"lmi cannot compute whether the model fits ({reason}); {by}",
             context=asked.context,
         )
 
@@ -142,7 +144,8 @@ def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: De
         context = instance_request(fit_request, checkpoint).context
     except CannotTell as reason:
         return Hardware(
-            why=f"lmi cannot tell whether it fits this machine: {reason}", context=fit_request.context
+            why=f"lmi cannot compute whether the model fits this machine: {reason}",
+            context=fit_request.context,
         )
     outcome = judge(
         replace(fit_request, machine=deps.machine(), degree=1, context=context),
@@ -153,10 +156,11 @@ def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: De
     fit = outcome.fit
     if fit.verdict == "unknown":
         return Hardware(
-            why=f"lmi cannot tell whether it fits this machine: {fit.reason}", context=fit_request.context
+            why=f"lmi cannot compute whether the model fits this machine: {fit.reason}",
+            context=fit_request.context,
         )
     if fit.verdict == "does-not-fit":
-        hint = "add --target sagemaker, which takes the cheapest instance type that holds it"
+        hint = "add --target sagemaker: lmi then takes the cheapest instance type that holds the model"
         raise does_not_fit(fit_request.model_id, "this machine", outcome, hint=hint)
     return Hardware(
         why=_arithmetic(fit, "this machine"), context=fit_request.context or fit.max_context, fit=fit
@@ -169,7 +173,9 @@ def _arithmetic(fit: Fit, where: str, *, cheapest: bool = False) -> str:
     usable = fit.devices.memory / (fit.devices.cores or 1) / GIB if fit.devices else 0
     cache = f", {gib_text(fit.cache, 2)} are left for the KV cache" if fit.cache > 0 else ""
     first = (
-        "The cheapest type with a known price that holds it" if cheapest else f"It {fit.verdict} on {where}"
+        "The cheapest type with a known price that holds the model"
+        if cheapest
+        else f"The model {fit.verdict} on {where}"
     )
     if fit.verdict == "tight":
         first = f"{first}, tightly"

@@ -48,7 +48,7 @@ def read_source(path: str, stdin: IO[bytes], recipe_folder: Path) -> Imported:
     except OSError as reason:
         raise UsageRefused(
             f"{path}: {reason.strerror or reason}",
-            hint="name a folder, a model.tar.gz, a serving.properties, or a file of variables",
+            hint="name a folder, a model.tar.gz, a serving.properties file, or a file of variables",
         ) from None
     if path.endswith(".properties"):
         _require_small(path, content)
@@ -62,8 +62,8 @@ def _environment(origin: str, content: bytes) -> Imported:
         variables = parse_environment(content.decode())
     except ValueError as reason:
         raise UsageRefused(
-            f"{origin}: is no file of environment variables: {reason}",
-            hint="lines of NAME=VALUE, or the JSON of `docker inspect` or `aws sagemaker describe-model`",
+            f"{origin}: not a file of environment variables: {reason}",
+            hint="give lines of NAME=VALUE, or the JSON of `docker inspect` or `aws sagemaker describe-model`",
         ) from None
     return Imported(source=ImportSource(origin=origin, environment=variables), files={})
 
@@ -73,7 +73,7 @@ def _folder(folder: Path, recipe_folder: Path) -> Imported:
     if not {SERVING_PROPERTIES, MODEL_PY} & {*found} and not any(name.endswith(_WEIGHTS) for name in found):
         raise UsageRefused(
             f"{folder}: has no {SERVING_PROPERTIES}, no model.py and no weights",
-            hint="name the folder that the server would get as /opt/ml/model",
+            hint="name the folder that the container has as /opt/ml/model",
         )
     content = found[SERVING_PROPERTIES].read_bytes()[: SMALL + 1] if SERVING_PROPERTIES in found else b""
     _require_small(str(folder / SERVING_PROPERTIES), content)
@@ -119,7 +119,7 @@ def _archive(path: Path) -> Imported:
             break
     if not small and not weights:
         raise UsageRefused(
-            f"{path}: has no {SERVING_PROPERTIES}, no model.py and no weights", hint="is it a model.tar.gz?"
+            f"{path}: has no {SERVING_PROPERTIES}, no model.py and no weights", hint="name a model.tar.gz"
         )
     name = path.name.partition(".")[0]
     content = small.pop(SERVING_PROPERTIES, b"")
@@ -127,7 +127,7 @@ def _archive(path: Path) -> Imported:
         origin=str(path), name=name, properties=_properties(str(path), content), other_files=tuple(others)
     )
     if weights:
-        more = f"{weights / 1e9:.2f} GB of weights: unpack the archive, and name the folder as --model"
+        more = f"{weights / 1e9:.2f} GB of weights (unpack the archive, and name the folder with --model)"
         source = replace(source, other_files=(*source.other_files, more))
     return Imported(source=_with_code(source, {file: f"./{name}/{file}" for file in small}), files=small)
 
@@ -137,11 +137,11 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
         with tarfile.open(path, "r|*") as archive:
             for number, member in enumerate(archive):
                 if number >= MEMBERS:
-                    raise UsageRefused(f"{path}: more than {MEMBERS} members", hint="is it a model.tar.gz?")
+                    raise UsageRefused(f"{path}: more than {MEMBERS} members", hint="name a model.tar.gz")
                 yield member, archive.extractfile(member) if member.isfile() else None
     except (tarfile.TarError, EOFError, ValueError) as reason:
         raise UsageRefused(
-            f"{path}: is no tar archive, or is cut off: {reason}", hint="make it again"
+            f"{path}: not a tar archive, or incomplete: {reason}", hint="create the archive again"
         ) from None
 
 
@@ -149,9 +149,11 @@ def _properties(origin: str, content: bytes) -> dict[str, str]:
     try:
         return parse_properties(content)
     except ValueError as reason:
-        raise UsageRefused(f"{origin}: {reason}", hint="Java would refuse the file as well") from None
+        raise UsageRefused(
+            f"{origin}: {reason}", hint="correct the file: DJLServing cannot read it either"
+        ) from None
 
 
 def _require_small(origin: str, content: bytes) -> None:
     if len(content) > SMALL:
-        raise UsageRefused(f"{origin}: more than {SMALL // MIB} MiB", hint="this is no file of settings")
+        raise UsageRefused(f"{origin}: more than {SMALL // MIB} MiB", hint="name a file of settings")

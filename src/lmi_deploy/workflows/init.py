@@ -114,17 +114,17 @@ def _with_target(asked: InitRequest, deps: Dependencies) -> tuple[InitRequest, l
         region = asked.region or deps.cloud("").caller.region
     except NoCredentials:
         if not chosen:
-            note = (
-                "no AWS credentials are found: for this machine; --target sagemaker makes one for SageMaker"
-            )
+            note = "no AWS credentials found: the recipe is for this machine; for SageMaker add --target sagemaker"
             return replace(asked, target="local"), [note]
         region = USUAL_REGION
     except LmiError as reason:
         region = USUAL_REGION
         if not chosen:
-            note = f"AWS is set up, but does not answer ({reason.message}): for SageMaker in {region}"
+            note = f"AWS is configured but did not answer ({reason.message}): the recipe is for SageMaker in {region}"
             return replace(asked, target="sagemaker", region=region), [note]
-    note = f"AWS credentials are found: for SageMaker in {region}; --target local makes one for this machine"
+    note = (
+        f"AWS credentials found: the recipe is for SageMaker in {region}; for this machine add --target local"
+    )
     return replace(asked, target="sagemaker", region=region), [] if chosen else [note]
 
 
@@ -153,8 +153,8 @@ def _choice(asked: InitRequest, model: ModelSummary, engine: InitEngine, found: 
     machine = instances.instance(found.instance) if found.instance else None
     if machine is not None:
         startup = startup_with_download(Timeouts(), machine, weights)
-        network = f"{machine.network_gbps:g} Gbit/s" if machine.network_gbps else "its disk's rate"
-        why = f"{gib_text(weights, 2)}, at half of {network} from S3 and at 100 MB/s into the devices."
+        network = f"{machine.network_gbps:g} Gbit/s" if machine.network_gbps else "the disk's speed"
+        why = f"{gib_text(weights, 2)} at half of {network} from S3, and at 100 MB/s into the devices."
     else:
         startup = startup_timeout(Timeouts(), weights)
         why = f"{gib_text(weights, 2)} at 100 MB/s, and 120 s to start; at least 600 s."
@@ -178,11 +178,13 @@ def _options(asked: InitRequest, engine: InitEngine, found: Hardware) -> list[tu
     fit = found.fit
     if found.context and (engine == "vllm" or asked.context):
         users = asked.users or 1
-        why = "Tokens of a prompt with its answer"
+        why = "Maximum number of tokens of a prompt and its response"
         if fit is not None and fit.kv_tokens:
             many = "one such sequence" if users == 1 else f"{users} such sequences"
-            why += f": there is room for {fit.kv_tokens} tokens of KV cache, so for {many}"
+            why += f": the KV cache has room for {fit.kv_tokens} tokens, enough for {many}"
         chosen.append(("max_model_len", str(found.context), f"{why}."))
     if engine == "vllm" and asked.users and asked.users > LMI_SEQUENCES:
-        chosen.append((_SEQUENCES, str(asked.users), "Sequences that are worked on at once."))
+        chosen.append(
+            (_SEQUENCES, str(asked.users), "Number of sequences that the server processes at once.")
+        )
     return chosen

@@ -55,14 +55,14 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table)]
     match outcome.fit.verdict:
         case "does-not-fit":
-            hint = f"such as: {outcome.remedies[0].what}" if outcome.remedies else "`lmi fit` shows the sum"
+            hint = f"try {outcome.remedies[0].what}" if outcome.remedies else "`lmi fit` shows the sum"
             what = f"{recipe.model_id} does not fit on {outcome.fit.where}: {outcome.fit.reason}"
             key = "instance_type" if recipe.instance_type else "model_id"
             found.append(Mistake(option=key, what=what, hint=hint))
         case "unknown":
-            notes.append(f"whether it fits, lmi cannot tell: {outcome.fit.reason}")
+            notes.append(f"lmi cannot compute whether the model fits: {outcome.fit.reason}")
         case "tight":
-            notes.append(f"it fits, but is tight: {outcome.fit.reason}")
+            notes.append(f"the model fits with little memory to spare: {outcome.fit.reason}")
         case "fits":
             pass
     return Judgement(fit=outcome.fit.verdict, mistakes=tuple(found), notes=tuple(notes))
@@ -156,7 +156,7 @@ def notes_of(recipe: Recipe, config: Mapping[str, Any]) -> tuple[str, ...]:
             notes += device_notes(asked, existing.name, existing.compute_capability)
         if (recipe.tensor_parallel_degree or 2) > 1 and accelerators.links(machine.name) == "PCIe":
             notes.append(
-                f"the {machine.name}'s devices are joined by PCIe, without NVLink: shared layers wait for it"
+                f"the devices of {machine.name} are connected by PCIe, not NVLink: a divided model is slower"
             )
     return tuple(dict.fromkeys(notes))
 

@@ -66,7 +66,7 @@ def test_instance_type_auto_chooses_the_cheapest_and_keeps_it(large: CloudApp) -
 def test_model_the_engine_cannot_run_is_refused_before_anything_is_created(large: CloudApp) -> None:
     result = large.lmi("up", "--yes", *vllm(*SHORT, "--set", "options.quantize=awq"))
     assert result.code == 2
-    assert "options.quantize: awq reads weights that are quantised already" in result.err
+    assert "options.quantize: awq needs quantized weights" in result.err
     large.hub.models[MODEL]["config.json"] = json.dumps(
         {**LLAMA_70B, "architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True}
     ).encode()

@@ -11,7 +11,7 @@ def test_unwritable_state_home_is_reported_before_anything_is_created(app: Cloud
     Path("state").write_text("a file where the state folder would be")
     result = app.lmi("up", "--yes")
     assert result.code == 1
-    assert "the disk refused" in result.err
+    assert "disk error" in result.err
     assert "LMI_STATE_HOME" in result.err
     assert app.cloud_resources() == []
     assert app.cloud.account.buckets == {}

@@ -77,6 +77,9 @@ def test_recipe_without_config_json_says_what_is_missing(
     found = written(app, name)
     assert found["verdict"] == "unknown"
     assert any("the task is unknown" in note for note in found["notes"])
-    assert any("lmi cannot tell whether it fits (config.json is missing)" in note for note in found["notes"])
+    assert any(
+        "lmi cannot compute whether the model fits (config.json is missing)" in note
+        for note in found["notes"]
+    )
     assert app.lmi("validate", "model.yaml").code == 0
     assert app.lmi("plan", "model.yaml").code == 0

@@ -53,7 +53,7 @@ def test_listing_is_retried_and_then_fails(hub: LocalHub, client: HubClient) -> 
 def test_response_that_is_not_from_a_hub_is_reported(hub: LocalHub, client: HubClient) -> None:
     for body in ("<html>Please sign in</html>", "[]", '{"sha": "x", "siblings": []}', '{"siblings": [{}]}'):
         hub.fail(Rule(do=Answer(200, {}, body), path="^/api/"))
-        with pytest.raises(AccessError, match="its response about org/m is not that of a Hub"):
+        with pytest.raises(AccessError, match="its response about org/m does not come from a Hub"):
             client.listed()
 
 

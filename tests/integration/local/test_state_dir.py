@@ -133,10 +133,10 @@ def test_record_of_a_newer_lmi_is_refused_and_unchanged(folder: StateDir, journa
 
 def test_unwritable_state_folder_is_reported_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file, where the folder should be")
-    with pytest.raises(LmiError, match="the disk refused: Not a directory") as caught:
+    with pytest.raises(LmiError, match="disk error: Not a directory") as caught:
         FileJournal(StateDir(tmp_path / "state"), REF).begin(PUT)
     assert "LMI_STATE_HOME" in caught.value.hint
-    with pytest.raises(LmiError, match="the disk refused"), _lock(tmp_path / "state").hold("tiny"):
+    with pytest.raises(LmiError, match="disk error"), _lock(tmp_path / "state").hold("tiny"):
         pass
 
 

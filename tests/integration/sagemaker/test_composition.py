@@ -74,7 +74,7 @@ def test_garbled_identity_is_requested_again_and_reported(
             models = open_s3_models(tmp_path, FrozenClock(), os.environ, notify=lines.append)
             with pytest.raises(NotFound):
                 models.listing("s3://garbled/m/", "main")
-    why = "an answer with a body that cannot be read (a web page?)"
+    why = "a response with a body that cannot be read (a web page?)"
     assert lines == [f"STS returned no identity: trying again: {why}"] * 2
 
 

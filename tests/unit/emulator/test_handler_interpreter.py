@@ -70,7 +70,7 @@ def test_environment_is_built_when_no_python_has_numpy(
     models = WorkerFiles(tmp_path, has_network=True)
     assert worker_python(models, None) == Path(sys.executable)
     assert models.built == [WORKER_PACKAGES]
-    assert "building an environment for handlers (numpy" in capsys.readouterr().err
+    assert "building the environment for handlers (numpy" in capsys.readouterr().err
 
 
 def test_failed_environment_build_is_reported_at_the_start(tmp_path: Path) -> None:

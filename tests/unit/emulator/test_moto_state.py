@@ -63,7 +63,7 @@ def test_cyclic_object_stays_cyclic_after_a_round_trip() -> None:
 def test_other_class_is_never_instantiated(name: str) -> None:
     objects = [{"class": name, "state": []}]
     document = json.dumps({"format": FORMAT, "root": {"ref": 0}, "objects": objects}).encode()
-    with pytest.raises(Refused, match="not the state of an emulator of this version"):
+    with pytest.raises(Refused, match="not the state of this version of the emulator"):
         loaded(document, "x")
 
 

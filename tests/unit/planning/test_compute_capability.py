@@ -64,10 +64,10 @@ def test_options_the_device_cannot_run_are_refused(
 def test_fp8_needs_a_higher_capability_in_older_images() -> None:
     old = [*device_mistakes(asked(15, quantize="fp8"), "NVIDIA T4", T4)]
     assert (
-        "fp8 needs compute capability 8.0 in vLLM 0.8.4, and NVIDIA T4 has compute capability 7.5"
+        "fp8 needs compute capability 8.0 in vLLM 0.8.4, but NVIDIA T4 has compute capability 7.5"
         in old[0].what
     )
-    assert old[0].hint == "methods that run there: awq, gptq, bitsandbytes"
+    assert old[0].hint == "use a method that runs there: awq, gptq, bitsandbytes"
 
 
 def test_flash_attention_3_was_accepted_on_a100_by_older_images() -> None:
@@ -81,7 +81,7 @@ def test_fallback_of_a_device_is_noted() -> None:
     (note,) = device_notes(asked(quantize="fp8"), "NVIDIA A10G", A10G)
     assert "Marlin" in note
     (note,) = device_notes(asked(kv_cache_dtype="fp8"), "NVIDIA A10G", A10G)
-    assert "cannot tell" in note
+    assert "lmi does not know" in note
     assert not [*device_notes(asked(quantize="fp8", kv_cache_dtype="fp8"), "NVIDIA L4", L4)]
 
 
@@ -93,14 +93,14 @@ def test_fallback_of_a_device_is_noted() -> None:
             LLAMA,
             {"max_model_len": "16384"},
             "max_model_len",
-            "16384 is more than the model's own length, 8192",
+            "16384 is more than the model's maximum length, 8192",
         ),
-        (LLAMA, {"quantize": "awq"}, "quantize", "awq reads weights that are quantised already"),
+        (LLAMA, {"quantize": "awq"}, "quantize", "awq needs quantized weights"),
         (
             LLAMA | {"quantization_config": {"quant_method": "gptq", "bits": 4}},
             {"quantize": "awq"},
             "quantize",
-            "awq does not go with the model, which is quantised by gptq",
+            "awq cannot be used: the model is quantized with gptq",
         ),
         (
             {"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"]},
@@ -151,20 +151,20 @@ def test_architecture_depends_on_the_version() -> None:
     qwen3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
     (mistake,) = model_mistakes(qwen3, asked(14))
     assert mistake.what == "vLLM 0.7.1 has no Qwen3ForCausalLM"
-    assert mistake.hint == "images from lmi15 on know it"
+    assert mistake.hint == "use an image from lmi15 on, which supports it"
     assert not [*model_mistakes(qwen3, asked(15))]
 
 
 def test_unknown_architecture_may_run_with_transformers() -> None:
     (note,) = model_notes({"architectures": ["SomethingNewForCausalLM"]}, asked())
-    assert "lmi cannot tell" in note
+    assert "lmi cannot check this" in note
     assert not [*model_notes(LLAMA, asked())]
     assert not [*model_notes(T5, asked())]
 
 
 def test_quantised_checkpoint_needs_a_capable_device() -> None:
     mxfp4 = {"quantization_config": {"quant_method": "mxfp4"}}
-    assert "quantised by mxfp4, which needs compute capability 8.0" in checkpoint_needs(
+    assert "quantized with mxfp4, which needs compute capability 8.0" in checkpoint_needs(
         mxfp4, asked(), "a T4", T4
     )
     assert checkpoint_needs(mxfp4, asked(), "an A10G", A10G) == ""
@@ -191,6 +191,6 @@ def test_draft_model_is_read_from_the_speculative_config(value: str, name: str) 
 def test_draft_model_needs_the_same_vocabulary() -> None:
     mistake = draft_mistake(LLAMA, LLAMA | {"vocab_size": 32000}, "org/small")
     assert mistake is not None
-    assert "org/small has a vocabulary of 32000 tokens, the model one of 128256" in mistake.what
+    assert "org/small has a vocabulary of 32000 tokens, but the model has 128256" in mistake.what
     assert draft_mistake(LLAMA, LLAMA, "org/small") is None
     assert draft_mistake(LLAMA, {}, "org/small") is None

@@ -154,13 +154,13 @@ def test_engine_is_chosen_by_model_and_target(
 @pytest.mark.parametrize(
     ("config", "asked", "what"),
     [
-        (T5, "vllm", "engine vllm does not do text2text-generation"),
-        (VISION, "accelerate", "engine accelerate does not do vision-language"),
+        (T5, "vllm", "engine vllm does not support text2text-generation"),
+        (VISION, "accelerate", "engine accelerate does not support vision-language"),
         (VISION, None, "needs engine vllm, which needs a GPU"),
         (
             {"architectures": ["BertForMaskedLM"]},
             None,
-            "lmi has no recipe for this model: class BertForMaskedLM",
+            "lmi cannot write a recipe for this model: class BertForMaskedLM",
         ),
     ],
 )

@@ -115,7 +115,7 @@ def test_generative_reranker_has_no_task_but_advice() -> None:
             "adapter",
             "is an adapter: adapter_config.json",
         ),
-        (("model-Q4_K_M.gguf", "config.json"), "gguf", "is a model in GGUF: *.gguf files only"),
+        (("model-Q4_K_M.gguf", "config.json"), "gguf", "is a model in GGUF: it has only *.gguf files"),
     ],
 )
 def test_adapters_and_gguf_are_refused_with_advice(paths: tuple[str, ...], kind: str, what: str) -> None:

@@ -125,9 +125,9 @@ def test_options_of_an_old_server_are_translated_or_listed() -> None:
     recipe = parse(found.text, "r.yaml")
     assert recipe.options == (("max_model_len", "8192"), ("quantize", "bitsandbytes"))
     notes = "\n".join(found.notes)
-    assert "option.paged_attention=true is left out: removed in 0.26.0" in notes
-    assert "option.enable_streaming=banana is left out: banana is not one of" in notes
-    assert "option.max_tokens=2048 is left out: " in notes
+    assert "option.paged_attention=true was removed: removed in 0.26.0" in notes
+    assert "option.enable_streaming=banana was removed: banana is not one of" in notes
+    assert "option.max_tokens=2048 was removed: " in notes
 
 
 def test_own_handler_is_imported_with_a_guessed_probe() -> None:
@@ -153,8 +153,8 @@ def test_secrets_and_process_variables_are_left_out() -> None:
     assert "hf_a" not in found.text
     assert "hf_b" not in found.text
     assert parse(found.text, "r.yaml").container.environment == (("NCCL_DEBUG", "INFO"),)
-    assert any("secrets are not taken along: HF_TOKEN, VLLM_X" in note for note in found.notes)
-    assert any("are left out: PATH" in note for note in found.notes)
+    assert any("lmi does not import secrets: HF_TOKEN, VLLM_X" in note for note in found.notes)
+    assert any("or the image: PATH" in note for note in found.notes)
 
 
 def test_timeouts_and_trust_become_recipe_keys() -> None:

@@ -40,7 +40,7 @@ container:
 options:
   # of the batch
   max_rolling_batch_size: 16   # wide
-  # since 0.35 the server runs vLLM's asynchronous service, which has no rolling batch:
+  # since 0.35, the server runs vLLM's asynchronous service, which has no rolling batch:
   # rolling_batch: lmi-dist
   speculative_config: '{"model": "org/draft", "num_speculative_tokens": 5}'
   # part of speculative_config:
@@ -81,7 +81,7 @@ def test_second_migration_changes_nothing() -> None:
 
 def test_option_unknown_to_an_older_server_is_commented_out() -> None:
     found = migrated(NEW, "0.30.0")
-    assert "  # known from 0.35.0 on:\n  # structured_outputs_config: " in found.text
+    assert "  # added in 0.35.0:\n  # structured_outputs_config: " in found.text
     assert parse(found.text, "r.yaml").container.version == "0.30.0"
 
 
@@ -142,9 +142,9 @@ def test_text_that_is_no_recipe_is_refused(text: str) -> None:
 
 
 def test_own_image_and_named_version_are_refused() -> None:
-    with pytest.raises(UsageRefused, match=r"container\.image names an image of your own"):
+    with pytest.raises(UsageRefused, match=r"container\.image names your own image"):
         migrated(BASE + "container: {image: 123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1}\n")
-    with pytest.raises(UsageRefused, match="is no version of the server"):
+    with pytest.raises(UsageRefused, match="is not a version of the server"):
         migrated(BASE, "newest")
 
 

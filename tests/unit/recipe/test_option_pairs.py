@@ -49,8 +49,8 @@ def found(image: int = 28, degree: int | None = None, **options: str) -> list[tu
             "speculative_config",
             "has no num_speculative_tokens",
         ),
-        ({"quantize": "mxfp4", "dtype": "fp16"}, "dtype", "fp16 does not go with mxfp4"),
-        ({"load_format": "bitsandbytes", "quantize": "fp8"}, "load_format", "does not go with fp8"),
+        ({"quantize": "mxfp4", "dtype": "fp16"}, "dtype", "fp16 cannot be used with mxfp4"),
+        ({"load_format": "bitsandbytes", "quantize": "fp8"}, "load_format", "cannot be used with fp8"),
         ({"mamba_block_size": "8", "enable_prefix_caching": "false"}, "mamba_block_size", "needs"),
     ],
 )

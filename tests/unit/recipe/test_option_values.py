@@ -64,7 +64,7 @@ def test_valid_value_is_accepted(name: str, value: str) -> None:
         ("max_model_len", "8192.0", "'8192.0' is not a whole number", "write 8192"),
         ("max_model_len", "8,192", "'8,192' is not a whole number", "write 8192"),
         ("max_model_len", "8192 tokens", "'8192 tokens' is not a whole number", "write 8192"),
-        ("max_model_len", "8192\n", "holds a line break", "write 8192"),
+        ("max_model_len", "8192\n", "contains a line break", "write 8192"),
         ("max_num_batched_tokens", "2k5", "is not a whole number", ""),
         ("tensor_parallel_size", "0", "0 is out of range: at least 1", "write 1"),
         ("max_lora_rank", "48", "is not one of 1, 8, 16", ""),

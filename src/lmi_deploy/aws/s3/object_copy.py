@@ -164,12 +164,12 @@ def _agreed(origin: CopyOrigin, chunks: Sequence[Part], of_source: str) -> str:
         of_parts = crc32_joined((chunk.crc32, chunk.size) for chunk in chunks)
     if of_source and of_parts and of_source != of_parts:
         raise IntegrityError(
-            f"s3://{origin.bucket}/{origin.key}: it has CRC32 {of_source}, the parts copied of it have {of_parts}",
+            f"s3://{origin.bucket}/{origin.key}: its CRC32 is {of_source}, but its copied parts have {of_parts}",
             hint="run the same command again; some S3 servers other than AWS cannot copy in parts",
         )
     if not (of_source or of_parts):
         raise IntegrityError(
-            f"s3://{origin.bucket}/{origin.key}: neither it nor the parts copied of it have a CRC32",
+            f"s3://{origin.bucket}/{origin.key}: neither the object nor its copied parts have a CRC32",
             hint="copy it through this machine: `lmi weights push` with the s3:// prefix as model_id",
         )
     return of_source or of_parts

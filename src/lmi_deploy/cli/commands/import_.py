@@ -15,10 +15,10 @@ from lmi_deploy.ui.selection import open_view
 @click.command("import")
 @click.argument("source", metavar="FOLDER|FILE|-")
 @click.option(
-    "--model", default="", metavar="ID", help="The model, if the settings name none, or another one."
+    "--model", default="", metavar="ID", help="The model; overrides the one that the settings name."
 )
-@click.option("--instance", default="", metavar="TYPE", help="Of SageMaker.")
-@click.option("--local", is_flag=True, help="For this machine.")
+@click.option("--instance", default="", metavar="TYPE", help="The SageMaker instance type.")
+@click.option("--local", is_flag=True, help="Write a recipe for this machine.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @json_option
@@ -29,8 +29,8 @@ def command(
 
     Variables are lines of NAME=VALUE, or the JSON of `docker inspect` or `aws sagemaker describe-model`; `-` reads
     them from standard input. lmi accepts the option names of all DJLServing versions, and replaces removed engines
-    with current ones. It reports each difference, and notes it in the recipe as a comment. It reads an archive without
-    unpacking it: it writes only model.py and requirements.txt, to a folder next to the recipe.
+    with current ones. It prints each difference, and writes it into the recipe as a comment. From an archive it
+    extracts only model.py and requirements.txt, to a folder next to the recipe.
     """
     from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.importer import import_recipe, newest_version

@@ -20,19 +20,36 @@ SCHEMA = "recipe.schema.json"
 @click.command("init")
 @click.argument("model", required=False)
 @click.option(
-    "--target", type=click.Choice(["sagemaker", "local"]), help="Default: sagemaker with credentials."
+    "--target",
+    type=click.Choice(["sagemaker", "local"]),
+    help="The target.  [default: sagemaker if AWS credentials exist, else local]",
 )
-@click.option("--region", default="", help="Target sagemaker: its region; default: that of the credentials.")
-@click.option("--engine", type=click.Choice(["vllm", "accelerate"]), help="Default: by the model.")
-@click.option("--instance", metavar="TYPE", help="Default: the cheapest type that holds the model.")
+@click.option(
+    "--region", default="", help="Target sagemaker: the region.  [default: the credentials' region]"
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["vllm", "accelerate"]),
+    help="The inference engine.  [default: chosen by the model]",
+)
+@click.option(
+    "--instance",
+    metavar="TYPE",
+    help="The instance type.  [default: the cheapest that holds the model]",
+)
 @click.option(
     "--context", type=click.IntRange(1), metavar="N", help="Length of the longest sequence in tokens."
 )
-@click.option("--users", type=click.IntRange(1), metavar="N", help="Sequences of that length at once (1).")
+@click.option(
+    "--users",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of such sequences at once.  [default: 1]",
+)
 @click.option(
     "--revision", default="main", show_default=True, help="Branch, tag or commit of the model on the Hub."
 )
-@click.option("--plain", is_flag=True, help="Without comments.")
+@click.option("--plain", is_flag=True, help="Write no comments.")
 @click.option("--example", metavar="NAME", help="Copy a recipe that comes with lmi, instead of MODEL.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
@@ -40,17 +57,17 @@ SCHEMA = "recipe.schema.json"
 def command(*, model: str | None, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
     """Write a commented recipe for MODEL (a Hub id or a local folder) that validates, plans and fits.
 
-    lmi computes engine, instance type, degree, length and time-outs from config.json and the headers of the weights; a
-    comment explains each choice. With AWS credentials the recipe is for SageMaker, else for this machine. It is
-    written to FILE (default: NAME.yaml); `-o -` prints it. Its first line names a JSON Schema for editors, which `lmi
-    schema > recipe.schema.json` writes.
+    lmi computes engine, instance type, parallel degree, length and time limits from config.json and the headers of
+    the weights. A comment explains each choice. If AWS credentials exist, the recipe is for SageMaker, else for this
+    machine. lmi writes it to FILE (default: NAME.yaml); `-o -` prints it. Its first line names a JSON Schema for
+    editors; `lmi schema > recipe.schema.json` writes that schema.
     """
     context = open_context(as_json=as_json)
     example = flags.pop("example")
     if (model is None) == (example is None):
         raise UsageRefused(
-            "MODEL: name a model, or --example NAME, and not both",
-            hint=f"such as lmi init owner/name; examples: {', '.join(_examples())}",
+            "MODEL: name either a model or --example NAME",
+            hint=f"run for example lmi init owner/name; examples: {', '.join(_examples())}",
         )
     fields = _example(example) if model is None else _generated(model, output, flags, context)
     _write(fields, output, context, force=force)
@@ -63,7 +80,7 @@ def _generated(
     from lmi_deploy.workflows.init import generate_recipe
 
     if flags["target"] == "local" and (flags["instance"] or flags["region"]):
-        raise UsageRefused("--instance and --region are of target sagemaker", hint="leave --target local out")
+        raise UsageRefused("--instance and --region need target sagemaker", hint="omit --target local")
     if flags["instance"] and flags["target"] is None:
         flags["target"] = "sagemaker"
     model = as_model_id(model)
@@ -104,7 +121,7 @@ def _example(name: str) -> dict[str, Any]:
     from lmi_deploy.catalog.package_files import recipes
 
     if name not in _examples():
-        raise UsageRefused(f"--example {name}: there is none", hint=f"one of {', '.join(_examples())}")
+        raise UsageRefused(f"--example {name}: no such example", hint=f"use one of {', '.join(_examples())}")
     text = (recipes() / f"{name}.yaml").read_text(encoding="utf-8")
     return {"recipe": text.replace("../docs/reference/recipe.schema.json", SCHEMA), "name": name}
 

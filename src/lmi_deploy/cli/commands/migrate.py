@@ -17,16 +17,18 @@ from lmi_deploy.ui.selection import open_view
 
 @click.command("migrate")
 @click.argument("recipe", type=click.Path(dir_okay=False))
-@click.option("--to", "version", required=True, metavar="VERSION", help="Such as 0.36.0, or 0.36.0-lmi28.")
 @click.option(
-    "--check", is_flag=True, help="Show the difference and write nothing; ends with 4 if there is one."
+    "--to", "version", required=True, metavar="VERSION", help="The new version, such as 0.36.0-lmi28."
+)
+@click.option(
+    "--check", is_flag=True, help="Show the difference, write nothing, and exit with 4 if there is one."
 )
 @json_option
 def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
     """Rewrite RECIPE for another version of the server: its version, and the names and values of its options.
 
-    Comments and the order of keys stay. An option that the other server does not know is commented out with the
-    reason. Nothing is written if the result would not validate.
+    Comments and the order of keys stay. If the new version does not know an option, lmi comments it out and adds the
+    reason. lmi writes nothing if the new recipe would have a mistake that the old one did not have.
     """
     from lmi_deploy.catalog.images import image
     from lmi_deploy.composition.targets import recipe_issues
@@ -38,20 +40,18 @@ def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
     try:
         before = read(recipe).decode()
     except UnicodeDecodeError:
-        raise UsageRefused(f"{recipe}: is not UTF-8", hint="`lmi validate` says more") from None
+        raise UsageRefused(f"{recipe}: is not UTF-8", hint="run `lmi validate` for the line") from None
     found = migrate(before, recipe, version, Purpose(target_issues=recipe_issues))
     difference = list(
         unified_diff(before.splitlines(), found.text.splitlines(), recipe, recipe, lineterm="", n=1)
     )
     view.words(difference)
     for change in found.changes:
-        view.note(
-            f"{recipe}:{change.line}: {change.key}: {change.became or 'left out'}. {change.why}".strip()
-        )
+        view.note(f"{recipe}:{change.line}: {change.key}: {change.became or 'removed'}. {change.why}".strip())
     if found.problems:
         raise RecipeError(
             list(found.problems),
-            hint="nothing is written; these need your decision: change them, then run it again",
+            hint="nothing was written. Correct these mistakes by hand, then run the command again",
         )
     if not check and recipe != "-" and found.changes:
         with writing(recipe):

@@ -168,7 +168,7 @@ def _disturbed(
     if not isinstance(response, FaultyResponse):
         if not isinstance(response, web.Response) or response.prepared:
             raise TypeError(
-                "a fault cannot disturb this body: return web.Response or Streamed from the handler"
+                "a fault cannot change this body: return web.Response or Streamed from the handler"
             )
         body = response.body if isinstance(response.body, bytes) else b""
         response = FaultyResponse([body], length=len(body), headers=response.headers, status=response.status)

@@ -27,7 +27,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
     "ignore_range": rules.IgnoreRange,
     "shift_range": rules.ShiftRange,
 }
-_HINT: Final = "docs/reference/fault-rules.md has every key and an example of each action"
+_HINT: Final = "see docs/reference/fault-rules.md for every key and every action"
 
 
 def load_rules(path: Path) -> tuple[Rule, ...]:
@@ -58,7 +58,7 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 def _rule(where: str, item: Any) -> Rule:
     fields = _object(where, item)
     if "do" not in fields:
-        raise BadRule(f"{where}: do is missing: it says what happens", hint=_HINT)
+        raise BadRule(f"{where}: the key do is missing, which says what happens", hint=_HINT)
     values = _typed(where, Rule, {key: value for key, value in fields.items() if key != "do"})
     rule = Rule(do=_action(f"{where}: do", fields["do"]), **values)
     _check_counts(where, rule)
@@ -73,7 +73,7 @@ def _check_counts(where: str, rule: Rule) -> None:
             raise BadRule(f"{where}: {key}: not a regular expression: {exc}", hint=_HINT) from exc
     for key, count in (("nth", rule.nth), ("every", rule.every), ("times", rule.times)):
         if count is not None and count < 1:
-            raise BadRule(f"{where}: {key}: {count}, must be at least 1 (times: null for no end)", hint=_HINT)
+            raise BadRule(f"{where}: {key}: {count} is less than 1 (times: null means no limit)", hint=_HINT)
 
 
 def _action(where: str, item: Any) -> Action:
@@ -81,7 +81,7 @@ def _action(where: str, item: Any) -> Action:
     found = {item: {}} if isinstance(item, str) else _object(where, item)
     _refuse_unknown(where, found, list(ACTIONS))
     if len(found) != 1:
-        raise BadRule(f"{where}: {len(found)} actions, must be one: {', '.join(ACTIONS)}", hint=_HINT)
+        raise BadRule(f"{where}: {len(found)} actions; name exactly one of {', '.join(ACTIONS)}", hint=_HINT)
     ((name, fields),) = found.items()
     where = f"{where}.{name}"
     kind = ACTIONS[name]
@@ -103,7 +103,7 @@ def _typed(where: str, kind: type[Rule] | type[Action], fields: Mapping[str, Any
     for name, value in fields.items():
         expected, is_good = _CHECKS[declared[name]]
         if not is_good(value):
-            raise BadRule(f"{where}: {name}: {json.dumps(value)}, must be {expected}", hint=_HINT)
+            raise BadRule(f"{where}: {name}: {json.dumps(value)} is not {expected}", hint=_HINT)
         values[name] = tuple(value) if declared[name].startswith("tuple") else value
     return values
 
@@ -121,22 +121,22 @@ def _are_texts(values: Iterable[Any]) -> bool:
 
 
 _CHECKS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
-    "str": ("a text", lambda value: isinstance(value, str)),
+    "str": ("a string", lambda value: isinstance(value, str)),
     "int": ("a whole number", _is_integer),
     "int | None": ("a whole number or null", lambda value: value is None or _is_integer(value)),
     "float": ("a number of seconds", _is_seconds),
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "Mapping[str, str]": (
-        "an object of texts",
+        "an object of strings",
         lambda value: isinstance(value, dict) and _are_texts(value.values()),
     ),
-    "tuple[str, ...]": ("a list of texts", lambda value: isinstance(value, list) and _are_texts(value)),
+    "tuple[str, ...]": ("a list of strings", lambda value: isinstance(value, list) and _are_texts(value)),
 }
 
 
 def _object(where: str, item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise BadRule(f"{where}: {json.dumps(item)}, must be an object", hint=_HINT)
+        raise BadRule(f"{where}: {json.dumps(item)} is not an object", hint=_HINT)
     return item
 
 

@@ -60,7 +60,7 @@ class FaultSupport:
 
     def _of_bytes(self, rule: Rule) -> Iterator[str]:
         if not self.has_proxy:
-            yield "method BYTES: connections are seen with --proxy only"
+            yield "method BYTES works only with --proxy"
             return
         paths = [
             f"/{way}/{name}"
@@ -68,14 +68,14 @@ class FaultSupport:
             for way in ("up", "down")
         ]
         if not any(re.search(rule.path, path) for path in paths):
-            yield f"path {rule.path}: connections have the paths {', '.join(paths)}"
+            yield f"path {rule.path}: the paths of connections are {', '.join(paths)}"
         if rule.headers:
-            yield "headers: the bytes of a connection have none"
+            yield "headers: rules of method BYTES have no headers"
 
 
 def _of_phases(method: str, rule: Rule) -> Iterator[str]:
     if rule.headers:
-        yield f"headers: what the service does by itself ({method}) has none"
+        yield f"headers: steps of the service ({method}) have no headers"
     first = _FIRST.match(rule.path)
     if first is not None and not any(
         re.search(rule.path[: first.end()], f"/{phase}/") for phase in PHASES[method]
@@ -89,7 +89,7 @@ def _of_headers(rule: Rule) -> Iterator[str]:
             names = [target.rpartition(".")[2] for target in targets()]
             local = difflib.get_close_matches(pattern.strip("^$\\.").rpartition(".")[2], names, 1)
             guess = f", did you mean {local[0]}?" if local else ""
-            yield f"headers.{name}: {pattern}: no operation is called so{guess}"
+            yield f"headers.{name}: {pattern}: no operation has this name{guess}"
 
 
 @cache

@@ -171,7 +171,7 @@ class FaultRules:
             if why := self._why_never(rule):
                 raise BadRule(
                     f"rule {number}{f' ({rule.name})' if rule.name else ''} can never match: {why}",
-                    hint="docs/reference/fault-rules.md and docs/reference/emulator.md say what rules see",
+                    hint="see docs/reference/fault-rules.md and docs/reference/emulator.md for methods and paths",
                 )
         with self._lock:
             self._tallies.extend(Tally(rule) for rule in rules)

@@ -32,7 +32,7 @@ _CONTROLS: Final = "/_"
 """What the paths of the emulator's own controls begin with."""
 _SECRET_PATHS: Final = PATH.partition("{")[0]
 """These are secrets themselves, and need no key."""
-_LOCKED: Final = 'the emulator\'s key is asked for: curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
+_LOCKED: Final = 'the emulator\'s key is missing: use curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
 _LARGE: Final = 1 << 20
 _QUERY: Final = {
     "UnrecognizedClientException": "InvalidClientTokenId",

@@ -35,8 +35,8 @@ def parse_key(text: str, origin: str) -> KeyPair:
     ident, colon, secret = text.partition(":")
     if not (colon and ident and secret and ident.isascii() and ident.isalnum() and secret.isascii()):
         raise UsageRefused(
-            f"{origin}: expected ACCESS_KEY_ID:SECRET_ACCESS_KEY, the first of letters and digits",
-            hint="leave it out: the emulator then makes a key and prints it",
+            f"{origin}: not ACCESS_KEY_ID:SECRET_ACCESS_KEY, with letters and digits in the first part",
+            hint="omit it: the emulator then generates a key and prints it",
         )
     return KeyPair(ident, secret)
 

@@ -40,7 +40,7 @@ class JobImage:
             )
         except (OSError, subprocess.CalledProcessError) as exc:
             raise HostingFailed(
-                f"InternalServerError: the emulator has no Python for the job: {exc}"
+                f"InternalServerError: the emulator could not create a Python environment for the job: {exc}"
             ) from exc
         if not self.is_bare:
             self._show_packages(folder)

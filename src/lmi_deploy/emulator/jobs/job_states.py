@@ -80,8 +80,8 @@ class JobController(ResourceTasks):
         if "ContainerEntrypoint" not in params["AppSpecification"]:
             image = params["AppSpecification"]["ImageUri"]
             raise HostingFailed(
-                f"The emulator does not pull images: the job must name its ContainerEntrypoint, which {image} would "
-                "have."
+                f"The emulator does not pull images, so it does not know the entry point of {image}: name "
+                "ContainerEntrypoint in the job."
             )
         self._change(key, started=self._context.clock.now())
         with self._context.clock.at_work():

@@ -92,7 +92,7 @@ def _variant(context: EmulatorContext, request: ApiRequest, spec: Row) -> str:
     free = [variant["name"] for variant in row["serving"]["variants"] if variant["model"] is None]
     if not free:
         raise refused(
-            f'Endpoint "{row["arn"]}" has a model in each of its variants: it takes no inference components.'
+            f'Endpoint "{row["arn"]}" has a model in each variant, so it cannot have inference components.'
         )
     base = spec["told"].get("BaseInferenceComponentName")
     if base is not None:

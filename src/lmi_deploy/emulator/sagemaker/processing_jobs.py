@@ -106,7 +106,7 @@ def _validate(params: Mapping[str, Any]) -> None:
         )
     for source in params.get("ProcessingInputs", ()):
         if "DatasetDefinition" in source:
-            raise ApiError("NotImplemented", "The emulator has neither Athena nor Redshift.", status=501)
+            raise ApiError("NotImplemented", "The emulator does not support Athena and Redshift.", status=501)
         if "S3Input" not in source:
             raise refused(
                 f"S3Input or DatasetDefinition is required in ProcessingInput {source['InputName']}."

@@ -36,7 +36,7 @@ class MotoFolder:
             left.unlink()
         if (pickle := next(self._root.glob("**/*.pickle"), None)) is not None:
             raise Refused(
-                f"{pickle}: an emulator of an earlier version wrote this, and to read it may run whatever it says",
+                f"{pickle}: an earlier version of the emulator wrote this pickle, and reading it may run code",
                 hint=f"name another --dir, or delete {self._root}",
             )
         for service in STORED_SERVICES:

@@ -53,8 +53,8 @@ def loaded(content: bytes, origin: str, known: Mapping[str, Any] | None = None) 
         return _Reader(found["objects"], blobs, known or {}).node(found["root"])
     except (ValueError, KeyError, TypeError, LookupError, AttributeError, ImportError) as exc:
         raise Refused(
-            f"{origin}: not the state of an emulator of this version: {exc}",
-            hint="name another --dir, or delete this one",
+            f"{origin}: not the state of this version of the emulator: {exc}",
+            hint="name another --dir, or delete this folder",
         ) from exc
 
 

@@ -65,7 +65,7 @@ def _scalar(kind: str, found: Any) -> Any:
             return datetime.fromisoformat(found.replace("Z", "+00:00")).timestamp()
         return found
     except (KeyError, TypeError, ValueError) as exc:
-        raise ApiError("MalformedInput", f"{found!r} is no {kind}") from exc
+        raise ApiError("MalformedInput", f"{found!r} is not of type {kind}") from exc
 
 
 def answered(operation: Any, result: Mapping[str, Any], request_id: str) -> bytes:

@@ -105,7 +105,7 @@ def _require_algorithm(algorithm: str) -> None:
     if algorithm != ALGORITHM:
         raise ApiError(
             "InvalidSignatureException",
-            f"The emulator verifies {ALGORITHM} and not {algorithm[:40]}",
+            f"The emulator supports {ALGORITHM}, not {algorithm[:40]}",
             status=403,
         )
 

@@ -86,7 +86,7 @@ def _declared(wire: SignableRequest, signature: Signature) -> str:
             return UNSIGNED
         raise ApiError("InvalidRequest", f"Missing required header for this request: {DECLARED}")
     if not signature.is_of_s3 and len(given) != len(_EMPTY):
-        raise mismatch(f"{DECLARED}: {given}: only S3 takes a payload that is not signed as a whole")
+        raise mismatch(f"{DECLARED}: {given}: only S3 accepts a payload that is not signed as a whole")
     return given
 
 

@@ -17,8 +17,8 @@ def notices(recipe: Recipe) -> tuple[str, ...]:
     newest = vllm_arguments.images()[-1]
     known = f"0.36.0-lmi{newest}"
     found = [
-        f"options are checked by the arguments of vLLM {vllm_arguments.version(newest)} ({known}), the newest that lmi "
-        f"knows, and the image is {server}; to be sure, write container: {{version: {known}}}"
+        f"the image {server} is newer than the tables of lmi: lmi checked the options against vLLM "
+        f"{vllm_arguments.version(newest)} ({known}); to use that version, write container: {{version: {known}}}"
     ]
     unknown = [
         name
@@ -27,7 +27,7 @@ def notices(recipe: Recipe) -> tuple[str, ...]:
     ]
     if unknown:
         found.append(
-            f"lmi does not know whether {server} reads {', '.join(unknown)}: it drops unknown options"
+            f"lmi does not know whether {server} supports {', '.join(unknown)}: the server ignores unknown options"
         )
     return tuple(found)
 

@@ -48,7 +48,9 @@ def _each_option(partial: ParsedFields) -> Iterator[Problem]:
             hint = "remove it; properties: {batch_size: N} batches requests"
             yield _at(partial, name, "engine accelerate has no rolling batch", hint)
         elif name in options.SERVER_KEYS:
-            yield _at(partial, name, "is a key of the server, not an option", "write it under properties")
+            yield _at(
+                partial, name, "is a property of the server, not an option", "write it under properties"
+            )
         elif handlers == (SERVER,):
             yield from _of_server(partial, engine, name, value)
         elif SERVER not in handlers:
@@ -133,7 +135,7 @@ def _known(partial: ParsedFields, name: str, value: str, found: options.OptionSt
         yield _value(partial, name, what, suggestion_text(value, found.values))
     elif not found.values and not options.acceptable(found.kind, value):
         what = f"{quoted(value)} is not {'a number' if found.kind in ('int', 'float') else 'true or false'}"
-        yield _value(partial, name, what, "the server refuses to start with it")
+        yield _value(partial, name, what, "change it: with this value the server does not start")
 
 
 def _together(partial: ParsedFields, pairs: dict[str, str]) -> Iterator[Problem]:

@@ -97,7 +97,7 @@ def _two_spellings(given: Given) -> Iterator[Found]:
         values["tensor_parallel_degree"] = str(given.degree)
     for theirs, ours in _SPELLINGS:
         if theirs in given.options and ours in values and values[theirs].strip() != values[ours].strip():
-            yield theirs, f"{values[theirs]} contradicts {ours}, {values[ours]}", "leave one of them out"
+            yield theirs, f"{values[theirs]} contradicts {ours}, {values[ours]}", "remove one of them"
 
 
 def _needs(given: Given) -> Iterator[Found]:
@@ -117,13 +117,11 @@ def _limits(given: Given) -> Iterator[Found]:
     _, sequences = given.number(*_SEQUENCES)
     _, length = given.number("max_model_len")
     if step is not None and sequences is not None and step < sequences:
-        what = f"{step} is less than the {sequences} sequences of a step, and each takes a token"
+        what = f"{step} is less than the number of sequences, {sequences}: a step needs one token for each sequence"
         yield step_name, what, f"write {sequences} or more"
     if step is not None and length is not None and step < length and given.is_off("enable_chunked_prefill"):
-        what = (
-            f"{step} is less than max_model_len, {length}, and prompts are not split (enable_chunked_prefill)"
-        )
-        yield step_name, what, f"write {length} or more, or leave enable_chunked_prefill out"
+        what = f"{step} is less than max_model_len, {length}, and vLLM cannot split prompts (enable_chunked_prefill)"
+        yield step_name, what, f"write {length} or more, or remove enable_chunked_prefill"
     for low, high in (
         ("max_loras", "max_cpu_loras"),
         ("max_long_partial_prefills", "max_num_partial_prefills"),
@@ -140,22 +138,22 @@ def _limits(given: Given) -> Iterator[Found]:
 def _partial_prefills(given: Given) -> Iterator[Found]:
     name, most = given.number("max_num_partial_prefills")
     if most is not None and most > 1 and given.is_off("enable_chunked_prefill"):
-        yield name, f"{most} needs enable_chunked_prefill", "leave enable_chunked_prefill out"
+        yield name, f"{most} needs enable_chunked_prefill", "remove enable_chunked_prefill"
 
 
 def _pipeline(given: Given) -> Iterator[Found]:
     name, stages = given.number("pipeline_parallel_degree", "pipeline_parallel_size")
     if stages is not None and stages != 1:
         what = f"{stages}: DJLServing runs vLLM with one pipeline stage only"
-        yield name, what, "write 1, and share the model by tensor_parallel_degree"
+        yield name, what, "write 1, and divide the model with tensor_parallel_degree"
 
 
 def _batching(given: Given) -> Iterator[Found]:
     _, size = given.number("batch_size")
     streams = given.text("enable_streaming") not in ("", "false")
     if size is not None and size > 1 and streams and given.text("rolling_batch") in ("", "disable"):
-        what = "a dynamic batch cannot stream: batch_size is more than 1"
-        yield "enable_streaming", what, "write false, or leave batch_size out"
+        what = "batch_size is more than 1, and the server cannot stream a dynamic batch"
+        yield "enable_streaming", what, "write false, or remove batch_size"
 
 
 def _drafts(given: Given) -> Iterator[Found]:
@@ -169,7 +167,7 @@ def _drafts(given: Given) -> Iterator[Found]:
 def _twice(given: Given) -> Iterator[Found]:
     for name, table, field in _EXCLUSIVE:
         if name in given.options and f'"{field}"' in given.options.get(table, ""):
-            yield name, f"{table} has {field}, too, and vLLM takes one of them", "leave one of them out"
+            yield name, f"{table} also sets {field}, and vLLM accepts only one of them", "remove one of them"
 
 
 def _activation_dtype(given: Given) -> Iterator[Found]:
@@ -178,16 +176,14 @@ def _activation_dtype(given: Given) -> Iterator[Found]:
     dtype = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
     wanted = dtype.get(given.text("dtype"), given.text("dtype"))
     if found and found[1] and wanted not in ("", "auto") and wanted not in found[1]:
-        what = (
-            f"{given.options['dtype']} does not go with {method}, which computes in {' or '.join(found[1])}"
-        )
+        what = f"{given.options['dtype']} cannot be used with {method}, which computes in {' or '.join(found[1])}"
         yield "dtype", what, f"omit it, or write {found[1][-1]}"
 
 
 def _bitsandbytes(given: Given) -> Iterator[Found]:
     method = given.text("quantize") or given.text("quantization")
     if given.text("load_format") == "bitsandbytes" and method not in ("", "bitsandbytes"):
-        yield "load_format", f"bitsandbytes does not go with {method}", "omit it"
+        yield "load_format", f"bitsandbytes cannot be used with {method}", "omit it"
 
 
 _RULES: Final[tuple[Callable[[Given], Iterator[Found]], ...]] = (

@@ -58,7 +58,7 @@ def value_mistake(name: str, value: str, server: Server | None) -> Mistake | Non
 def text_mistake(name: str, value: str, rule: Rule, version: str) -> Mistake | None:
     """The same for a rule; `version` is the vLLM that the message names."""
     if rule.kind not in ("text", "json", "list") and "\n" in value:
-        return f"{quoted(value)} holds a line break", _nearest_text(value.split(), rule)
+        return f"{quoted(value)} contains a line break", _nearest_text(value.split(), rule)
     match rule.kind:
         case "flag":
             return _flag(value)
@@ -149,7 +149,7 @@ def _nearest_text(parts: Sequence[str], rule: Rule) -> str:
 
 def _nearest_number(number: float, rule: Rule) -> str:
     if rule.gt == 0 and rule.le == 1 and 10 <= number <= 100:
-        return f"it is a share, not a percentage: write {number / 100:g}"
+        return f"write a fraction, not a percentage: {number / 100:g}"
     limit = next(
         (limit for limit in (rule.le, rule.ge) if limit is not None and not _beyond(number, limit, rule)),
         None,
@@ -212,7 +212,7 @@ def json_mistake(text: str) -> str:
     except json.JSONDecodeError as reason:
         return f"is not JSON: {reason.msg} at its line {reason.lineno}, column {reason.colno}"
     except RecursionError:
-        return "is not JSON: it is nested too deep"
+        return "is not JSON: it is nested too deeply"
     return "" if isinstance(value, dict) else f"is JSON, but not an object: {quoted(text)}"
 
 

@@ -23,7 +23,7 @@ from lmi_deploy.sources.hub.range_request import ByteSpan
 from lmi_deploy.sources.verified_download import PartialFile, Report, hash_file
 
 GO_ON = "run the same command again: it continues with the part that was kept"
-BAD_BYTES = "a proxy changes the data, or the Hub's own copy is damaged"
+BAD_BYTES = "check whether a proxy changes the data; if not, the Hub's own copy is damaged"
 SEGMENT = 8 << 30
 """Bytes per request: the stores behind the Hub refuse responses of more than 50 GB."""
 

@@ -29,7 +29,7 @@ def parse_listing(model_id: str, found: Any, endpoint: str, *, revision: str) ->
             raise ValueError(f"sha: {commit[:60]!r}")
     except (KeyError, TypeError, ValueError) as exc:
         raise AccessError(
-            f"{endpoint}: its response about {model_id} is not that of a Hub",
+            f"{endpoint}: its response about {model_id} does not come from a Hub",
             hint="set HF_ENDPOINT to a Hugging Face Hub, and check that no proxy answers in its place",
             details=[f"{type(exc).__name__}: {exc}"],
         ) from exc

@@ -86,7 +86,7 @@ def _write(store: ObjectStore, at: str, file: ArtifactFile) -> None:
         found = store.get(at)
         if found is None or found[0] != file.content:
             raise IntegrityError(
-                f"s3://{store.bucket}/{at}: has other content than its name is derived from",
+                f"s3://{store.bucket}/{at}: its content does not match the digest in its name",
                 hint="another program wrote it. Check and delete the object, then run the same command again",
             ) from None
 

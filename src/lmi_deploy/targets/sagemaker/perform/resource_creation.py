@@ -106,7 +106,7 @@ class ResourceCreator:
         why = (
             "was not created by lmi"
             if owner != self.spec.name
-            else "has other settings than those its name is derived from"
+            else "its settings do not match the digest in its name"
         )
         raise Refused(
             f"{name}: a {kind} of that name exists and {why}",

@@ -81,7 +81,7 @@ def _degree(recipe: Recipe) -> Iterator[Issue]:
     elif len({count or 1 for count in counts if count is not None}) > 1:
         each = ", ".join(f"{machine.name} has {in_words(machine)}" for machine in machines)
         least = min(count or 1 for count in counts if count is not None)
-        what = f"auto means all devices of the instance: {each}; but all of them serve the same files"
+        what = f"auto means all devices of the instance, and these types have different numbers: {each}"
         yield _about_degree(
             what, f"write tensor_parallel_degree: {least}, or use types with equal numbers of devices"
         )
