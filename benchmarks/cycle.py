@@ -67,7 +67,7 @@ def phases(up: CycleResult) -> dict[str, float]:
         "write the artifact": finished.get("PutArtifact", 0.0),
         "start the server": finished.get("StartServer", 0.0) + starting,
         "load the model": waited - starting,
-        "one real answer": response,
+        "one real response": response,
     }
     return {**parts, "between and after": up.seconds - sum(parts.values())}
 
@@ -75,7 +75,7 @@ def phases(up: CycleResult) -> dict[str, float]:
 def own_share(up: CycleResult) -> float:
     """Everything but the model's load and the model's answer."""
     parts = phases(up)
-    return up.seconds - parts["load the model"] - parts["one real answer"]
+    return up.seconds - parts["load the model"] - parts["one real response"]
 
 
 def _starting(up: CycleResult) -> float:

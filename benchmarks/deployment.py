@@ -64,10 +64,10 @@ def _figures(cycles: list[dict[str, CycleResult]]) -> list[Figure]:
     ups, responses = [c["up"] for c in cycles], [c["ask"].result for c in cycles]
     return [
         Figure.typical(
-            "`lmi up` of the quickstart, cached: our own share",
+            "`lmi up` of the quickstart, cached: time of `lmi` itself",
             [own_share(up) for up in ups],
             at_most=AIM,
-            note="all but the model's load and its answer",
+            note="without the model's load and response",
         ),
         Figure.typical(
             "`lmi up` of the quickstart, cached: all of it",
@@ -75,7 +75,7 @@ def _figures(cycles: list[dict[str, CycleResult]]) -> list[Figure]:
             note=_split([phases(up) for up in ups]),
         ),
         Figure.typical(
-            "`lmi up` again: nothing to do, one real answer", [c["again"].seconds for c in cycles]
+            "`lmi up` again: nothing to do, one real response", [c["again"].seconds for c in cycles]
         ),
         Figure.typical("`lmi down`", [c["down"].seconds for c in cycles]),
         Figure.typical("`lmi invoke`: first token after", [a["first_token_seconds"] for a in responses]),

@@ -8,9 +8,9 @@ from benchmarks.result import Figure, Result
 from benchmarks.suites import cases
 
 SUITES = {
-    "Faults of the Hub and of the network that a download survives or names": "tests/integration/hub/test_faults.py",
-    "Downloads interrupted or killed that keep what is whole": "tests/integration/hub/test_interrupted_downloads.py",
-    "Refusals of the Hub and hostile file names, each with a remedy": "tests/integration/hub/test_access.py",
+    "Faults of the Hub and the network that a download survives or reports": "tests/integration/hub/test_faults.py",
+    "Interrupted or killed downloads that keep complete files": "tests/integration/hub/test_interrupted_downloads.py",
+    "Errors of the Hub and unsafe file names that are reported with a remedy": "tests/integration/hub/test_access.py",
 }
 
 

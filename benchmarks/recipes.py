@@ -24,17 +24,25 @@ def run() -> Result:
         what="tests/unit/recipe/bad: each with its exact messages; tools/fuzz.py: anything but RecipeError ends it",
         figures=[
             Figure(
-                what="Bad recipes refused, each in exactly its own words", value=right, unit="", total=tried
+                what="Bad recipes that are refused with exactly the expected message",
+                value=right,
+                unit="",
+                total=tried,
             ),
             Figure(
-                what="Generated recipes that were read, or refused with a reason",
+                what="Generated recipes that are accepted, or refused with a reason",
                 value=response["good"] + response["refused"],
                 unit="",
                 total=response["cases"],
             ),
-            Figure(what="The slowest of them", value=response["worst_ms"] / 1000, unit="s", at_most=AIM_MS),
             Figure(
-                what="Memory of the whole process at its peak",
+                what="Slowest check of a generated recipe",
+                value=response["worst_ms"] / 1000,
+                unit="s",
+                at_most=AIM_MS,
+            ),
+            Figure(
+                what="Peak memory of the process",
                 value=response["peak_memory_mb"],
                 unit="MB",
                 at_most=AIM_MB,

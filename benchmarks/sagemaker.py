@@ -28,14 +28,14 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "`lmi status`": ("status", "tiny"),
 }
 SUITES: Mapping[str, tuple[str, ...]] = {
-    "Crash matrix: ends of a process after which `up` converges and `down` leaves nothing": (
+    "Crash matrix: kills of `lmi` after which `up` completes and `down` leaves nothing": (
         "tests/functional/sagemaker/test_crash_matrix.py",
         *("-n", "2"),
     ),
-    "Lives of a deployment whose processes get real signals before and after each action; locks": (
+    "Deployments whose `lmi` processes get real signals before and after each action; locks": (
         "tests/integration/sagemaker/test_killed_processes.py",
     ),
-    "Faults of AWS and of the way to it, each with its exit code and words, and nothing lost": (
+    "Faults of AWS and of the connection, with the expected exit code and message, and nothing lost": (
         "tests/integration/sagemaker/test_up_under_faults.py",
         "tests/integration/sagemaker/test_faults.py",
     ),
@@ -56,11 +56,11 @@ def run() -> Result:
         for what in COMMANDS
     ]
     update = Figure(
-        what="Requests lost while a changed recipe comes into service and goes back",
+        what="Requests lost during an update and its rollback",
         value=len(lost),
         unit="",
         at_most=0,
-        note=f"of {sum(responses.values()) + len(lost):,}, by 3 clients at once, none of whom tries again",
+        note=f"of {sum(responses.values()) + len(lost):,}, from 3 parallel clients that do not retry",
     )
     return Result(
         what="lmi before its emulator; requests as botocore sent them, the matrix in an account in memory",

@@ -183,5 +183,5 @@ def _recordings() -> list[Figure]:
         f"{total - differing} equal, {differing} differ on purpose, in {len(lines)} ways: each with its reason in "
         "tests/server/differences.txt"
     )
-    what = "Recordings of DJLServing: answers equal, or different as listed"
+    what = "Recordings of DJLServing: responses that are equal, or differ as documented"
     return [Figure(what=what, value=total, unit="", total=total, note=note)]

@@ -45,7 +45,7 @@ def _figures(name: str, sizes: dict[str, int], *, aim: float | None) -> list[Fig
     total = sum(sizes.values()) / 1e6
     return [
         Figure(what=f"Installed size of {name}, without bytecode", value=total, unit="MB", at_most=aim),
-        Figure(what=f"Packages of {name}, lmi among them", value=len(sizes), unit=""),
+        Figure(what=f"Packages of {name}, including lmi", value=len(sizes), unit=""),
     ]
 
 

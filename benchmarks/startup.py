@@ -35,7 +35,7 @@ def run() -> Result:
 
 def _ratio(name: str, samples: dict[str, list[float]]) -> Figure:
     return Figure(
-        what=f"`{name}` against a bare `{CLICK}`",
+        what=f"`{name}` compared with `{CLICK}`",
         value=median(samples[name]) / median(samples[CLICK]),
         unit="x",
         runs=ratios(samples[name], samples[CLICK]),
