@@ -93,19 +93,19 @@ never call a type without a price the cheapest. How to refresh them: [control co
 _OPTIONS = """\
 # Engine options
 
-This page is generated from the tables by which `lmi validate` judges `options` of a recipe. A server silently
-ignores an option that it does not know, so `lmi` refuses it, with the versions that know it. `0.36.0/lmi27` is the
-image `0.36.0-lmi27...`; an open end means "and newer". Values are those of the newest version that knows the option;
-`lmi validate` takes those of the image that the recipe ships.
+This page is generated from the tables that `lmi validate` uses to check the `options` of a recipe. A server silently
+ignores an option that it does not know, so `lmi` refuses the option and names the versions that know it. `0.36.0/lmi27`
+is the image `0.36.0-lmi27...`; a range without an end means "and newer". This page lists the values of the newest
+version that knows the option; `lmi validate` uses the values of the recipe's image.
 
-Without `container.version` that is the newest image, `{newest}`. The arguments of vLLM are known up to lmi{known};
-for a newer image `lmi` judges by lmi{known} and says so.
+Without `container.version`, the recipe's image is the newest one, `{newest}`. `lmi` knows the arguments of vLLM up to
+lmi{known}; it checks a newer image against lmi{known}, and says so.
 
 Sources: {source} ({date}); {vllm} ({vllm_date}).
 
 ## Handlers of lmi
 
-Read by the `handler: {{template: ...}}` handlers, in addition to the engine's own options.
+The handlers of `handler: {{template: ...}}` read these, in addition to the engine's own options.
 
 | Handler | Options |
 |---|---|
