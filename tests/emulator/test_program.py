@@ -86,7 +86,7 @@ def test_port_in_use_is_an_error(aws: Emulated) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert f"port {port} of 127.0.0.1 cannot be used" in done.stderr
-    assert "\n  next: choose another with --port" in done.stderr
+    assert "\n  next: choose another port with --port" in done.stderr
     assert "--port" in done.stderr
 
 

@@ -130,8 +130,8 @@ def test_example_recipe_is_copied(app: LocalApp) -> None:
     ("argv", "what"),
     [
         ((), "MODEL: name either a model or --example NAME"),
-        ((MODEL, "--example", "quickstart"), "and not both"),
-        (("--example", "none"), "--example none: there is none"),
+        ((MODEL, "--example", "quickstart"), "name either a model or --example NAME"),
+        (("--example", "none"), "--example none: no such example"),
         ((MODEL, "--target", "local", "--instance", "ml.g5.xlarge"), "--instance and --region need target"),
         ((MODEL, "--instance", "ml.none.xlarge"), "ml.none.xlarge"),
     ],

@@ -142,7 +142,7 @@ def require_model(listing: ModelListing) -> None:
     """Unresolvable if no file can be a model's weights, whatever the recipe selects."""
     refuse_unusual(listing)
     if not any(entry.path.endswith(WEIGHTS) for entry in listing.files):
-        content = "no weights file" if listing.files else "no file at all"
+        content = "no weights file" if listing.files else "it is empty: no weights file"
         raise Unresolvable(
             f"{listing.model_id}: {content} (*{', *'.join(WEIGHTS)})",
             hint="name a folder with config.json, *.safetensors and the tokenizer's files; `hf download NAME "

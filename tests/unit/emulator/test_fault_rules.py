@@ -179,7 +179,7 @@ def test_rules_can_be_one_object_a_list_or_an_object_with_rules() -> None:
         ('{"do": {"hang": {"seconds": -1}}}', "rule 1: do.hang: seconds: -1 is not a number of seconds"),
         ('{"do": {"answer": {"status": 1, "headers": {"a": 1}}}}', "is not an object of strings"),
         ('{"do": {"change": {"remove": "ETag"}}}', 'remove: "ETag" is not a list of strings'),
-        ('{"do": {"drop": {"reset": 1}}}', "reset: 1, must be true or false"),
+        ('{"do": {"drop": {"reset": 1}}}', "reset: 1 is not true or false"),
         ('{"do": "lose", "pth": "x"}', "rule 1: pth: unknown, did you mean path?"),
         ('{"do": "lose", "path": "("}', "rule 1: path: not a regular expression: "),
         ('{"do": "lose", "headers": {"A": "["}}', "rule 1: headers.A: not a regular expression: "),

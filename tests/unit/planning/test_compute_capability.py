@@ -88,7 +88,7 @@ def test_fallback_of_a_device_is_noted() -> None:
 @pytest.mark.parametrize(
     ("config", "options", "key", "what"),
     [
-        (T5, {}, "engine", "vLLM 0.26.0 has no T5ForConditionalGeneration, an encoder-decoder"),
+        (T5, {}, "engine", "vLLM 0.26.0 does not support T5ForConditionalGeneration, an encoder-decoder"),
         (
             LLAMA,
             {"max_model_len": "16384"},
@@ -150,7 +150,7 @@ def test_long_context_can_be_forced() -> None:
 def test_architecture_depends_on_the_version() -> None:
     qwen3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
     (mistake,) = model_mistakes(qwen3, asked(14))
-    assert mistake.what == "vLLM 0.7.1 has no Qwen3ForCausalLM"
+    assert mistake.what == "vLLM 0.7.1 does not support Qwen3ForCausalLM"
     assert mistake.hint == "use an image from lmi15 on, which supports it"
     assert not [*model_mistakes(qwen3, asked(15))]
 

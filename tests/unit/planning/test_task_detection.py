@@ -113,7 +113,7 @@ def test_generative_reranker_has_no_task_but_advice() -> None:
         (
             ("adapter_config.json", "adapter_model.safetensors"),
             "adapter",
-            "is an adapter: adapter_config.json",
+            "is an adapter: it has adapter_config.json",
         ),
         (("model-Q4_K_M.gguf", "config.json"), "gguf", "is a model in GGUF: it has only *.gguf files"),
     ],

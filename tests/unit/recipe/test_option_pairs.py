@@ -16,7 +16,11 @@ def found(image: int = 28, degree: int | None = None, **options: str) -> list[tu
     [
         ({"max_num_seqs": "8", "max_rolling_batch_size": "4"}, "max_num_seqs", "8 contradicts"),
         ({"quantize": "awq", "quantization": "fp8"}, "quantization", "fp8 contradicts quantize, awq"),
-        ({"max_num_batched_tokens": "8", "max_num_seqs": "16"}, "max_num_batched_tokens", "less than the 16"),
+        (
+            {"max_num_batched_tokens": "8", "max_num_seqs": "16"},
+            "max_num_batched_tokens",
+            "less than the number of sequences, 16",
+        ),
         (
             {"max_num_batched_tokens": "2k", "max_model_len": "8k", "enable_chunked_prefill": "false"},
             "max_num_batched_tokens",
@@ -42,7 +46,7 @@ def found(image: int = 28, degree: int | None = None, **options: str) -> list[tu
         (
             {"attention_backend": "FLASH_ATTN", "attention_config": '{"backend": "TRITON_ATTN"}'},
             "attention_backend",
-            "attention_config has backend, too",
+            "attention_config also sets backend",
         ),
         (
             {"speculative_config": '{"method": "ngram"}'},

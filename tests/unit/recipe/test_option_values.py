@@ -159,7 +159,7 @@ def test_image_newer_than_the_table_gives_a_notice() -> None:
 def test_unknown_option_of_a_newer_image_gives_a_notice() -> None:
     fresh = "options: {quite_unheard_thing: 4}\n"
     told = notices(parse(RECIPE + fresh, "chat.yaml"))
-    assert "lmi does not know whether 0.38.0/lmi29 reads quite_unheard_thing" in told[1]
+    assert "lmi does not know whether 0.38.0/lmi29 supports quite_unheard_thing" in told[1]
     assert "unknown to vllm" in refused(RECIPE + "container: {version: 0.36.0-lmi28}\n" + fresh)
     assert "did you mean max_num_seqs" in refused(RECIPE + "options: {max_num_seq: 4}\n")
 

@@ -149,7 +149,7 @@ def _nearest_text(parts: Sequence[str], rule: Rule) -> str:
 
 def _nearest_number(number: float, rule: Rule) -> str:
     if rule.gt == 0 and rule.le == 1 and 10 <= number <= 100:
-        return f"write a fraction, not a percentage: {number / 100:g}"
+        return f"write {number / 100:g}: it is a fraction, not a percentage"
     limit = next(
         (limit for limit in (rule.le, rule.ge) if limit is not None and not _beyond(number, limit, rule)),
         None,
