@@ -82,7 +82,7 @@ class InstanceChoice:
             what = f"{request.context} tokens x {request.sequences or 1}"
             raise Unresolvable(
                 f"{self.fit_request.model_id}: no instance type holds it with {what}",
-                hint="use fewer --users, a shorter --context, or a quantized version of the model; `lmi fit` shows the sum",
+                hint="use fewer --users, a shorter --context or a quantized model; `lmi fit` shows the sum",
             )
         return self._judged(found.instance, request)
 
