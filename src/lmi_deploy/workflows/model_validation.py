@@ -84,9 +84,9 @@ def with_instance(
     chosen_one = kept or cheapest
     if chosen_one is None:
         raise Unresolvable(
-            f"instance_type: auto finds no type with a price in {prices.region} that holds {recipe.model_id}",
-            hint="name one: `lmi instances --fits RECIPE` lists those without a known price, too; or shorten "
-            f"max_model_len. `lmi catalog refresh --region {prices.region}` reads AWS's price list",
+            f"instance_type: auto: no type with a known price in {prices.region} holds {recipe.model_id}",
+            hint="name a type (`lmi instances --fits RECIPE` lists all, also without a price), or reduce max_model_len. "
+            f"`lmi catalog refresh --region {prices.region}` reads AWS's price list",
         )
     why = _kept_words(chosen_one, cheapest) if kept else "the cheapest that holds the model"
     lost = f"; {current}, which the deployment has, no longer holds it" if current and not kept else ""
