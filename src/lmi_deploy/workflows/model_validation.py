@@ -85,7 +85,7 @@ def with_instance(
     if chosen_one is None:
         raise Unresolvable(
             f"instance_type: auto: no type with a known price in {prices.region} holds {recipe.model_id}",
-            hint="name a type (`lmi instances --fits RECIPE` lists all, also without a price), or reduce max_model_len. "
+            hint="name a type (`lmi instances --fits RECIPE` lists all, also unpriced ones), or reduce max_model_len. "
             f"`lmi catalog refresh --region {prices.region}` reads AWS's price list",
         )
     why = _kept_words(chosen_one, cheapest) if kept else "the cheapest that holds the model"

@@ -285,7 +285,7 @@ def test_gpu_memory_utilization_is_a_remedy_even_if_given() -> None:
     devices = instance_devices("ml.g6.12xlarge")
     request = Request(vllm=(0, 23), options={"max_num_seqs": "256", "gpu_memory_utilization": "0.92"})
     checkpoint = Checkpoint(table=LLAMA_8B)
-    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices))
+    named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices), PRICES)
     assert [(one.key, one.value) for one in named if one.key == "gpu_memory_utilization"] == [
         ("gpu_memory_utilization", "0.85")
     ]
