@@ -45,13 +45,13 @@ def lmi_cached(folder: str) -> None:
     """From a folder whose hashes are known, as the Hub's cache knows them; by the engine of `auto`."""
     from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
     from lmi_deploy.sources.local_folder import LocalModel
-    from lmi_deploy.weights.uploader_selection import OWN, choose_engine
+    from lmi_deploy.weights.uploader_selection import OWN, choose_uploader
 
     known = [line.split(" ", 2) for line in Path(os.environ["BENCH_OIDS"]).read_text().splitlines()]
     entries = tuple(FileEntry(path=path, size=int(size), oid=oid, kind="sha256") for oid, size, path in known)
     listing = ModelListing(model_id=folder, commit="c" * 40, files=entries, source="folder")
     weights = _weights()
-    chosen = choose_engine("auto", entries, is_local=True, present=weights.engines)
+    chosen = choose_uploader("auto", entries, is_local=True, present=weights.engines)
     if chosen.engine == OWN:
         _ended(weights.push(listing, entries, LocalModel(), key="weights"))
     else:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
-from lmi_deploy.planning.task_detection import Recognition, recognize
+from lmi_deploy.planning.task_detection import DetectedTask, detect_task
 
 MODELS: Final = Path(__file__).with_name("published_models.json")
 PARTS: Final = ("build", "left-out")
@@ -23,13 +23,13 @@ def read_models() -> dict[str, Any]:
     return table
 
 
-def recognition_of(name: str, config: dict[str, Any]) -> Recognition:
+def recognition_of(name: str, config: dict[str, Any]) -> DetectedTask:
     """By config.json alone: the files have no label of the Hub."""
     files = tuple(
         FileEntry(path=path, size=1, oid="0" * 40, kind="git-sha1")
         for path in ("config.json", "model.safetensors")
     )
-    return recognize(ModelListing(model_id=name, commit="0" * 40, files=files), config)
+    return detect_task(ModelListing(model_id=name, commit="0" * 40, files=files), config)
 
 
 def score(part: str) -> tuple[int, int, list[str]]:

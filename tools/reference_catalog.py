@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lmi_deploy.catalog import amis, images, instances, options, recorded_prices, vllm_arguments
 from lmi_deploy.catalog.amis import AMIS
-from lmi_deploy.catalog.vllm_arguments import Rule
+from lmi_deploy.catalog.vllm_arguments import ArgumentRule
 from lmi_deploy.recipe.checks.option_values import rule_of
 
 _REGION = "us-east-1"
@@ -273,7 +273,7 @@ def _fields() -> Iterator[str]:
             yield f"| `{table}.{name}` | {'' if rule.kind == 'any' else values} |"
 
 
-def _values(rule: Rule | None, kind: str) -> str:
+def _values(rule: ArgumentRule | None, kind: str) -> str:
     """Type and range, or the allowed words."""
     if rule is None:
         return _KINDS.get(kind, kind)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.sizing_request import ENGINES, Request, engine_version, normalized
+from lmi_deploy.sizing.sizing_request import ENGINES, SizingRequest, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
 
 PAIRS: Final = Path(__file__).with_name("sizing_pairs.json")
@@ -117,14 +117,14 @@ def _checkpoint(pair: Pair, models: dict[str, Any]) -> Checkpoint:
     )
 
 
-def _request(pair: Pair, models: dict[str, Any]) -> Request:
+def _request(pair: Pair, models: dict[str, Any]) -> SizingRequest:
     version, lmi = engine_version(pair.get("version"))
     context = pair.get("context")
     config = models.get(pair.get("model", ""), {}).get("config", {})
     if context is None and pair.get("result") != "fails":
         own = config.get("max_position_embeddings") or config.get("n_positions") or USUAL_CONTEXT
         context = min(USUAL_CONTEXT, own)
-    return Request(
+    return SizingRequest(
         engine=ENGINES[pair["engine"]],
         vllm=version,
         lmi=pair["lmi"] or (lmi and "version" in pair),

@@ -23,7 +23,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Processes
 from lmi_deploy.runtimes.container.container_cli import find_engine
-from lmi_deploy.runtimes.container.runtime import Container
+from lmi_deploy.runtimes.container.runtime import ContainerServer
 from lmi_deploy.runtimes.djl_serving.installation import find_installation
 from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
 from lmi_deploy.runtimes.embedded import Embedded
@@ -125,7 +125,7 @@ def djl_serving(root: Path) -> ServerBench:
 
 def container() -> ServerBench:
     environ = podman_environ()
-    return RealServerBench(lambda it: Container(it, environ, lambda: find_engine(environ)))
+    return RealServerBench(lambda it: ContainerServer(it, environ, lambda: find_engine(environ)))
 
 
 @pytest.fixture(
@@ -165,7 +165,7 @@ class ServerCase:
             environment={},
             # Container names are unique on the whole machine.
             labels={"deployment": f"tiny-{short(digest(str(self.root)), 8)}"},
-            image=image() if isinstance(self.setup.servers, Container) else "",
+            image=image() if isinstance(self.setup.servers, ContainerServer) else "",
         )
         observed = self.setup.servers.start(launch)
         assert observed.phase in ("starting", "loading", "failed")

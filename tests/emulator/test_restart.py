@@ -101,6 +101,7 @@ def test_restart_restores_inference_components_and_scaling(tmp_path: Path) -> No
         )
         aws.process.kill()
         aws.process.wait()
+    rename_fields_to_earlier_names(tmp_path / "state")
     with emulator(tmp_path, *kept) as aws:
         deadline = time.monotonic() + TIMEOUT
         api, scaling = aws.client("sagemaker"), aws.client("application-autoscaling")
@@ -114,6 +115,15 @@ def test_restart_restores_inference_components_and_scaling(tmp_path: Path) -> No
         )
         assert response["Body"].read() == b"hello"
         assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+
+
+def rename_fields_to_earlier_names(state: Path) -> None:
+    """The names under which an earlier emulator stored a component's specification."""
+    (path,) = state.glob("tables/*/*/c.json")
+    text = path.read_text("utf-8")
+    old = text.replace('"description"', '"told"').replace('"specifications"', '"several"')
+    assert old != text
+    path.write_text(old, "utf-8")
 
 
 def rights(iam: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from lmi_deploy.domain.record import SCHEMA, DeploymentRef, Intent, Record
 from lmi_deploy.domain.record_json import record_text
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import NotFound
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.factories import SAGEMAKER, generation, serving
 from tests.support.local_app import RECIPE, LocalApp
@@ -146,7 +146,7 @@ class NoBucket(LocalApp):
     """An app before its first `up`: there is no bucket."""
 
     def deps(self) -> Dependencies:
-        def weights(bucket_request: BucketRequest, memory_mb: int | None) -> Weights:
+        def weights(bucket_request: BucketRequest, memory_mb: int | None) -> WeightsStore:
             raise NotFound("s3://lmi-1-an: the account's default bucket does not exist yet")
 
         return replace(super().deps(), weights=weights)

@@ -12,7 +12,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import job_prefix, read_order
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.cloud import BucketServices
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 from lmi_deploy.state.state_dir import StateDir
@@ -115,7 +115,7 @@ class CloudApp(LocalApp):
         objects = [s.key for store in self.cloud.stores.values() for s in store.list("")]
         return [*tagged, *(key for key in objects if "/tiny/" in key)]
 
-    def _weights(self, bucket_request: BucketRequest, memory_mb: int | None) -> Weights:
+    def _weights(self, bucket_request: BucketRequest, memory_mb: int | None) -> WeightsStore:
         return self.depot().weights
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lmi_deploy.server.http.socket_stream import Stream
+from lmi_deploy.server.http.socket_stream import SocketStream
 from lmi_deploy.server.workers.djl_protocol import Entry, Pair, WireReader, WorkerResponse, pack_request
 
 STARTED = b"Python engine started."
@@ -122,7 +122,7 @@ class Worker:
         if self._process.returncode is not None:
             raise RuntimeError("the worker did not start:\n" + "\n".join(self.log))
         loop = asyncio.get_running_loop()
-        _, self._stream = await loop.create_unix_connection(Stream, str(socket))
+        _, self._stream = await loop.create_unix_connection(SocketStream, str(socket))
         self._reader = WireReader(self._stream)
 
     async def _listen(self, started: asyncio.Event) -> None:

@@ -20,7 +20,7 @@ from aiohttp import web
 from yarl import URL
 
 from lmi_deploy.emulator.faults.middleware import FaultyResponse, NoResponse, deliver, faulty
-from lmi_deploy.emulator.faults.rules import Call, FaultRules, Rule
+from lmi_deploy.emulator.faults.rules import Call, FaultRule, FaultRules
 from tests.support.hub.server import HOST, listen
 
 _HOP: Final = frozenset(
@@ -67,7 +67,7 @@ class Proxy:
     tamper: Tamper | None = None
     alter: Alter | None = None
 
-    def fail(self, *rules: Rule) -> None:
+    def fail(self, *rules: FaultRule) -> None:
         self.rules.add(*rules)
 
     def clear(self) -> None:

@@ -7,16 +7,16 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from lmi_deploy.server.http.socket_stream import Stream
+from lmi_deploy.server.http.socket_stream import SocketStream
 
 
 @asynccontextmanager
-async def stream_of(raw: bytes) -> AsyncIterator[tuple[Stream, socket.socket]]:
+async def stream_of(raw: bytes) -> AsyncIterator[tuple[SocketStream, socket.socket]]:
     """A stream whose other side sent `raw` and nothing more, and that other side."""
     local, existing = socket.socketpair()
     existing.sendall(raw)
     existing.shutdown(socket.SHUT_WR)
-    stream = Stream()
+    stream = SocketStream()
     await asyncio.get_running_loop().create_connection(lambda: stream, sock=local)
     try:
         yield stream, existing

@@ -17,12 +17,8 @@ SOURCE = ROOT / "src" / "lmi_deploy"
 TESTS = ROOT / "tests"
 FOLDERS = sorted(path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-IDENTIFIERS = {
-    "src/lmi_deploy/emulator/hosting/component_states.py": "told",
-    "src/lmi_deploy/emulator/runtime/container_routing.py": "told",
-    "src/lmi_deploy/emulator/sagemaker/components.py": "told",
-}
-"""Strings that people do not read: the emulator's stored state has a field of this name."""
+IDENTIFIERS = {"src/lmi_deploy/emulator/record_store.py": "told"}
+"""Strings that people do not read: a field of state that earlier emulators stored."""
 QUAINT = (
     r"told|telling|tells|anew|afresh|nobody|somebody|whoever|whence|in\s+vain|at\s+hand|astray|and\s+its\s+kin|aloud|"
     r"of\s+ours|beforehand|hinders?|luggage|on\s+its\s+way|for\s+good|amiss|begun|wish|wished|wishes|laid|lies|"

@@ -50,15 +50,15 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """The settings that lmi's own handlers read, with their values if those are few."""
 
-_COUNT = vllm_arguments.Rule(kind="int", ge=0)
-_AT_LEAST_ONE = vllm_arguments.Rule(kind="int", ge=1)
-SERVER_KEYS: Final[dict[str, vllm_arguments.Rule]] = {
+_COUNT = vllm_arguments.ArgumentRule(kind="int", ge=0)
+_AT_LEAST_ONE = vllm_arguments.ArgumentRule(kind="int", ge=1)
+SERVER_KEYS: Final[dict[str, vllm_arguments.ArgumentRule]] = {
     "batch_size": _AT_LEAST_ONE,
     "gpu.maxWorkers": _COUNT,
     "gpu.minWorkers": _COUNT,
     "job_queue_size": _AT_LEAST_ONE,
-    "load_on_devices": vllm_arguments.Rule(kind="text"),
-    "log_request_metric": vllm_arguments.Rule(kind="flag"),
+    "load_on_devices": vllm_arguments.ArgumentRule(kind="text"),
+    "log_request_metric": vllm_arguments.ArgumentRule(kind="flag"),
     "max_batch_delay": _COUNT,
     "max_idle_time": _COUNT,
     "maxWorkers": _COUNT,

@@ -20,7 +20,7 @@ Kind = Literal["text", "flag", "int", "size", "float", "choice", "name", "json",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ArgumentRule:
     """What an argument may be. `is_open`: words besides `values` pass, too (plug-ins register them)."""
 
     kind: Kind
@@ -75,7 +75,7 @@ def image_of(number_of_vllm: tuple[int, int]) -> int:
     return next((image for image in reversed(images()) if number(image) <= number_of_vllm), images()[0])
 
 
-def argument(name: str, image: int) -> Rule | None:
+def argument(name: str, image: int) -> ArgumentRule | None:
     """None if the vLLM of that image has no such argument."""
     found = _at(_options()["options"].get(name, ()), image)
     return None if found is None else _rule(found)
@@ -86,10 +86,10 @@ def argument_spans() -> dict[str, list[tuple[int, int | None]]]:
     return {name: _spans(changes) for name, changes in _options()["options"].items()}
 
 
-def fields(table: str, image: int) -> dict[str, Rule]:
+def fields(table: str, image: int) -> dict[str, ArgumentRule]:
     """The fields of an option that contains JSON, or of a table in one (`compilation_config.pass_config`). Empty: any
     name, or no such table."""
-    found: dict[str, Rule] = {}
+    found: dict[str, ArgumentRule] = {}
     for path, changes in _fields()["fields"].items():
         owner, _, name = path.rpartition(".")
         if owner == table and (rule := _at(changes, image)) is not None:
@@ -155,18 +155,18 @@ def _index(image: int) -> int:
 
 
 @cache
-def _rule(index: int) -> Rule:
+def _rule(index: int) -> ArgumentRule:
     return _read_rule(_options()["rules"][index])
 
 
 @cache
-def _field_rule(index: int) -> Rule:
+def _field_rule(index: int) -> ArgumentRule:
     return _read_rule(_fields()["rules"][index])
 
 
-def _read_rule(table: Mapping[str, Any]) -> Rule:
+def _read_rule(table: Mapping[str, Any]) -> ArgumentRule:
     found = dict(table)
-    return Rule(values=tuple(found.pop("values", ())), is_open=found.pop("open", False), **found)
+    return ArgumentRule(values=tuple(found.pop("values", ())), is_open=found.pop("open", False), **found)
 
 
 @cache

@@ -162,7 +162,7 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.container.container_cli import find_engine
-    from lmi_deploy.runtimes.container.runtime import Container
+    from lmi_deploy.runtimes.container.runtime import ContainerServer
     from lmi_deploy.runtimes.djl_serving.installation import find_installation
     from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
     from lmi_deploy.runtimes.embedded import Embedded
@@ -172,7 +172,7 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     return {
         "embedded": Embedded(processes, clock, inherited),
         "djl-serving": DjlServing(processes, inherited, lambda: find_installation(environ)),
-        "container": Container(processes, inherited, lambda: find_engine(environ)),
+        "container": ContainerServer(processes, inherited, lambda: find_engine(environ)),
     }
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.source import Source
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 
 
-def open_order(order: JobRequest, environ: Mapping[str, str] = os.environ) -> tuple[Weights, Source]:
+def open_order(order: JobRequest, environ: Mapping[str, str] = os.environ) -> tuple[WeightsStore, Source]:
     """AccessError if the bucket does not belong to the requesting account, or the secret may not be read."""
     from lmi_deploy.aws.secrets import read_secret
     from lmi_deploy.aws.session import aws_session

@@ -20,7 +20,7 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.resource_tags import ResourceTags
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
@@ -53,7 +53,7 @@ def open_weights(
     environ: Mapping[str, str],
     *,
     notify: Notify = ignore,
-) -> Weights:
+) -> WeightsStore:
     """Check the caller and the bucket's owner before any transfer; NotFound if there is no bucket and none may be
     created.
     """
@@ -86,7 +86,7 @@ def open_bucket(
     hosting: Hosting,
     *,
     memory_mb: int | None,
-) -> tuple[ObjectStore, Weights]:
+) -> tuple[ObjectStore, WeightsStore]:
     """Our existing bucket: its objects, and the models in it."""
     from lmi_deploy.aws.s3 import S3Settings, S3Store
     from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget

@@ -112,7 +112,7 @@ def integrity_issues_text(issues: Sequence[IntegrityIssue]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orphan:
+class OrphanedWeights:
     """What an interrupted push left: parts of an upload, or objects without a manifest. `size` None: S3 does not
     report it.
     """

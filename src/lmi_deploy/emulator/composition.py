@@ -14,7 +14,7 @@ from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.consistency_lag import Lag
 from lmi_deploy.emulator.context import ACCOUNT, EmulatorContext
 from lmi_deploy.emulator.faults.rule_validation import FaultSupport
-from lmi_deploy.emulator.faults.rules import FaultRules, Rule
+from lmi_deploy.emulator.faults.rules import FaultRule, FaultRules
 from lmi_deploy.emulator.hosting.component_states import Components
 from lmi_deploy.emulator.hosting.endpoint_states import POLL_INTERVAL, EndpointController
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime, Instances
@@ -33,7 +33,7 @@ from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.container_routing import Routes
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
-from lmi_deploy.emulator.services.metrics import Metrics
+from lmi_deploy.emulator.services.metrics import CloudWatchMetrics
 from lmi_deploy.emulator.services.moto import Moto
 from lmi_deploy.emulator.services.resource_groups_tagging import TagIndex
 from lmi_deploy.emulator.services.s3_objects import ExternalObjects, MotoObjects, ObjectSource
@@ -46,7 +46,7 @@ class Settings:
     speed: float = 60.0
     s3: str = ""
     proxy: bool = False
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[FaultRule, ...] = ()
     enforce_iam: bool = False
     lag: Lag = field(default_factory=Lag)
     as_json: bool = False
@@ -107,7 +107,7 @@ class Emulator:
             roles=MotoRoles(ACCOUNT, clock.now, lag=lag.roles),
             objects=objects,
             logs=logs,
-            metrics=Metrics(),
+            metrics=CloudWatchMetrics(),
             keys=ContainerKeys(),
             tags=TagIndex(store, clock.now, lag.tags),
             lag=lag,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lmi_deploy.emulator.jobs.job_states import JobController
     from lmi_deploy.emulator.jobs.optimization_states import Optimizations
     from lmi_deploy.emulator.logs.groups import LogGroups
-    from lmi_deploy.emulator.services.metrics import Metrics
+    from lmi_deploy.emulator.services.metrics import CloudWatchMetrics
     from lmi_deploy.emulator.services.resource_groups_tagging import TagIndex
     from lmi_deploy.emulator.services.s3_objects import ObjectSource
 
@@ -42,7 +42,7 @@ class EmulatorContext:
     objects: ObjectSource
     logs: Callable[[str], LogGroups]
     """By region."""
-    metrics: Metrics
+    metrics: CloudWatchMetrics
     keys: ContainerKeys
     tags: TagIndex
     hosting: EndpointController = field(init=False)

@@ -64,11 +64,11 @@ async def respond(
         model = operation_model(call, signature)
         params = read_params(call, model, await request.read())
         check(model.input_shape, params)
-        asked = ApiRequest(call.operation, params, signature.region, signature.key)
+        api_request = ApiRequest(call.operation, params, signature.region, signature.key)
         if guard is not None:
-            guard.require(signature.key, required_rights(context, call.service, asked))
+            guard.require(signature.key, required_rights(context, call.service, api_request))
             if call.service == "application-autoscaling":
-                link_scaling(context, asked)
+                link_scaling(context, api_request)
         operation = OPERATIONS[call.service].get(call.operation)
         if operation is None:
             raise ApiError(
@@ -77,6 +77,6 @@ async def respond(
                 "docs/reference/emulator.md lists what it serves.",
                 status=501,
             )
-        return response(call, model, operation(context, asked) or {})
+        return response(call, model, operation(context, api_request) or {})
     except ApiError as error:
         return refusal(error, call)

@@ -31,7 +31,7 @@ class Table:
             folder.mkdir(parents=True, exist_ok=True)
             for path in sorted(folder.glob("*.json")):
                 existing = json.loads(path.read_text("utf-8"))
-                self._rows[existing["name"]] = existing["row"]
+                self._rows[existing["name"]] = _renamed_fields(existing["row"])
 
     def get(self, name: str) -> Row | None:
         return self._rows.get(name)
@@ -55,6 +55,17 @@ class Table:
     def _path(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / f"{quote(name, safe='')}.json"
+
+
+_OLD_FIELDS = {"told": "description", "several": "specifications"}
+"""Of an inference component's specification, as earlier emulators stored it."""
+
+
+def _renamed_fields(row: Row) -> Row:
+    for key in ("spec", "pending"):
+        if isinstance(spec := row.get(key), dict):
+            row[key] = {_OLD_FIELDS.get(name, name): value for name, value in spec.items()}
+    return row
 
 
 class Store:

@@ -31,7 +31,7 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class EngineSettings:
     """`image` is the LMI image whose vLLM runs the model."""
 
     options: Mapping[str, str]
@@ -51,44 +51,44 @@ class Question:
         return found if isinstance(found, dict) else {}
 
 
-def question_of(recipe: Recipe) -> Question:
+def engine_settings(recipe: Recipe) -> EngineSettings:
     """An unknown image counts as the newest known one."""
-    return Question(
+    return EngineSettings(
         options=dict(recipe.options),
         environment=dict(recipe.container.environment),
         image=image_of(recipe_server(recipe)),
     )
 
 
-def device_mistakes(asked: Question, device: str, capability: float) -> Iterator[Mistake]:
+def device_mistakes(settings: EngineSettings, device: str, capability: float) -> Iterator[Mistake]:
     """What the vLLM of that image refuses on such a device."""
     has = f"{device} has compute capability {capability:.1f}"
-    dtype = asked.options.get("dtype", "").strip().lower()
+    dtype = settings.options.get("dtype", "").strip().lower()
     if dtype in BFLOAT16 and capability < BF16_SINCE:
         what = f"{dtype} needs compute capability {BF16_SINCE:.1f}, but {has}"
         yield Mistake(option="dtype", what=what, hint="write fp16, or use a type such as ml.g5.xlarge")
-    option, method = asked.text("quantize", "quantization")
-    needed = quantization_needs(method, asked.image)
+    option, method = settings.text("quantize", "quantization")
+    needed = quantization_needs(method, settings.image)
     if needed is not None and capability < needed:
-        version = vllm_arguments.version(asked.image)
+        version = vllm_arguments.version(settings.image)
         what = f"{method} needs compute capability {needed:.1f} in vLLM {version}, but {has}"
-        yield Mistake(option=option, what=what, hint=_instead_of(asked.image, capability))
-    yield from _backends(asked, has, capability)
-    yield from _flash_attention(asked, has, capability)
+        yield Mistake(option=option, what=what, hint=_instead_of(settings.image, capability))
+    yield from _backends(settings, has, capability)
+    yield from _flash_attention(settings, has, capability)
 
 
-def device_notes(asked: Question, device: str, capability: float) -> Iterator[str]:
+def device_notes(settings: EngineSettings, device: str, capability: float) -> Iterator[str]:
     """What such a device does in another way."""
-    _, method = asked.text("quantize", "quantization")
+    _, method = settings.text("quantize", "quantization")
     if method.lower() in ("fp8", "ptpc_fp8") and capability < FP8_SINCE:
         yield (
             f"{device} cannot compute in fp8 (it has compute capability {capability:.1f}, fp8 needs {FP8_SINCE:.1f}): "
             "vLLM stores the weights in 8 bits and computes in 16 (Marlin), which saves memory but no time"
         )
-    if asked.options.get("kv_cache_dtype", "").startswith("fp8") and capability < FP8_SINCE:
+    if settings.options.get("kv_cache_dtype", "").startswith("fp8") and capability < FP8_SINCE:
         yield (
             f"{device} cannot compute in fp8: only some attention backends of vLLM "
-            f"{vllm_arguments.version(asked.image)} support an fp8 KV cache there, and lmi does not know which one "
+            f"{vllm_arguments.version(settings.image)} support an fp8 KV cache there, and lmi does not know which one "
             "vLLM will choose for this model"
         )
 
@@ -102,14 +102,14 @@ def _instead_of(image: int, capability: float) -> str:
     return f"use a method that runs there: {', '.join(usual)}" if usual else ""
 
 
-def _backends(asked: Question, has: str, capability: float) -> Iterator[Mistake]:
-    config = asked.table("attention_config").get("backend")
+def _backends(settings: EngineSettings, has: str, capability: float) -> Iterator[Mistake]:
+    config = settings.table("attention_config").get("backend")
     for option, name in (
-        ("attention_backend", asked.options.get("attention_backend", "")),
+        ("attention_backend", settings.options.get("attention_backend", "")),
         ("attention_config", config if isinstance(config, str) else ""),
-        ("VLLM_ATTENTION_BACKEND", asked.environment.get("VLLM_ATTENTION_BACKEND", "")),
+        ("VLLM_ATTENTION_BACKEND", settings.environment.get("VLLM_ATTENTION_BACKEND", "")),
     ):
-        span = vllm_arguments.backend_support(name.strip().upper(), asked.image)
+        span = vllm_arguments.backend_support(name.strip().upper(), settings.image)
         if span and not span[0] <= capability <= span[1]:
             most = f" to {span[1]:.1f}" if span[1] < 90 else ""
             what = f"{name.strip()} needs compute capability {span[0]:.1f}{most}, but {has}"
@@ -118,13 +118,13 @@ def _backends(asked: Question, has: str, capability: float) -> Iterator[Mistake]
             )
 
 
-def _flash_attention(asked: Question, has: str, capability: float) -> Iterator[Mistake]:
+def _flash_attention(settings: EngineSettings, has: str, capability: float) -> Iterator[Mistake]:
     for option, value in (
-        ("attention_config", asked.table("attention_config").get("flash_attn_version")),
-        ("VLLM_FLASH_ATTN_VERSION", asked.environment.get("VLLM_FLASH_ATTN_VERSION")),
+        ("attention_config", settings.table("attention_config").get("flash_attn_version")),
+        ("VLLM_FLASH_ATTN_VERSION", settings.environment.get("VLLM_FLASH_ATTN_VERSION")),
     ):
         needed = _FLASH_ATTENTION.get(str(value))
-        if capability == BF16_SINCE and asked.image <= _A100_IMAGES and str(value) == "3":
+        if capability == BF16_SINCE and settings.image <= _A100_IMAGES and str(value) == "3":
             continue
         if needed is not None and capability < needed:
             what = f"FlashAttention {value} needs compute capability {needed:.1f}, but {has}"

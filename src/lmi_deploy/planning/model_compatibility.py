@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.catalog import vllm_arguments
-from lmi_deploy.planning.compute_capability import Mistake, Question
+from lmi_deploy.planning.compute_capability import EngineSettings, Mistake
 from lmi_deploy.recipe.checks.option_values import number_of
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.device_support import quantization_needs, stored_method
@@ -51,41 +51,44 @@ _FLOAT16: Final = ("fp16", "float16", "half")
 
 
 def model_mistakes(
-    config: Mapping[str, Any], asked: Question, *, files: Collection[str] = ()
+    config: Mapping[str, Any], settings: EngineSettings, *, files: Collection[str] = ()
 ) -> Iterator[Mistake]:
     """What the vLLM of that image refuses. A config without the fields has no mistakes."""
     if not config:
         return
-    yield from _architecture(config, asked)
-    yield from _length(config, asked)
-    yield from _quantization(config, asked, files)
-    dtype = asked.options.get("dtype", "").strip().lower()
+    yield from _architecture(config, settings)
+    yield from _length(config, settings)
+    yield from _quantization(config, settings, files)
+    dtype = settings.options.get("dtype", "").strip().lower()
     model_type = config.get("model_type")
-    if dtype in _FLOAT16 and model_type in _FLOAT16_REFUSED and asked.image >= _REFUSED_SINCE:
-        what = f"vLLM {vllm_arguments.version(asked.image)} refuses {dtype} for {model_type}: the activations overflow"
+    if dtype in _FLOAT16 and model_type in _FLOAT16_REFUSED and settings.image >= _REFUSED_SINCE:
+        version = vllm_arguments.version(settings.image)
+        what = f"vLLM {version} refuses {dtype} for {model_type}: the activations overflow"
         yield Mistake(option="dtype", what=what, hint="write bf16, or omit it")
 
 
-def model_notes(config: Mapping[str, Any], asked: Question) -> Iterator[str]:
+def model_notes(config: Mapping[str, Any], settings: EngineSettings) -> Iterator[str]:
     """What lmi cannot tell of a model."""
     names = _classes(config)
-    if not names or _known(names, asked.image) or list(_architecture(config, asked)):
+    if not names or _known(names, settings.image) or list(_architecture(config, settings)):
         return
     yield (
-        f"vLLM {vllm_arguments.version(asked.image)} has no implementation of {names[0]}: it uses the one of "
+        f"vLLM {vllm_arguments.version(settings.image)} has no implementation of {names[0]}: it uses the one of "
         "transformers, if there is one; lmi cannot check this"
     )
 
 
-def checkpoint_needs(config: Mapping[str, Any], asked: Question, device: str, capability: float) -> str:
+def checkpoint_needs(
+    config: Mapping[str, Any], settings: EngineSettings, device: str, capability: float
+) -> str:
     """Why the quantisation of a checkpoint does not run on a device; empty if it does, or if that is unknown."""
     method = stored_method(config)
-    least = quantization_needs(method, asked.image)
+    least = quantization_needs(method, settings.image)
     if least is None or capability >= least:
         return ""
     return (
         f"the model is quantized with {method}, which needs compute capability {least:.1f} in vLLM "
-        f"{vllm_arguments.version(asked.image)}, and {device} has {capability:.1f}"
+        f"{vllm_arguments.version(settings.image)}, and {device} has {capability:.1f}"
     )
 
 
@@ -103,9 +106,9 @@ def draft_mistake(config: Mapping[str, Any], draft: Mapping[str, Any], name: str
     )
 
 
-def draft_model(asked: Question) -> str:
+def draft_model(settings: EngineSettings) -> str:
     """The separate model that speculative decoding asks for drafts; empty if there is none, or if that is unknown."""
-    table = asked.table("speculative_config")
+    table = settings.table("speculative_config")
     name, method = table.get("model"), table.get("method")
     known = ("eagle", "medusa", "mtp", "mlp", "ngram", "speculator")
     if (
@@ -142,12 +145,12 @@ def _forms(name: str) -> Iterator[str]:
             yield f"{name.removesuffix(ending)}ForCausalLM"
 
 
-def _architecture(config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
+def _architecture(config: Mapping[str, Any], settings: EngineSettings) -> Iterator[Mistake]:
     names = _classes(config)
-    if not names or _known(names, asked.image):
+    if not names or _known(names, settings.image):
         return
-    version = vllm_arguments.version(asked.image)
-    runs_by_transformers = vllm_arguments.runs_transformers(asked.image) and not config.get(
+    version = vllm_arguments.version(settings.image)
+    runs_by_transformers = vllm_arguments.runs_transformers(settings.image) and not config.get(
         "is_encoder_decoder"
     )
     if runs_by_transformers:
@@ -155,8 +158,8 @@ def _architecture(config: Mapping[str, Any], asked: Question) -> Iterator[Mistak
     spans = [
         span for name in names for form in _forms(name) for span in vllm_arguments.architecture_images(form)
     ]
-    past = [until for _, until in spans if until is not None and until <= asked.image]
-    later = [since for since, _ in spans if since > asked.image]
+    past = [until for _, until in spans if until is not None and until <= settings.image]
+    later = [since for since, _ in spans if since > settings.image]
     if past:
         hint = f"use an image before lmi{max(past)}, which supports it, or engine: accelerate"
     elif later:
@@ -167,11 +170,11 @@ def _architecture(config: Mapping[str, Any], asked: Question) -> Iterator[Mistak
     yield Mistake(option="engine", what=f"vLLM {version} does not support {names[0]}{kind}", hint=hint)
 
 
-def _length(config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
-    text = asked.options.get("max_model_len", "")
+def _length(config: Mapping[str, Any], settings: EngineSettings) -> Iterator[Mistake]:
+    text = settings.options.get("max_model_len", "")
     number = number_of(text, "size")
-    overridden = any(key in asked.options for key in ("hf_overrides", "rope_scaling", "rope_theta"))
-    allowed = asked.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "") in ("1", "true", "True")
+    overridden = any(key in settings.options for key in ("hf_overrides", "rope_scaling", "rope_theta"))
+    allowed = settings.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "") in ("1", "true", "True")
     if number is None or overridden or allowed:
         return
     try:
@@ -183,8 +186,10 @@ def _length(config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
         yield Mistake(option="max_model_len", what=what, hint=f"write {positions} or less")
 
 
-def _quantization(config: Mapping[str, Any], asked: Question, files: Collection[str]) -> Iterator[Mistake]:
-    option, method = asked.text("quantize", "quantization")
+def _quantization(
+    config: Mapping[str, Any], settings: EngineSettings, files: Collection[str]
+) -> Iterator[Mistake]:
+    option, method = settings.text("quantize", "quantization")
     method, stored = method.lower(), stored_method(config)
     if not method or method in _ANY_CHECKPOINT:
         return

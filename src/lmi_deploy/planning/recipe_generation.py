@@ -17,7 +17,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_weights_keys import Files
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import select
-from lmi_deploy.planning.task_detection import ModelKind, Recognition, architecture_of, recognize
+from lmi_deploy.planning.task_detection import DetectedTask, ModelKind, architecture_of, detect_task
 from lmi_deploy.recipe.model.field_types import KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE, TEMPLATES
 
@@ -47,7 +47,7 @@ class ModelSummary:
 
     listing: ModelListing
     config: Mapping[str, Any]
-    recognition: Recognition
+    recognition: DetectedTask
     weights: int | None
     why: str
 
@@ -73,7 +73,7 @@ class Choice:
 
 
 def summarize(listing: ModelListing, config: Mapping[str, Any]) -> ModelSummary:
-    recognition = recognize(listing, config)
+    recognition = detect_task(listing, config)
     try:
         weights, why = select(listing, Files(), remote_code=False).size, ""
     except Unresolvable as reason:
@@ -82,21 +82,21 @@ def summarize(listing: ModelListing, config: Mapping[str, Any]) -> ModelSummary:
 
 
 def engine_for(
-    model: Recognition, target: TargetName, asked: InitEngine | None, *, can_run_vllm: bool
+    model: DetectedTask, target: TargetName, requested: InitEngine | None, *, can_run_vllm: bool
 ) -> InitEngine:
     """vLLM for what it serves, where it can run; else Transformers. Unresolvable if neither serves the model."""
     if not model.servable:
         raise Unresolvable(f"lmi cannot write a recipe for this model: {model.evidence}", hint=model.advice)
-    if asked == "vllm" and model.kind not in _ON_VLLM:
+    if requested == "vllm" and model.kind not in _ON_VLLM:
         raise Unresolvable(
             f"engine vllm does not support {model.kind} ({model.evidence})", hint="omit --engine"
         )
-    if asked == "accelerate" and model.kind in _ONLY_VLLM:
+    if requested == "accelerate" and model.kind in _ONLY_VLLM:
         raise Unresolvable(
             f"engine accelerate does not support {model.kind} ({model.evidence})", hint="omit --engine"
         )
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     if target == "local" and not can_run_vllm:
         if model.kind in _ONLY_VLLM:
             raise Unresolvable(
@@ -195,7 +195,7 @@ def _option(key: str, value: str, why: str) -> list[str]:
     return [*(f"  {line}" for line in _comments(why)), f"  {key}: {value}"]
 
 
-def _handler(model: Recognition) -> str:
+def _handler(model: DetectedTask) -> str:
     if model.task in TEMPLATES:
         return _key("handler", f"{{template: {model.task}}}", _TEMPLATES[model.task])
     return _key(

@@ -24,7 +24,7 @@ from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
-from lmi_deploy.planning.task_detection import architecture_of, recognize, refuse_unusual
+from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
 from lmi_deploy.sizing.tensor_parallel import degree_of
 
 PREDICT_TIMEOUT = 60
@@ -67,7 +67,7 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
         revision=recipe.revision,
         commit=facts.listing.commit,
         source=facts.listing.source,
-        task=recipe.task or recognize(facts.listing, facts.config).task,
+        task=recipe.task or detect_task(facts.listing, facts.config).task,
         architecture=architecture_of(facts.config) or None,
         max_positions=positions,
     )

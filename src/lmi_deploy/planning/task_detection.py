@@ -105,7 +105,7 @@ _SUFFIXES: Final[tuple[tuple[str, ModelKind], ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recognition:
+class DetectedTask:
     """`evidence` says in a few words why; `advice` what to do with a model that lmi has no request for."""
 
     kind: ModelKind
@@ -125,7 +125,7 @@ def architecture_of(config: Mapping[str, Any]) -> str:
     return first if isinstance(first, str) else ""
 
 
-def recognize(listing: ModelListing, config: Mapping[str, Any]) -> Recognition:
+def detect_task(listing: ModelListing, config: Mapping[str, Any]) -> DetectedTask:
     """Looks at names of files, never into them."""
     paths = {entry.path for entry in listing.files}
     return _unusual_files(paths) or _by_label(listing.pipeline_tag, config) or _by_files(paths, config)
@@ -150,10 +150,10 @@ def require_model(listing: ModelListing) -> None:
         )
 
 
-def _unusual_files(paths: Collection[str]) -> Recognition | None:
+def _unusual_files(paths: Collection[str]) -> DetectedTask | None:
     """An adapter, or a GGUF file: no engine loads them as a model."""
     if "adapter_config.json" in paths and "config.json" not in paths:
-        return Recognition(
+        return DetectedTask(
             kind="adapter",
             evidence="it has adapter_config.json, but no config.json",
             advice="merge its weights into the base model (peft: merge_and_unload, save_pretrained), then deploy "
@@ -161,7 +161,7 @@ def _unusual_files(paths: Collection[str]) -> Recognition | None:
             servable=False,
         )
     if any(path.endswith(".gguf") for path in paths) and not any(path.endswith(WEIGHTS) for path in paths):
-        return Recognition(
+        return DetectedTask(
             kind="gguf",
             evidence="it has only *.gguf files",
             advice="use the original repository with *.safetensors, which the model card names: no engine of LMI "
@@ -171,7 +171,7 @@ def _unusual_files(paths: Collection[str]) -> Recognition | None:
     return None
 
 
-def _by_label(label: str | None, config: Mapping[str, Any]) -> Recognition | None:
+def _by_label(label: str | None, config: Mapping[str, Any]) -> DetectedTask | None:
     """The Hub's label names the task, config.json which form of it; None for a label that decides nothing."""
     evidence = f"the Hub's label {label}"
     if label in _OTHER_LABELS:
@@ -183,27 +183,27 @@ def _by_label(label: str | None, config: Mapping[str, Any]) -> Recognition | Non
         return None
     form = _by_class(config)
     if kind in WRITERS and form in WRITERS:
-        return Recognition(kind=form, evidence=f"{evidence}, class {architecture_of(config)}")
+        return DetectedTask(kind=form, evidence=f"{evidence}, class {architecture_of(config)}")
     if kind == "text-classification" and form == "reranking":
-        return Recognition(kind=form, evidence=f"{evidence}, one label")
+        return DetectedTask(kind=form, evidence=f"{evidence}, one label")
     if kind == "reranking" and form not in ("text-classification", "reranking"):
         return _generative_reranker(evidence)
-    return Recognition(kind=kind, evidence=evidence)
+    return DetectedTask(kind=kind, evidence=evidence)
 
 
-def _by_files(paths: Collection[str], config: Mapping[str, Any]) -> Recognition:
+def _by_files(paths: Collection[str], config: Mapping[str, Any]) -> DetectedTask:
     architecture = architecture_of(config)
     kind = _by_class(config)
     if "modules.json" in paths and kind in (None, "text-generation", "text-embedding"):
         # ForCausalLM does not say what a model was trained for: the modules of Sentence Transformers do.
-        return Recognition(kind="text-embedding", evidence="modules.json, of Sentence Transformers")
+        return DetectedTask(kind="text-embedding", evidence="modules.json, of Sentence Transformers")
     if kind is not None:
-        return Recognition(kind=kind, evidence=f"class {architecture}")
+        return DetectedTask(kind=kind, evidence=f"class {architecture}")
     if architecture:
         return _other(f"class {architecture}")
     if "model_index.json" in paths:
         return _other("model_index.json, of Diffusers")
-    return Recognition(
+    return DetectedTask(
         kind="unknown",
         evidence="neither the Hub nor config.json names it",
         advice="if you know the task, set task: in the recipe",
@@ -252,8 +252,8 @@ def _is_text_encoder(architecture: str, config: Mapping[str, Any]) -> bool:
     return architecture.endswith("Model") and "vocab_size" in config and not has_parts
 
 
-def _generative_reranker(evidence: str) -> Recognition:
-    return Recognition(
+def _generative_reranker(evidence: str) -> DetectedTask:
+    return DetectedTask(
         kind="reranking",
         evidence=evidence,
         advice="this model scores by generating yes or no: deploy it with task: text-generation and the prompt of "
@@ -262,8 +262,8 @@ def _generative_reranker(evidence: str) -> Recognition:
     )
 
 
-def _other(evidence: str) -> Recognition:
-    return Recognition(
+def _other(evidence: str) -> DetectedTask:
+    return DetectedTask(
         kind="other",
         evidence=evidence,
         advice="lmi does not support this task: write your own handler (handler.file) with engine: custom",

@@ -6,8 +6,10 @@ from lmi_deploy.domain.recipe_weights_keys import Weights
 from lmi_deploy.domain.weights import Travel
 
 
-def transfer_options(wish: Weights) -> Travel:
+def transfer_options(weights: Weights) -> Travel:
     """The recipe's own value, else the default."""
     return Travel(
-        via=wish.via or "stream", engine=wish.engine or "auto", memory=(wish.memory_mb or 0) * 1_000_000
+        via=weights.via or "stream",
+        engine=weights.engine or "auto",
+        memory=(weights.memory_mb or 0) * 1_000_000,
     )

@@ -17,10 +17,10 @@ def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:
     entry_point = parse_properties(properties).get("option.entryPoint", "")
     if entry_point == huggingface.MODULE or not (model_py or entry_point):
         return accelerate.packages(accelerate.handler(Handler(builtin=huggingface.MODULE), None))
-    wish = Handler(file=MODEL_PY)
+    handler = Handler(file=MODEL_PY)
     if _imports(model_py) & _HEAVY:
-        return accelerate.packages(accelerate.handler(wish, None))
-    return custom.packages(custom.handler(wish, None))
+        return accelerate.packages(accelerate.handler(handler, None))
+    return custom.packages(custom.handler(handler, None))
 
 
 def _imports(source: bytes) -> set[str]:

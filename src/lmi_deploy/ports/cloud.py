@@ -17,7 +17,7 @@ from lmi_deploy.ports.processing_jobs import Jobs
 from lmi_deploy.ports.quotas import Quotas
 from lmi_deploy.ports.resource_tags import ResourceTags
 from lmi_deploy.ports.secrets import Secrets
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class BucketServices:
 
     bucket: str
     store: ObjectStore
-    weights: Weights
+    weights: WeightsStore
     records: Records
     lock: Lock
 

@@ -10,12 +10,12 @@ from typing import Protocol
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
-from lmi_deploy.domain.weights import IntegrityIssue, Manifest, Orphan, Travel
+from lmi_deploy.domain.weights import IntegrityIssue, Manifest, OrphanedWeights, Travel
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
 
 
-class Weights(Protocol):
+class WeightsStore(Protocol):
     @property
     def where(self) -> str:
         """The bucket for people, with the endpoint if it is not AWS's own."""
@@ -97,11 +97,11 @@ class Weights(Protocol):
         Weights of the deployment `but` may be deleted: it is being deleted itself.
         """
 
-    def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
+    def copy_from(self, origin: WeightsStore, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         """Server-side copies from another bucket, in any region, the manifest last."""
 
-    def orphans(self, *, before: datetime) -> tuple[Orphan, ...]:
+    def orphans(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
         """What interrupted pushes left, if they started before then."""
 
-    def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
+    def clear(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
         """Free them."""

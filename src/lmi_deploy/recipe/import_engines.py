@@ -70,7 +70,7 @@ _OLD: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineChoice:
+class EngineMatch:
     """`builtin` is the handler, if it is not the engine's own."""
 
     engine: ImportedEngine
@@ -79,7 +79,7 @@ class EngineChoice:
     notes: tuple[str, ...] = ()
 
 
-def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineChoice:
+def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineMatch:
     """Takes the keys that decide it out of `settings`."""
     model = settings.get("option.model_id", "")
     engine, entry, rolling = (
@@ -94,7 +94,7 @@ def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineChoice:
     if own_code:
         if old:
             notes.append(f"{old[0]}: {old[1]} If your model.py imports it, the import fails.")
-        return EngineChoice(engine="custom", task=task, notes=tuple(notes))
+        return EngineMatch(engine="custom", task=task, notes=tuple(notes))
     if task is None and _ENCODER_DECODER.search(model):
         task = "text2text-generation"
     transformers = task in ("text2text-generation", "text-classification", "question-answering")
@@ -104,7 +104,7 @@ def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineChoice:
         notes.append(f"{old[0]} became {chosen}. {old[1]}")
     elif entry and not entry.startswith(("djl_python.huggingface", "djl_python.lmi_vllm")):
         notes.append(f"option.entryPoint={entry} became engine {chosen}")
-    return EngineChoice(
+    return EngineMatch(
         engine=chosen,
         task=task,
         builtin=BUILTIN if chosen == "accelerate" and entry == BUILTIN else "",

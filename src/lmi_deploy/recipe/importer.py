@@ -11,7 +11,7 @@ from typing import Final
 from lmi_deploy.catalog import options
 from lmi_deploy.domain.deployment_names import name_for
 from lmi_deploy.errors import RecipeError, UsageRefused
-from lmi_deploy.recipe.import_engines import EngineChoice, choose_engine
+from lmi_deploy.recipe.import_engines import EngineMatch, choose_engine
 from lmi_deploy.recipe.import_settings import merged_settings
 from lmi_deploy.recipe.option_migration import moves
 from lmi_deploy.recipe.parse import parse
@@ -98,7 +98,7 @@ def import_recipe(
 
 def _draft(
     source: ImportSource,
-    choice: EngineChoice,
+    choice: EngineMatch,
     settings: dict[str, str],
     variables: Mapping[str, str],
     version: str,
@@ -154,7 +154,7 @@ def _trust(settings: dict[str, str]) -> Iterator[tuple[str, str]]:
         yield "files", "{allow_pickle: true}"
 
 
-def _handler(source: ImportSource, choice: EngineChoice, notes: list[str]) -> Iterator[tuple[str, str]]:
+def _handler(source: ImportSource, choice: EngineMatch, notes: list[str]) -> Iterator[tuple[str, str]]:
     if choice.engine == "custom":
         yield "handler", f"{{file: {_scalar(source.model_py)}}}"
         yield "probe", '{body: \'{"inputs": "OK"}\'}'

@@ -22,7 +22,7 @@ _ROLLING_HANDLER = "djl_python.huggingface"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class RecipeEdit:
     """One place of the file; `became` is empty if the key is commented out."""
 
     line: int
@@ -37,7 +37,7 @@ class Migration:
     """`problems` are mistakes that the recipe did not have before: it is not to be written then."""
 
     text: str
-    changes: tuple[Change, ...]
+    changes: tuple[RecipeEdit, ...]
     problems: tuple[Problem, ...]
 
 
@@ -48,7 +48,7 @@ class _Edit:
     start: int
     end: int
     text: str
-    change: Change
+    change: RecipeEdit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def _version(text: str, table: yaml.MappingNode, version: str, *, is_base: bool)
         was = str(existing.value.value)
         if was != version:
             start, end = existing.value.start_mark.index, existing.value.end_mark.index
-            change = Change(
+            change = RecipeEdit(
                 line=_line(existing.key), key="container.version", was=was, became=version, why=""
             )
             yield _Edit(start=start, end=end, text=version, change=change)
@@ -151,7 +151,9 @@ def _version(text: str, table: yaml.MappingNode, version: str, *, is_base: bool)
 
 def _new_version(text: str, table: yaml.MappingNode, container: _Entry | None, version: str) -> _Edit:
     """`container.version` where there was none: beside the container's other keys, else below the last line."""
-    change = Change(line=0, key="container.version", was="", became=version, why="the recipe had no version")
+    change = RecipeEdit(
+        line=0, key="container.version", was="", became=version, why="the recipe had no version"
+    )
     if container is not None and isinstance(container.value, yaml.MappingNode):
         start = container.value.start_mark.index + _in_braces(container.value)
         indent = " " * container.value.start_mark.column
@@ -167,7 +169,7 @@ def _new_version(text: str, table: yaml.MappingNode, container: _Entry | None, v
 
 
 def _rewritten(text: str, entry: _Entry, move: Move) -> _Edit:
-    change = Change(
+    change = RecipeEdit(
         line=_line(entry.key),
         key=f"options.{move.name}",
         was=move.value,
@@ -193,7 +195,7 @@ def _rewritten(text: str, entry: _Entry, move: Move) -> _Edit:
 def _edit(text: str, key: yaml.ScalarNode, suffix: str, entry: _Entry, why: str) -> _Edit:
     """A value behind the colon of a key whose own lines are gone."""
     at = text.index(":", key.end_mark.index) + 1
-    change = Change(line=_line(entry.key), key=str(key.value), was="", became=suffix.strip(), why=why)
+    change = RecipeEdit(line=_line(entry.key), key=str(key.value), was="", became=suffix.strip(), why=why)
     return _Edit(start=at, end=at, text=suffix, change=change)
 
 

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 from lmi_deploy.server import error_responses, sagemaker_differences
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 from lmi_deploy.server.http.responses import Response, json_response, list_response, status_response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.folder_permissions import require_safe
-from lmi_deploy.server.models.lora_adapters import Adapter, Outcome, outcome_of
+from lmi_deploy.server.models.lora_adapters import AdapterResult, LoraAdapter, adapter_result
 from lmi_deploy.server.models.model_registry import Models
-from lmi_deploy.server.workers.batch_queue import Job
+from lmi_deploy.server.workers.batch_queue import QueuedRequest
 from lmi_deploy.server.workers.djl_protocol import Entry
 from lmi_deploy.server.workers.pool import Pool
 
@@ -31,7 +31,13 @@ class AdapterRequest:
     """One request to /adapters, or to /models/NAME/adapters with `model`."""
 
     def __init__(
-        self, models: Models, log: Log, request: Request, query: Sequence[Entry], *, model: str | None = None
+        self,
+        models: Models,
+        log: Log,
+        request: ReceivedRequest,
+        query: Sequence[Entry],
+        *,
+        model: str | None = None,
     ) -> None:
         """`ErrorReply` if no model is named, and several or none are of the start."""
         name = model if model is not None else models.startup_name()
@@ -68,7 +74,7 @@ class AdapterRequest:
         if scheme is not None and scheme[1] != "file":
             raise ErrorReply(409, "IllegalArgumentException", "URL adapters are not currently supported")
         await self._check_permissions(pool, src)
-        adapter = Adapter(name=name, src=src, alias=self._alias, options=self._options())
+        adapter = LoraAdapter(name=name, src=src, alias=self._alias, options=self._options())
         if len(pool.running) > 1:
             self._log.warn(
                 sagemaker_differences.ONE_WORKER, model=self._name, adapter=name, workers=len(pool.running)
@@ -101,7 +107,7 @@ class AdapterRequest:
             raise error_responses.bad_request("LoRA is not enabled.")
         return pool
 
-    def _adapter(self, pool: Pool, name: str) -> Adapter:
+    def _adapter(self, pool: Pool, name: str) -> LoraAdapter:
         adapter = pool.adapters.named(name)
         if adapter is None:
             raise _not_found(f"The adapter {name if self._alias is None else self._alias} was not found")
@@ -125,9 +131,9 @@ class AdapterRequest:
             return  # the handler decides
         await require_safe(path, self._log, "an adapter was not registered")
 
-    async def _submit(self, pool: Pool, job: Job) -> Outcome:
+    async def _submit(self, pool: Pool, job: QueuedRequest) -> AdapterResult:
         await pool.submit(job)
-        outcome = await outcome_of(job, pool.settings)
+        outcome = await adapter_result(job, pool.settings)
         if outcome.code >= 300:
             raise ErrorReply(outcome.code, "BadRequestException", outcome.message)
         return outcome

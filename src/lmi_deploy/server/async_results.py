@@ -15,7 +15,7 @@ from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import responses
 from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.batch_queue import Job
+from lmi_deploy.server.workers.batch_queue import QueuedRequest
 from lmi_deploy.server.workers.djl_protocol import Pair
 
 MAX_RESULTS = 1000
@@ -31,7 +31,7 @@ class Result:
     """A job whose response is collected; `size` is the number of bytes so far."""
 
     token: str
-    job: Job
+    job: QueuedRequest
     size: int = 0
     code: int = _PENDING
     message: str = "The model result is not yet available"
@@ -86,7 +86,7 @@ class Results:
         self._results: OrderedDict[str, Result] = OrderedDict()
         self._bytes = 0
 
-    def add(self, job: Job) -> Result:
+    def add(self, job: QueuedRequest) -> Result:
         """Collect the job's response from now on."""
         result = Result(str(uuid.uuid4()), job)
         result.properties = _tokens(result.token, result.token)

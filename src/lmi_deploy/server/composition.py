@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.server.control_commands import ControlCommands, ServerState
-from lmi_deploy.server.control_socket import SOCKET_NAME, Control
+from lmi_deploy.server.control_socket import SOCKET_NAME, ControlSocket
 from lmi_deploy.server.http.access_control import Access
 from lmi_deploy.server.http.listener import Listener
 from lmi_deploy.server.http.routes import FrontEnd
-from lmi_deploy.server.inference_api import Inference
+from lmi_deploy.server.inference_api import InferenceApi
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.management_api import Management
+from lmi_deploy.server.management_api import ManagementApi
 from lmi_deploy.server.models.archives import ModelArchives
 from lmi_deploy.server.models.model_registry import Models
-from lmi_deploy.server.models.serving_properties import ModelSettings, ServerDefaults
-from lmi_deploy.server.prometheus_metrics import Metrics
+from lmi_deploy.server.models.serving_properties import ServerDefaults, ServingProperties
+from lmi_deploy.server.prometheus_metrics import PrometheusMetrics
 from lmi_deploy.server.server_settings import ServerSettings
 from lmi_deploy.server.workers.async_worker import AsyncWorkerSession
 from lmi_deploy.server.workers.devices import DevicePlacement, detect_gpus
@@ -53,12 +53,12 @@ class Options:
 class Parts:
     """The parts of a running server. `second`: the separate management port, if there is one."""
 
-    metrics: Metrics
+    metrics: PrometheusMetrics
     models: Models
-    inference: Inference
+    inference: InferenceApi
     listener: Listener
     second: Listener | None
-    control: Control
+    control: ControlSocket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +76,10 @@ class Composition:
     def parts(self, settings: ServerSettings) -> Parts:
         """All of them, nothing started."""
         log = self.log
-        metrics = Metrics(kept=settings.metrics)
+        metrics = PrometheusMetrics(kept=settings.metrics)
         models = self._models(settings, metrics)
-        inference = Inference(models, settings, log, metrics=metrics)
-        management = Management(models, log, metrics)
+        inference = InferenceApi(models, settings, log, metrics=metrics)
+        management = ManagementApi(models, log, metrics)
         front = self._front(inference, management, settings)
         second = None
         if not self.options.managed_by_clients:
@@ -107,10 +107,12 @@ class Composition:
             inference=inference,
             listener=listener,
             second=second,
-            control=Control(self.options.run_dir / SOCKET_NAME, commands.verbs(), commands.give_socket),
+            control=ControlSocket(self.options.run_dir / SOCKET_NAME, commands.verbs(), commands.give_socket),
         )
 
-    def _front(self, inference: Inference, management: Management, settings: ServerSettings) -> FrontEnd:
+    def _front(
+        self, inference: InferenceApi, management: ManagementApi, settings: ServerSettings
+    ) -> FrontEnd:
         host = self.options.host
         origins = settings.keys.get("cors_allowed_origin", "")
         return FrontEnd(
@@ -124,7 +126,7 @@ class Composition:
             log=self.log,
         )
 
-    def _models(self, settings: ServerSettings, metrics: Metrics) -> Models:
+    def _models(self, settings: ServerSettings, metrics: PrometheusMetrics) -> Models:
         options, environ, log = self.options, self.environ, self.log
         engine = Engine(
             folder=options.engine_dir,
@@ -138,7 +140,7 @@ class Composition:
         )
         around = ServerDefaults(defaults=settings.keys, environ=environ, gpus=detect_gpus(environ))
 
-        def new_session(model: ModelSettings, place: DevicePlacement) -> WorkerSession:
+        def new_session(model: ServingProperties, place: DevicePlacement) -> WorkerSession:
             worker = Worker(engine, model, place, log, processes=self.processes)
             return (
                 AsyncWorkerSession(worker, log) if model.async_mode else SyncWorkerSession(worker, model, log)

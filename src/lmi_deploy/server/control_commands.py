@@ -17,11 +17,11 @@ import psutil
 from lmi_deploy.server.control_socket import ControlError, Message, SocketHandover, Verb
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.listener import Listener
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 from lmi_deploy.server.http.responses import error_response
 from lmi_deploy.server.inference_api import Counts
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.management_api import Management
+from lmi_deploy.server.management_api import ManagementApi
 from lmi_deploy.server.models.model_registry import Models
 from lmi_deploy.server.workers.pool import Pool
 
@@ -47,7 +47,7 @@ class ControlCommands:
     models: Models
     counts: Counts
     listener: Listener
-    management: Management
+    management: ManagementApi
     end: Callable[[], None]
     log: Log
 
@@ -103,7 +103,9 @@ class ControlCommands:
         body = requested.get("body")
         headers = [("content-type", "application/json")] if body is not None else []
         raw = json.dumps(body).encode() if body is not None else b""
-        request = Request(str(requested.get("method") or "GET"), str(requested.get("target")), headers, raw)
+        request = ReceivedRequest(
+            str(requested.get("method") or "GET"), str(requested.get("target")), headers, raw
+        )
         try:
             reply = await self.management.reply(request)
         except ErrorReply as refusal:

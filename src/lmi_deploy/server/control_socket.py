@@ -23,7 +23,7 @@ class ControlError(Exception):
     """The command cannot be carried out; the client receives the message as `error`."""
 
 
-class Control:
+class ControlSocket:
     """Serves the socket; `hand_over` is handled here because it passes a descriptor and waits for thanks."""
 
     def __init__(self, path: Path, verbs: Mapping[str, Verb], hand_over: Callable[[], socket.socket]) -> None:

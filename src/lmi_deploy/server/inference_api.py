@@ -15,9 +15,9 @@ from lmi_deploy.server.http.handler_input import ModelInput, read_input
 from lmi_deploy.server.http.responses import Response, json_response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.model_registry import Models
-from lmi_deploy.server.prometheus_metrics import Metrics
+from lmi_deploy.server.prometheus_metrics import PrometheusMetrics
 from lmi_deploy.server.server_settings import ServerSettings
-from lmi_deploy.server.workers.batch_queue import ClientDisconnected, Frame, Job
+from lmi_deploy.server.workers.batch_queue import ClientDisconnected, Frame, QueuedRequest
 from lmi_deploy.server.workers.djl_protocol import WorkerResponse
 from lmi_deploy.server.workers.pool import Pool
 
@@ -31,10 +31,12 @@ class Counts:
     in_flight: int = 0
 
 
-class Inference:
+class InferenceApi:
     """/invocations, /predictions/NAME, /models/NAME/invoke and /v1/chat/completions."""
 
-    def __init__(self, models: Models, settings: ServerSettings, log: Log, *, metrics: Metrics) -> None:
+    def __init__(
+        self, models: Models, settings: ServerSettings, log: Log, *, metrics: PrometheusMetrics
+    ) -> None:
         self.counts = Counts()
         self.models = models
         self._settings = settings
@@ -90,7 +92,7 @@ class Inference:
             requested.set("handler", pool.settings.handler)
         later = (requested.value("x-synchronous") or "true").lower() != "true"
         future: asyncio.Future[WorkerResponse] = asyncio.get_running_loop().create_future()
-        job = Job(requested.properties(), requested.content, exchange.is_disconnected, future)
+        job = QueuedRequest(requested.properties(), requested.content, exchange.is_disconnected, future)
         if later:
             await self._later(exchange, job, pool, requested)
             return
@@ -110,7 +112,7 @@ class Inference:
         finally:
             job.abandon()
 
-    async def _later(self, exchange: Exchange, job: Job, pool: Pool, requested: ModelInput) -> None:
+    async def _later(self, exchange: Exchange, job: QueuedRequest, pool: Pool, requested: ModelInput) -> None:
         """The token is returned before any work starts: a poll with the token finds out that the queue was full."""
         result = self._results.add(job)
         await exchange.reply(result.receipt())
@@ -122,7 +124,7 @@ class Inference:
             if pool.settings.async_mode:
                 result.stream()
 
-    async def _stream(self, exchange: Exchange, job: Job, head: Response) -> None:
+    async def _stream(self, exchange: Exchange, job: QueuedRequest, head: Response) -> None:
         """The head waits for the first chunk; if that is also the last, it is an ordinary response."""
         started = False
         while True:
@@ -138,7 +140,7 @@ class Inference:
                 await exchange.end_stream()
                 return
 
-    async def _frame(self, job: Job) -> Frame:
+    async def _frame(self, job: QueuedRequest) -> Frame:
         limit = self._settings.chunked_read_timeout
         try:
             async with asyncio.timeout(limit):
@@ -151,7 +153,7 @@ class Inference:
         return frame
 
 
-async def _submit(pool: Pool, job: Job, requested: ModelInput) -> None:
+async def _submit(pool: Pool, job: QueuedRequest, requested: ModelInput) -> None:
     """As `ModelInfo.ModelThread` of the real server: a query or form that names an unknown adapter is not run."""
     if refused := pool.adapters.refused(requested.entry("adapter")):
         job.settle(WorkerResponse(503, refused))

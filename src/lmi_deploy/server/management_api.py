@@ -11,7 +11,7 @@ from lmi_deploy.server import error_responses
 from lmi_deploy.server.adapter_api import AdapterRequest
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import form_parsing
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 from lmi_deploy.server.http.responses import Response, json_response, list_response, status_response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.archives import BadArchive, is_archive
@@ -20,11 +20,11 @@ from lmi_deploy.server.models.model_registry import Models, described, listed
 from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.models.registration_request import Registration, read_registration
 from lmi_deploy.server.models.serving_properties import UnknownEngine
-from lmi_deploy.server.prometheus_metrics import Metrics
+from lmi_deploy.server.prometheus_metrics import PrometheusMetrics
 from lmi_deploy.server.workers.djl_protocol import Entry
 from lmi_deploy.server.workers.pool import Pool
 from lmi_deploy.server.workers.worker import LoadFailure
-from lmi_deploy.server.workers.worker_group import GroupStatus
+from lmi_deploy.server.workers.worker_group import WorkerGroupStatus
 
 # Java knows these schemes; any other, such as `s3`, is not a URL to DJLServing without a plug-in.
 _READABLE = ("", "file", "http", "https", "jar", "djl")
@@ -34,17 +34,17 @@ _NO_METRICS = (
 )
 
 
-class Management:
+class ManagementApi:
     """Handles /models, /workflows and /server."""
 
-    def __init__(self, models: Models, log: Log, metrics: Metrics) -> None:
+    def __init__(self, models: Models, log: Log, metrics: PrometheusMetrics) -> None:
         self._models = models
         self._log = log
         self._metrics = metrics
 
         self._background: set[asyncio.Task[None]] = set()
 
-    async def reply(self, request: Request) -> Response:
+    async def reply(self, request: ReceivedRequest) -> Response:
         """`ErrorReply` for an unknown or forbidden request."""
         path, entries = form_parsing.split_target(request.target)
         requested = {str(key): blob.decode("utf-8", "replace") for key, blob in reversed(entries)}
@@ -159,7 +159,7 @@ class Management:
         lines = []
         for pool in pools:
             name = pool.settings.name
-            if pool.status is not GroupStatus.READY:
+            if pool.status is not WorkerGroupStatus.READY:
                 raise ErrorReply(
                     503, "ServiceUnavailableException", f"Model or workflow is not ready: {name}"
                 )

@@ -20,7 +20,7 @@ class _Series:
     values: dict[str, list[float]] = field(default_factory=dict)
 
 
-class Metrics:
+class PrometheusMetrics:
     """Counts only when the metrics route is enabled."""
 
     def __init__(self, *, kept: bool) -> None:

@@ -13,9 +13,9 @@ from lmi_deploy.sizing.activations import forward_bytes
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
-from lmi_deploy.sizing.memory_demand import Demand, Subject
+from lmi_deploy.sizing.memory_demand import Demand, SizingCase
 from lmi_deploy.sizing.quantization import requested_bits
-from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
+from lmi_deploy.sizing.weights_per_device import Partition, weights_on_device
 
 _RUNTIME: Final = GIB // 2
 """CUDA context and torch's own buffers on each device."""
@@ -25,13 +25,13 @@ _CPU_RUNTIME: Final = 2 * GIB
 (measured with LMI's accelerate handler on two cores)."""
 
 
-def demand(subject: Subject) -> Demand:
+def demand(subject: SizingCase) -> Demand:
     shape, request = subject.shape, subject.request
     on_cpu = subject.devices.kind == "cpu"
     item = float_bytes(request, shape, keeps_float32=True)
     stages = 1 if on_cpu else subject.degree
     # The whole model, then its share: layers stay whole, so that the largest one decides what is lost.
-    cut = Cut(
+    cut = Partition(
         pipeline_parallel=stages,
         float_bits=8 * item,
         linear_bits=requested_bits(request.text("quantize") or _load_in(subject))
@@ -63,7 +63,7 @@ def demand(subject: Subject) -> Demand:
     )
 
 
-def _load_in(subject: Subject) -> str:
+def _load_in(subject: SizingCase) -> str:
     request = subject.request
     if request.is_on("load_in_4bit"):
         return "bitsandbytes"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.devices import Devices
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 BF16_SINCE: Final = 8.0
@@ -17,7 +17,7 @@ BF16_SINCE: Final = 8.0
 BFLOAT16: Final = ("bf16", "bfloat16")
 
 
-def unsupported(table: Mapping[str, Any], request: Request, devices: Devices) -> str:
+def unsupported(table: Mapping[str, Any], request: SizingRequest, devices: Devices) -> str:
     """The first reason; empty if it runs, or if that is unknown. `table` is config.json."""
     if request.engine != "vllm":
         return ""
@@ -41,7 +41,7 @@ def _is_latent(table: Mapping[str, Any]) -> bool:
         return False
 
 
-def _needs(table: Mapping[str, Any], request: Request, image: int) -> list[tuple[str, float | None]]:
+def _needs(table: Mapping[str, Any], request: SizingRequest, image: int) -> list[tuple[str, float | None]]:
     """Each thing asked for, and the least compute capability that it needs."""
     dtype, method = request.text("dtype").lower(), request.text("quantize").lower()
     backend = request.text("attention_backend").upper()

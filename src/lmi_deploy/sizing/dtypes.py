@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lmi_deploy.sizing.architecture import Architecture
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 _BYTES: Final[dict[str, int]] = {
@@ -20,7 +20,7 @@ _CACHE: Final[dict[str, float]] = {
 }
 
 
-def float_bytes(request: Request, shape: Architecture, *, keeps_float32: bool = False) -> int:
+def float_bytes(request: SizingRequest, shape: Architecture, *, keeps_float32: bool = False) -> int:
     """vLLM loads float32 checkpoints in 16 bits by default (vllm 0.11.0, config/model.py _get_and_verify_dtype);
     transformers keeps them.
     """
@@ -34,7 +34,7 @@ def float_bytes(request: Request, shape: Architecture, *, keeps_float32: bool = 
     return found
 
 
-def cache_item_bytes(request: Request, shape: Architecture) -> float:
+def cache_item_bytes(request: SizingRequest, shape: Architecture) -> float:
     requested = request.text("kv_cache_dtype").lower()
     if requested in ("", "auto"):
         return float(float_bytes(request, shape))

@@ -12,9 +12,9 @@ from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.device_support import unsupported
 from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.kv_cache import longest_sequence, tokens_in
-from lmi_deploy.sizing.memory_demand import Demand, Subject
+from lmi_deploy.sizing.memory_demand import Demand, SizingCase
 from lmi_deploy.sizing.quantization import Quantization, stored_quantization
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensor_parallel_degree import NotDivisible, require_divisible, whole_degree
 from lmi_deploy.sizing.tensors import CannotTell, Tensor, total_size
@@ -79,7 +79,9 @@ class Fit:
         return (self.devices.instance or self.devices.name) if self.devices else ""
 
 
-def assess(checkpoint: Checkpoint, request: Request, devices: Devices | None, *, limits: bool = True) -> Fit:
+def assess(
+    checkpoint: Checkpoint, request: SizingRequest, devices: Devices | None, *, limits: bool = True
+) -> Fit:
     """Never raises for user input: what cannot be judged is `unknown`, with the reason. Without `limits` the longest
     context is not searched for.
     """
@@ -95,7 +97,7 @@ def assess(checkpoint: Checkpoint, request: Request, devices: Devices | None, *,
         return _too_large(checkpoint, devices) or Fit(verdict="unknown", reason=str(missing), devices=devices)
 
 
-def _subject(checkpoint: Checkpoint, request: Request, devices: Devices) -> Subject:
+def _subject(checkpoint: Checkpoint, request: SizingRequest, devices: Devices) -> SizingCase:
     if checkpoint.trouble:
         raise CannotTell(checkpoint.trouble)
     if checkpoint.gguf:
@@ -110,7 +112,7 @@ def _subject(checkpoint: Checkpoint, request: Request, devices: Devices) -> Subj
     pipeline = request.whole("pipeline_parallel_degree") or 1
     degree = whole_degree(request, devices, pipeline, shape)
     require_divisible(shape, request.engine, degree)
-    return Subject(
+    return SizingCase(
         shape=shape,
         tensors=tensors,
         quantization=quantization,
@@ -135,7 +137,7 @@ def _without_headers(
     return tensors_of(shape, quantization)
 
 
-def _context(request: Request, shape: Architecture) -> int:
+def _context(request: SizingRequest, shape: Architecture) -> int:
     """As requested, else as the engine takes it from the model."""
     requested = request.context or request.whole("max_model_len") or request.whole("n_positions")
     if requested is not None:
@@ -147,7 +149,7 @@ def _context(request: Request, shape: Architecture) -> int:
     return shape.positions
 
 
-def demand_of(subject: Subject) -> Demand:
+def demand_of(subject: SizingCase) -> Demand:
     """The memory that the request's engine needs."""
     match subject.request.engine:
         case "vllm" if subject.devices.kind == "cpu":
@@ -162,7 +164,7 @@ def demand_of(subject: Subject) -> Demand:
             return accelerate.demand(subject)
 
 
-def _fit_of(subject: Subject, checkpoint: Checkpoint, *, limits: bool) -> Fit:
+def _fit_of(subject: SizingCase, checkpoint: Checkpoint, *, limits: bool) -> Fit:
     demand = demand_of(subject)
     memory, layout = demand.cache_memory, demand.layout
     sequences = subject.request.sequences or 1
@@ -189,7 +191,7 @@ def _fit_of(subject: Subject, checkpoint: Checkpoint, *, limits: bool) -> Fit:
     )
 
 
-def _longest_context(subject: Subject, demand: Demand) -> int:
+def _longest_context(subject: SizingCase, demand: Demand) -> int:
     """The longest sequence that fits the requested number of times, at most the model's limit."""
     sequences, limit = subject.request.sequences or 1, max(subject.shape.positions or 0, subject.context)
     quick = longest_sequence(demand.layout, demand.cache_memory, sequences=sequences, limit=limit)
@@ -203,12 +205,12 @@ def _longest_context(subject: Subject, demand: Demand) -> int:
     return low
 
 
-def _fits_cache(subject: Subject, sequences: int, context: int) -> bool:
+def _fits_cache(subject: SizingCase, sequences: int, context: int) -> bool:
     demand = demand_of(replace(subject, context=context))
     return sequences * demand.layout.sequence_bytes(context) <= demand.cache_memory
 
 
-def _verdict(subject: Subject, demand: Demand, needed: int) -> tuple[Verdict, str]:
+def _verdict(subject: SizingCase, demand: Demand, needed: int) -> tuple[Verdict, str]:
     old = subject.request.engine == "vllm" and subject.request.vllm < _MEASURES_USE
     share = OLD_TIGHT_SHARE if old else TIGHT_SHARE
     memory, margin = demand.cache_memory, int(subject.devices.memory * share)

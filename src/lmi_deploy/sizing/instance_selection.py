@@ -10,12 +10,12 @@ from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class FittingInstance:
     """An instance type that can run the model; a price is None if unknown."""
 
     instance: str
@@ -29,7 +29,9 @@ class Placement:
         return self.usd_per_hour / cache if self.usd_per_hour is not None and cache > 0 else None
 
 
-def placements(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> tuple[Placement, ...]:
+def fitting_instances(
+    checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices
+) -> tuple[FittingInstance, ...]:
     """Those with a known price first, by price; CannotTell if no type can be judged."""
     return tuple(
         replace(one, fit=assess(checkpoint, request, one.fit.devices))
@@ -37,17 +39,19 @@ def placements(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -
     )
 
 
-def by_price(found: Iterable[Placement]) -> list[Placement]:
+def by_price(found: Iterable[FittingInstance]) -> list[FittingInstance]:
     """Those with a known price, cheapest first; those that are tight after those that fit."""
     priced = [(one.usd_per_hour, one) for one in found if one.usd_per_hour is not None]
     return [one for _, one in sorted(priced, key=lambda each: (each[1].fit.verdict != "fits", each[0]))]
 
 
-def cheapest_fitting(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> Placement | None:
+def cheapest_fitting(
+    checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices
+) -> FittingInstance | None:
     """The first that fits, else the first that is tight; None if no type holds the model. CannotTell if no type can be
     judged.
     """
-    tight: Placement | None = None
+    tight: FittingInstance | None = None
     for one in _holders(checkpoint, request, prices):
         if one.fit.verdict == "fits":
             return one
@@ -55,7 +59,9 @@ def cheapest_fitting(checkpoint: Checkpoint, request: Request, prices: RegionPri
     return tight
 
 
-def _holders(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> Iterator[Placement]:
+def _holders(
+    checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices
+) -> Iterator[FittingInstance]:
     """In the order of their prices, each judged when it is needed. Types with the same devices are judged once."""
     judged: dict[tuple[str, int, int], Fit] = {}
     unknown, found = "", False
@@ -68,12 +74,12 @@ def _holders(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> 
             unknown = fit.reason
         elif fit.verdict != "does-not-fit":
             found = True
-            yield Placement(instance=name, fit=fit, usd_per_hour=usd)
+            yield FittingInstance(instance=name, fit=fit, usd_per_hour=usd)
     if unknown and not found:
         raise CannotTell(unknown)
 
 
-def _types(request: Request, prices: RegionPrices) -> list[tuple[float | None, str, Devices]]:
+def _types(request: SizingRequest, prices: RegionPrices) -> list[tuple[float | None, str, Devices]]:
     """The types whose devices the engine runs on, those with a known price first."""
     found: list[tuple[float | None, str, Devices]] = []
     for name in instances.names():

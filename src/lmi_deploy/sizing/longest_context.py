@@ -10,7 +10,7 @@ from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, assess, total_size_or_none
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 LEAST_CONTEXT: Final = 1024
@@ -31,7 +31,7 @@ class InstanceBySize:
     why: str
 
 
-def longest_fitting(checkpoint: Checkpoint, request: Request, devices: Devices, *, most: int) -> int:
+def longest_fitting(checkpoint: Checkpoint, request: SizingRequest, devices: Devices, *, most: int) -> int:
     """The longest sequence up to `most` with which the model still fits and is not tight; 0 if there is none."""
 
     def works(context: int) -> bool:

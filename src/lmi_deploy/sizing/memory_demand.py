@@ -9,19 +9,19 @@ from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.quantization import Quantization, requested_bits
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import Tensor
-from lmi_deploy.sizing.weights_per_device import Cut, DeviceWeights, weights_on_device
+from lmi_deploy.sizing.weights_per_device import DeviceWeights, Partition, weights_on_device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class SizingCase:
     """A model, the request about it and the devices that it is to run on."""
 
     shape: Architecture
     tensors: Sequence[Tensor]
     quantization: Quantization | None
-    request: Request
+    request: SizingRequest
     devices: Devices
     degree: int
     context: int
@@ -57,10 +57,10 @@ class Demand:
         return left if self.cache_limit is None else min(left, self.cache_limit)
 
 
-def device_weights(subject: Subject, *, item: int) -> DeviceWeights:
+def device_weights(subject: SizingCase, *, item: int) -> DeviceWeights:
     """Linear layers in the requested quantization, if the checkpoint has none; all else in `item` bytes."""
     requested = requested_bits(subject.request.text("quantize"))
-    cut = Cut(
+    cut = Partition(
         tensor_parallel=subject.degree,
         pipeline_parallel=subject.pipeline,
         float_bits=8 * item,

@@ -16,18 +16,18 @@ from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import LayerCache, cache_layers
-from lmi_deploy.sizing.memory_demand import Demand, Subject
-from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
+from lmi_deploy.sizing.memory_demand import Demand, SizingCase
+from lmi_deploy.sizing.weights_per_device import Partition, weights_on_device
 
 _RUNTIME: Final = GIB
 """Code, scratch pads and the tables of the buckets of one core."""
 
 
-def demand(subject: Subject) -> Demand:
+def demand(subject: SizingCase) -> Demand:
     """On one core: the degree counts cores, not chips."""
     shape, request = subject.shape, subject.request
     item = float_bytes(request, shape)
-    cut = Cut(
+    cut = Partition(
         tensor_parallel=subject.degree,
         float_bits=8
         if request.is_on("load_in_8bit") or request.text("quantize") == "static_int8"

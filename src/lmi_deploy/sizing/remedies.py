@@ -12,7 +12,7 @@ from lmi_deploy.sizing.device_support import BFLOAT16
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, Verdict, assess
 from lmi_deploy.sizing.longest_context import LEAST_CONTEXT, STEP, longest_fitting
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 _SHARE: Final = "gpu_memory_utilization"
@@ -33,7 +33,7 @@ class Remedy:
 
 
 def remedies(
-    checkpoint: Checkpoint, request: Request, devices: Devices | None, fit: Fit, prices: RegionPrices
+    checkpoint: Checkpoint, request: SizingRequest, devices: Devices | None, fit: Fit, prices: RegionPrices
 ) -> tuple[Remedy, ...]:
     """Empty if it fits, or if the verdict is unknown. A larger machine is one that has a price."""
     if devices is None or fit.verdict in ("fits", "unknown"):
@@ -43,10 +43,10 @@ def remedies(
     )
 
 
-def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) -> Iterator[Remedy]:
+def _free(checkpoint: Checkpoint, request: SizingRequest, devices: Devices, fit: Fit) -> Iterator[Remedy]:
     """Changes that cost nothing by the hour."""
 
-    def works(changed: Request, *enough: Verdict) -> bool:
+    def works(changed: SizingRequest, *enough: Verdict) -> bool:
         return assess(checkpoint, changed, devices, limits=False).verdict in (enough or ("fits",))
 
     if request.text("dtype").lower() in BFLOAT16:
@@ -77,7 +77,7 @@ def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) 
             break
 
 
-def _options(request: Request, devices: Devices) -> Iterator[tuple[str, str, str]]:
+def _options(request: SizingRequest, devices: Devices) -> Iterator[tuple[str, str, str]]:
     if request.engine != "vllm" or devices.kind != "gpu":
         return
     for value in _SHARES:
@@ -91,7 +91,7 @@ def _options(request: Request, devices: Devices) -> Iterator[tuple[str, str, str
 
 
 def _larger(
-    checkpoint: Checkpoint, request: Request, devices: Devices, prices: RegionPrices
+    checkpoint: Checkpoint, request: SizingRequest, devices: Devices, prices: RegionPrices
 ) -> Iterator[Remedy]:
     """The cheapest instance type with a known price that fits, if the question was about an instance."""
     if not devices.instance:

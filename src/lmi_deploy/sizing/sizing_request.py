@@ -37,7 +37,7 @@ _SHORT: Final[dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class SizingRequest:
     """`options` has the keys of serving.properties without `option.`; None leaves a choice to the engine's defaults."""
 
     engine: SizedEngine = "vllm"

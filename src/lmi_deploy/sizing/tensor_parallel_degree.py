@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.devices import Devices
-from lmi_deploy.sizing.sizing_request import Request, SizedEngine
+from lmi_deploy.sizing.sizing_request import SizedEngine, SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 
@@ -12,7 +12,7 @@ class NotDivisible(CannotTell):
     """The engine refuses this degree."""
 
 
-def whole_degree(request: Request, devices: Devices, pipeline: int, shape: Architecture) -> int:
+def whole_degree(request: SizingRequest, devices: Devices, pipeline: int, shape: Architecture) -> int:
     """The requested degree, else as many devices as the model can be split over. NotDivisible if there are fewer."""
     existing = devices.count * devices.cores
     requested = request.degree

@@ -14,7 +14,7 @@ from lmi_deploy.sizing.activations import forward_bytes, rope_bytes
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
-from lmi_deploy.sizing.memory_demand import Demand, Subject, device_weights
+from lmi_deploy.sizing.memory_demand import Demand, SizingCase, device_weights
 
 _TOKENS: Final = 16384
 _FREE_SHARE: Final = 0.9
@@ -26,7 +26,7 @@ _SEQUENCES: Final = 32
 _BLOCK: Final = 64
 
 
-def demand(subject: Subject) -> Demand:
+def demand(subject: SizingCase) -> Demand:
     shape, request = subject.shape, subject.request
     item = float_bytes(request, shape)
     weights = device_weights(subject, item=item)

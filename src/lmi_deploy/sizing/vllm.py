@@ -22,7 +22,7 @@ from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
 from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
-from lmi_deploy.sizing.memory_demand import Demand, Subject, device_weights
+from lmi_deploy.sizing.memory_demand import Demand, SizingCase, device_weights
 from lmi_deploy.sizing.vllm_model_runner import (
     GRAPHS_COUNTED,
     graph_bytes,
@@ -56,7 +56,7 @@ _LORA_RANK: Final = 16
 _LARGE: Final = 70 * GIB
 
 
-def demand(subject: Subject) -> Demand:
+def demand(subject: SizingCase) -> Demand:
     """CannotTell for an invalid option."""
     shape, request, devices = subject.shape, subject.request, subject.devices
     item = float_bytes(request, shape)
@@ -101,7 +101,7 @@ def demand(subject: Subject) -> Demand:
     )
 
 
-def batch(subject: Subject) -> tuple[int, int]:
+def batch(subject: SizingCase) -> tuple[int, int]:
     """Sequences at once, and tokens of one step: max_num_seqs and max_num_batched_tokens."""
     request = subject.request
     large = subject.devices.memory >= _LARGE and "A100" not in subject.devices.name
@@ -113,7 +113,7 @@ def batch(subject: Subject) -> tuple[int, int]:
     return sequences, max(tokens, sequences)
 
 
-def _batched_tokens(subject: Subject, *, large: bool) -> int:
+def _batched_tokens(subject: SizingCase, *, large: bool) -> int:
     request = subject.request
     off = request.text("enable_chunked_prefill").lower() == "false"
     if request.vllm >= _FIRST_V1:
@@ -125,7 +125,7 @@ def _batched_tokens(subject: Subject, *, large: bool) -> int:
     return (2048 if request.vllm >= (0, 7) else 512) if chunked else max(subject.context, 2048)
 
 
-def layout(subject: Subject, tokens: int) -> CacheLayout:
+def layout(subject: SizingCase, tokens: int) -> CacheLayout:
     """This version's layout of the cache."""
     shape, request = subject.shape, subject.request
     layers = cache_layers(shape)
@@ -150,7 +150,7 @@ def layout(subject: Subject, tokens: int) -> CacheLayout:
     )
 
 
-def _utilization(subject: Subject) -> float:
+def _utilization(subject: SizingCase) -> float:
     default = 0.92 if subject.request.vllm >= GRAPHS_COUNTED else 0.9
     found = subject.request.number("gpu_memory_utilization", most=1)
     if found == 0:
@@ -158,11 +158,11 @@ def _utilization(subject: Subject) -> float:
     return default if found is None else found
 
 
-def _logit(subject: Subject) -> int:
+def _logit(subject: SizingCase) -> int:
     return LOGIT_BYTES if subject.request.vllm >= _TRITON_SINCE else SORTED_LOGIT_BYTES
 
 
-def _lora(subject: Subject, item: int) -> int:
+def _lora(subject: SizingCase, item: int) -> int:
     """Slots for `max_loras` adapters on every linear layer (vllm 0.11.0, lora/layers: both halves, at the greatest
     rank; the half that is not cut is on every device)."""
     request, shape = subject.request, subject.shape

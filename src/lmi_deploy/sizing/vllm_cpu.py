@@ -10,9 +10,9 @@ from typing import Final
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import LOGIT_BYTES, forward_bytes
 from lmi_deploy.sizing.dtypes import float_bytes
-from lmi_deploy.sizing.memory_demand import Demand, Subject
+from lmi_deploy.sizing.memory_demand import Demand, SizingCase
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES, layout
-from lmi_deploy.sizing.weights_per_device import Cut, weights_on_device
+from lmi_deploy.sizing.weights_per_device import Partition, weights_on_device
 
 _CACHE: Final = 4 * GIB
 _RUNTIME: Final = 2 * GIB
@@ -20,10 +20,10 @@ _RUNTIME: Final = 2 * GIB
 _TOKENS: Final = 2048
 
 
-def demand(subject: Subject) -> Demand:
+def demand(subject: SizingCase) -> Demand:
     shape, request = subject.shape, subject.request
     item = float_bytes(request, shape)
-    cut = Cut(tensor_parallel=subject.degree, float_bits=8 * item)
+    cut = Partition(tensor_parallel=subject.degree, float_bits=8 * item)
     weights = weights_on_device(subject.tensors, shape, cut, subject.quantization)
     tokens = request.whole("max_num_batched_tokens") or _TOKENS
     sequences = request.whole("max_num_seqs") or LMI_SEQUENCES

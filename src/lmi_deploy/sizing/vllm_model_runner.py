@@ -12,7 +12,7 @@ from math import ceil
 from typing import Final
 
 from lmi_deploy.domain.byte_units import GIB, MIB
-from lmi_deploy.sizing.memory_demand import Subject
+from lmi_deploy.sizing.memory_demand import SizingCase
 
 GRAPHS_COUNTED: Final = (0, 20)
 """From here on the first model runner takes CUDA graphs off the budget (0.20.1, envs.py,
@@ -46,7 +46,7 @@ _SWITCH: Final = "vllm_use_v2_model_runner"
 _DRAFTS: Final = ("eagle", "eagle3", "mtp", "dflash", "dspark")
 
 
-def is_second_runner(subject: Subject) -> bool:
+def is_second_runner(subject: SizingCase) -> bool:
     """Whether vLLM's second model runner runs the model, which keeps CUDA graphs and the sampler's state outside of
     the budget."""
     request, shape = subject.request, subject.shape
@@ -63,7 +63,7 @@ def is_second_runner(subject: Subject) -> bool:
     return named or (request.vllm >= _DENSE_SINCE and not shape.experts and not shape.family.state)
 
 
-def graph_bytes(subject: Subject, sequences: int, tokens: int) -> int:
+def graph_bytes(subject: SizingCase, sequences: int, tokens: int) -> int:
     """CUDA graphs of all sizes that vLLM captures: whole ones for decoding, in pieces for mixed steps."""
     request = subject.request
     config = request.table("compilation_config")
@@ -76,7 +76,7 @@ def graph_bytes(subject: Subject, sequences: int, tokens: int) -> int:
     return _GRAPH * (len(captured) + sum(size <= sequences for size in captured))
 
 
-def _captured(subject: Subject, config: Mapping[str, object], default: int) -> list[int]:
+def _captured(subject: SizingCase, config: Mapping[str, object], default: int) -> list[int]:
     """The sizes of batches that get a graph."""
     sizes = config.get("cudagraph_capture_sizes")
     if isinstance(sizes, list):
@@ -90,7 +90,7 @@ def _captured(subject: Subject, config: Mapping[str, object], default: int) -> l
     return [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, most + 1, 16)) if size <= most]
 
 
-def sampler_state_bytes(subject: Subject, sequences: int) -> int:
+def sampler_state_bytes(subject: SizingCase, sequences: int) -> int:
     """Tables of the second runner that exist before its first measurement: counts of each token, and a bit for each
     (0.23.0, v1/worker/gpu/sample/penalties.py)."""
     vocab = subject.shape.vocab

@@ -41,7 +41,7 @@ _SCALE = re.compile(r"scale|zero|g_idx|qz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Partition:
     """Over how many devices a model is split, and the resulting size of the weights."""
 
     tensor_parallel: int = 1
@@ -65,7 +65,7 @@ class DeviceWeights:
 
 
 def weights_on_device(
-    tensors: Iterable[Tensor], shape: Architecture, cut: Cut, quantization: Quantization | None
+    tensors: Iterable[Tensor], shape: Architecture, cut: Partition, quantization: Quantization | None
 ) -> DeviceWeights:
     """Of the device that carries most: of a pipeline the one with the output matrix."""
     ends: list[int] = []
@@ -124,7 +124,7 @@ def role_of(name: str, dimensions: int) -> Role:
 
 
 def _items(
-    tensor: Tensor, role: Role, shape: Architecture, cut: Cut, quantization: Quantization | None
+    tensor: Tensor, role: Role, shape: Architecture, cut: Partition, quantization: Quantization | None
 ) -> float:
     """Items of a tensor that one device has."""
     degree = cut.tensor_parallel

@@ -56,7 +56,7 @@ class AccessToken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orphan:
+class OrphanedDeployment:
     """A deployment that may be taken away, and why."""
 
     ref: DeploymentRef
@@ -234,7 +234,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         """Every deployment that has any resources, from any machine."""
         return ()
 
-    def list_orphans(self, region: str) -> tuple[Orphan, ...]:
+    def list_orphans(self, region: str) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those that an interrupted run left without a record."""
         return ()
 

@@ -11,14 +11,21 @@ from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.record_json import parse_record
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
-from lmi_deploy.domain.weights import IntegrityIssue, Manifest, Orphan, Travel, weights_name, weights_prefix
+from lmi_deploy.domain.weights import (
+    IntegrityIssue,
+    Manifest,
+    OrphanedWeights,
+    Travel,
+    weights_name,
+    weights_prefix,
+)
 from lmi_deploy.errors import IntegrityError, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.external_uploader import ExternalUploader
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore
 from lmi_deploy.ports.source import Source
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.weights import maintenance
 from lmi_deploy.weights.cross_bucket_copy import CopyRoute, NoSource, copy_weights
 from lmi_deploy.weights.external_upload import ExternalUpload
@@ -27,7 +34,7 @@ from lmi_deploy.weights.manifests import manifests
 from lmi_deploy.weights.push import PushContext, complete_weights, nothing_to_do, push
 from lmi_deploy.weights.transfer_job_shard import push_shard
 from lmi_deploy.weights.transfer_settings import TransferSettings
-from lmi_deploy.weights.uploader_selection import OWN, choose_engine
+from lmi_deploy.weights.uploader_selection import OWN, choose_uploader
 from lmi_deploy.weights.weights_lookup import find_weights
 
 _RECORDS, _RECORD = "deployments/", "/record.json"
@@ -116,7 +123,7 @@ class BucketWeights:
         key: str,
     ) -> Generator[Event, None, Manifest]:
         if transfer_options.via != "snapshot" and listing.source != "folder":
-            chosen = choose_engine(transfer_options.engine, files, is_local=False, present=self.engines)
+            chosen = choose_uploader(transfer_options.engine, files, is_local=False, present=self.engines)
             yield Notice(text=f"engine: {chosen.engine}")
             return (yield from self.push(listing, files, hub, key=key))
         name = weights_name(listing.model_id, listing.commit, tuple(files))
@@ -126,7 +133,7 @@ class BucketWeights:
             return found
         folder = yield from hub.fetch(listing, files, key=key)
         yield Notice(text=f"the files are in {folder}")
-        chosen = choose_engine(transfer_options.engine, files, is_local=True, present=self.engines)
+        chosen = choose_uploader(transfer_options.engine, files, is_local=True, present=self.engines)
         if chosen.engine == OWN:
             yield Notice(text=f"engine: {OWN}")
             return (yield from self.push(listing, files, local(folder), key=key))
@@ -185,7 +192,7 @@ class BucketWeights:
     def remove(self, name: str, *, but: str = "") -> int:
         return maintenance.remove(self.store, name, used=self.references(but=but))
 
-    def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
+    def copy_from(self, origin: WeightsStore, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):
             raise UsageRefused("give a source and a target bucket", hint="lmi weights copy --help")
         if origin.store.bucket == self.store.bucket:
@@ -202,10 +209,10 @@ class BucketWeights:
         )
         return (yield from copy_weights(name, route=route, key=key))
 
-    def orphans(self, *, before: datetime) -> tuple[Orphan, ...]:
+    def orphans(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
         return _orphans(maintenance.orphans(self.store, before=before), self._unfinished(before))
 
-    def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
+    def clear(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
         # The objects are checked first: the check uses their uploads, too, which no longer exist afterwards.
         unfinished, uploads = self._unfinished(before), maintenance.orphans(self.store, before=before)
         maintenance.give_up(self.store, uploads)
@@ -226,8 +233,11 @@ class BucketWeights:
 
 def _orphans(
     uploads: Sequence[MultipartUpload], unfinished: Sequence[maintenance.UnfinishedUpload]
-) -> tuple[Orphan, ...]:
+) -> tuple[OrphanedWeights, ...]:
     return (
-        *(Orphan(kind="upload", name=one.key, size=None, since=one.started) for one in uploads),
-        *(Orphan(kind="objects", name=one.name, size=one.size, since=one.touched) for one in unfinished),
+        *(OrphanedWeights(kind="upload", name=one.key, size=None, since=one.started) for one in uploads),
+        *(
+            OrphanedWeights(kind="objects", name=one.name, size=one.size, since=one.touched)
+            for one in unfinished
+        ),
     )

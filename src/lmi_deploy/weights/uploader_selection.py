@@ -19,29 +19,29 @@ Above it ours is, for any size (`python -m benchmarks transfer`).
 EngineSetting = Literal["auto", "own", "s5cmd", "obstore"]
 
 
-class EngineChoice(NamedTuple):
+class UploaderChoice(NamedTuple):
     """`why` is empty if the recipe names the engine."""
 
     engine: str
     why: str = ""
 
 
-def choose_engine(
+def choose_uploader(
     engine: EngineSetting | None, files: Sequence[FileEntry], *, is_local: bool, present: Collection[str]
-) -> EngineChoice:
+) -> UploaderChoice:
     """`is_local`: the files are on this machine. `present`: installed external engines."""
     if engine in (None, "auto"):
-        return _fastest(files, present) if is_local else EngineChoice(OWN)
+        return _fastest(files, present) if is_local else UploaderChoice(OWN)
     if engine != OWN and not is_local:
         raise Unresolvable(
             f"weights.engine: {engine} sends files from the disk, but these weights are streamed",
             hint="add weights.via: snapshot, which downloads them first, or remove weights.engine",
         )
-    return EngineChoice(str(engine))
+    return UploaderChoice(str(engine))
 
 
-def _fastest(files: Sequence[FileEntry], present: Collection[str]) -> EngineChoice:
+def _fastest(files: Sequence[FileEntry], present: Collection[str]) -> UploaderChoice:
     small = [entry for entry in files if entry.size < _SMALL]
     if "obstore" in present and len(small) >= _MANY and len(small) > len(files) * 0.9:
-        return EngineChoice("obstore", f"auto: {len(small)} of {len(files)} files are smaller than 1 MiB")
-    return EngineChoice(OWN)
+        return UploaderChoice("obstore", f"auto: {len(small)} of {len(files)} files are smaller than 1 MiB")
+    return UploaderChoice(OWN)

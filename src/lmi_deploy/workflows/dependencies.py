@@ -21,7 +21,7 @@ from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.ports.price_cache import PriceCache
 from lmi_deploy.ports.source import Source
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.target import AnyTarget, TrialTarget
 
@@ -35,7 +35,7 @@ class Dependencies:
 
     hub: Callable[[str], Hub]
     files: Callable[[Path], Source]
-    weights: Callable[[BucketRequest, int | None], Weights]
+    weights: Callable[[BucketRequest, int | None], WeightsStore]
     target_issues: Callable[[Recipe], Iterable[Issue]]
     targets: Mapping[TargetName, AnyTarget]
     trial: TrialTarget[Any, Any]

@@ -15,10 +15,10 @@ from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
 from lmi_deploy.sizing.fit_notes import notes
-from lmi_deploy.sizing.instance_selection import Placement, by_price, placements
+from lmi_deploy.sizing.instance_selection import FittingInstance, by_price, fitting_instances
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.remedies import Remedy, remedies
-from lmi_deploy.sizing.sizing_request import ENGINES, Request, engine_version, normalized
+from lmi_deploy.sizing.sizing_request import ENGINES, SizingRequest, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -50,7 +50,7 @@ class FitRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class FitResult:
     fit: Fit
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ def recipe_request(recipe: Recipe, deps: Dependencies) -> FitRequest:
     return request_of(recipe, deps.machine() if recipe.endpoint.target == "local" else None)
 
 
-def check_fit(fit_request: FitRequest, deps: Dependencies) -> Outcome:
+def check_fit(fit_request: FitRequest, deps: Dependencies) -> FitResult:
     """Reads the model's config.json and headers, nothing more."""
     return judge(fit_request, _checkpoint_of(fit_request, deps), price_table(deps))
 
@@ -93,7 +93,7 @@ def _checkpoint_of(fit_request: FitRequest, deps: Dependencies) -> Checkpoint:
 
 def judge(
     fit_request: FitRequest, checkpoint: Checkpoint, prices: PriceTable, *, help_tight: bool = True
-) -> Outcome:
+) -> FitResult:
     """Of several instance types the one with the worst fit: any of them may be used. Without `help_tight` no remedies
     are searched for if it fits.
     """
@@ -105,12 +105,12 @@ def judge(
             )
         choices = _devices(fit_request)
     except CannotTell as reason:
-        return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=fit_request.engine))
+        return FitResult(fit=Fit(verdict="unknown", reason=str(reason), engine=fit_request.engine))
     assessed = [(assess(checkpoint, request, devices), devices) for devices in choices]
     worst, devices = min(assessed, key=lambda each: _ORDER.index(each[0].verdict))
     worst = replace(worst, engine=fit_request.engine)
     needs_help = help_tight or worst.verdict == "does-not-fit"
-    return Outcome(
+    return FitResult(
         fit=worst,
         remedies=remedies(
             checkpoint, request, devices, worst, prices.complete_or(fit_request.region, USUAL_REGION)
@@ -121,26 +121,30 @@ def judge(
     )
 
 
-def _cheapest(checkpoint: Checkpoint, request: Request, prices: RegionPrices) -> str:
+def _cheapest(checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices) -> str:
     """The instance type of `auto`. CannotTell if no type with a known price holds the model."""
-    priced = by_price(placements(checkpoint, request, prices))
+    priced = by_price(fitting_instances(checkpoint, request, prices))
     if not priced:
         raise CannotTell(f"no instance type with a known price in {prices.region} holds it; name one")
     return priced[0].instance
 
 
-def matching_instances(fit_request: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:
+def matching_instances(
+    fit_request: FitRequest, deps: Dependencies, region: str
+) -> tuple[FittingInstance, ...]:
     """The instance types that can run the model at the requested length, else at the usual one. LmiError with the
     reason.
     """
     checkpoint = _checkpoint_of(fit_request, deps)
     try:
-        return placements(checkpoint, instance_request(fit_request, checkpoint), price_table(deps).of(region))
+        return fitting_instances(
+            checkpoint, instance_request(fit_request, checkpoint), price_table(deps).of(region)
+        )
     except CannotTell as reason:
         raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` shows the sum") from None
 
 
-def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> Request:
+def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> SizingRequest:
     """The question with a length, if it has none, and without a degree: each type takes its own. CannotTell."""
     request = _request(fit_request)
     if request.context is None and request.whole("max_model_len") is None:
@@ -148,10 +152,10 @@ def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> Request
     return replace(request, degree=None)
 
 
-def candidates(recipe: Recipe, checkpoint: Checkpoint, prices: RegionPrices) -> tuple[Placement, ...]:
+def candidates(recipe: Recipe, checkpoint: Checkpoint, prices: RegionPrices) -> tuple[FittingInstance, ...]:
     """The instance types that can run a recipe as it is. Unresolvable if lmi does not know enough of the model."""
     try:
-        return placements(checkpoint, _request(request_of(recipe, None)), prices)
+        return fitting_instances(checkpoint, _request(request_of(recipe, None)), prices)
     except CannotTell as reason:
         raise Unresolvable(
             f"instance_type: auto cannot be chosen: {reason}", hint="name a type; `lmi fit` shows the sum"
@@ -183,7 +187,7 @@ def require_fit(recipe: Recipe, facts: Facts, prices: PriceTable, *, force: bool
             return fit.verdict
 
 
-def does_not_fit(model_id: str, where: str, outcome: Outcome, *, hint: str) -> Unresolvable:
+def does_not_fit(model_id: str, where: str, outcome: FitResult, *, hint: str) -> Unresolvable:
     """With the sum, and what would help."""
     return Unresolvable(
         f"{model_id} does not fit on {where}: {outcome.fit.reason}",
@@ -192,12 +196,12 @@ def does_not_fit(model_id: str, where: str, outcome: Outcome, *, hint: str) -> U
     )
 
 
-def _request(fit_request: FitRequest) -> Request:
+def _request(fit_request: FitRequest) -> SizingRequest:
     engine = ENGINES.get(fit_request.engine)
     if engine is None:
         raise CannotTell(f"lmi cannot judge engine {fit_request.engine}; it knows {', '.join(ENGINES)}")
     version, lmi = engine_version(fit_request.version)
-    return Request(
+    return SizingRequest(
         engine=engine,
         vllm=version,
         lmi=lmi,

@@ -20,7 +20,7 @@ from lmi_deploy.sizing.longest_context import (
     longest_fitting,
     size_of,
 )
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import FitRequest, does_not_fit, instance_request, judge
@@ -59,22 +59,22 @@ class Hardware:
 class InstanceChoice:
     """The choice of an instance type for a new recipe."""
 
-    asked: InitRequest
+    init_request: InitRequest
     fit_request: FitRequest
     checkpoint: Checkpoint
     prices: PriceTable
 
     def make(self) -> Hardware:
         """The type that was asked for, or the cheapest that holds the model."""
-        asked = self.asked
-        if asked.instance and instances.instance(asked.instance) is None:
-            what = f"--instance {asked.instance}: SageMaker has no such type for endpoints"
+        init_request = self.init_request
+        if init_request.instance and instances.instance(init_request.instance) is None:
+            what = f"--instance {init_request.instance}: SageMaker has no such type for endpoints"
             raise UsageRefused(what, hint="`lmi instances` lists those with accelerators")
         try:
             request = instance_request(self.fit_request, self.checkpoint)
-            if asked.instance:
-                return self._judged(asked.instance, request)
-            region = asked.region if asked.region in self.prices.regions else USUAL_REGION
+            if init_request.instance:
+                return self._judged(init_request.instance, request)
+            region = init_request.region if init_request.region in self.prices.regions else USUAL_REGION
             found = cheapest_fitting(self.checkpoint, request, self.prices.of(region))
         except CannotTell as reason:
             return self._by_size(str(reason))
@@ -86,8 +86,8 @@ class InstanceChoice:
             )
         return self._judged(found.instance, request)
 
-    def _judged(self, name: str, request: Request) -> Hardware:
-        asked, checkpoint = self.asked, self.checkpoint
+    def _judged(self, name: str, request: SizingRequest) -> Hardware:
+        init_request, checkpoint = self.init_request, self.checkpoint
         fit_request = replace(self.fit_request, instances=(name,), context=request.context)
         outcome = judge(fit_request, checkpoint, self.prices, help_tight=False)
         fit = outcome.fit
@@ -97,14 +97,14 @@ class InstanceChoice:
             change = "change one of these, or " if outcome.remedies else ""
             raise does_not_fit(fit_request.model_id, name, outcome, hint=f"{change}omit --instance")
         request = replace(request, degree=fit.degree)
-        longest = asked.context or longest_fitting(
+        longest = init_request.context or longest_fitting(
             checkpoint, request, instance_devices(name), most=fit.max_context
         )
-        is_priced = self.prices.price(name, asked.region) is not None
+        is_priced = self.prices.price(name, init_request.region) is not None
         return Hardware(
             instance=name,
             price=self._price(name),
-            why=_arithmetic(fit, name, cheapest=asked.instance is None and is_priced),
+            why=_arithmetic(fit, name, cheapest=init_request.instance is None and is_priced),
             degree=fit.degree,
             context=longest or fit.context,
             fit=fit,
@@ -112,28 +112,28 @@ class InstanceChoice:
 
     def _by_size(self, reason: str) -> Hardware:
         """A choice all the same, which says that it is none of the fit."""
-        asked = self.asked
+        init_request = self.init_request
         found = instance_by_size(size_of(self.checkpoint), self.prices.of(USUAL_REGION))
-        name = asked.instance or (found.instance if found else "")
+        name = init_request.instance or (found.instance if found else "")
         if not name:
             raise Unresolvable(f"lmi cannot choose an instance type: {reason}", hint="add --instance TYPE")
         by = (
             "you named it"
-            if asked.instance or found is None
+            if init_request.instance or found is None
             else f"chosen by the size of the weights: {found.why}"
         )
         return Hardware(
             instance=name,
             price=self._price(name),
             why=f"lmi cannot compute whether the model fits ({reason}); {by}",
-            context=asked.context,
+            context=init_request.context,
         )
 
     def _price(self, name: str) -> str:
-        asked = self.asked.region
-        for region in dict.fromkeys((asked, USUAL_REGION)):
+        init_request = self.init_request.region
+        for region in dict.fromkeys((init_request, USUAL_REGION)):
             if found := self.prices.price(name, region):
-                here = "" if region == asked else f"; in {asked} it is unknown"
+                here = "" if region == init_request else f"; in {init_request} it is unknown"
                 return f"{found.hourly:g} {found.currency} an hour in {region} ({found.source}){here}"
         return "its price is unknown"
 

@@ -50,32 +50,38 @@ class RecipeDraft:
     notes: tuple[str, ...]
 
 
-def generate_recipe(asked: InitRequest, deps: Dependencies, *, schema: str) -> RecipeDraft:
+def generate_recipe(init_request: InitRequest, deps: Dependencies, *, schema: str) -> RecipeDraft:
     """Reads the repository's listing, its config.json and the headers of its weights. Unresolvable if it contains no
     model that lmi can deploy, or if nothing holds it.
     """
-    model_id = _valid_id(asked.model_id)
+    model_id = _valid_id(init_request.model_id)
     hub = deps.hub(model_id)
-    listing = listing_without_hashes(model_id, asked.revision, hub)
+    listing = listing_without_hashes(model_id, init_request.revision, hub)
     _require_model(listing, deps)
     model = summarize(
-        replace(listing, model_id=asked.written_id or model_id), read_json(hub, listing, "config.json")
+        replace(listing, model_id=init_request.written_id or model_id), read_json(hub, listing, "config.json")
     )
-    asked, target_notes = _with_target(asked, deps)
-    target = asked.target or "local"
-    engine = engine_for(model.recognition, target, asked.engine, can_run_vllm=_can_run_vllm(target, deps))
+    init_request, target_notes = _with_target(init_request, deps)
+    target = init_request.target or "local"
+    engine = engine_for(
+        model.recognition, target, init_request.engine, can_run_vllm=_can_run_vllm(target, deps)
+    )
     checkpoint = checkpoint_of(hub, listing)
-    fit_request = _fit_request(asked, engine, model_id)
+    fit_request = _fit_request(init_request, engine, model_id)
     prices = price_table(deps)
     hardware = (
-        InstanceChoice(asked=asked, fit_request=fit_request, checkpoint=checkpoint, prices=prices).make()
+        InstanceChoice(
+            init_request=init_request, fit_request=fit_request, checkpoint=checkpoint, prices=prices
+        ).make()
         if target == "sagemaker"
         else judge_this_machine(fit_request, checkpoint, deps)
     )
-    choice = _choice(asked, model, engine, hardware)
-    text = write_recipe(model, choice, revision=asked.revision, schema=schema, plain=asked.plain)
+    choice = _choice(init_request, model, engine, hardware)
+    text = write_recipe(
+        model, choice, revision=init_request.revision, schema=schema, plain=init_request.plain
+    )
     verdict = hardware.fit.verdict if hardware.fit else "unknown"
-    of_prices = _price_warnings(prices, asked.region, deps) if target == "sagemaker" else ()
+    of_prices = _price_warnings(prices, init_request.region, deps) if target == "sagemaker" else ()
     unknown = hardware.why if verdict == "unknown" else ""
     notes = (*target_notes, *decisions_left(model), *filter(None, [unknown]), *of_prices)
     return RecipeDraft(
@@ -105,27 +111,27 @@ def _require_model(listing: ModelListing, deps: Dependencies) -> None:
         raise
 
 
-def _with_target(asked: InitRequest, deps: Dependencies) -> tuple[InitRequest, list[str]]:
+def _with_target(init_request: InitRequest, deps: Dependencies) -> tuple[InitRequest, list[str]]:
     """SageMaker where AWS credentials are found, else this machine; and a sentence that says so."""
-    if asked.target == "local":
-        return asked, []
-    chosen = asked.target == "sagemaker"
+    if init_request.target == "local":
+        return init_request, []
+    chosen = init_request.target == "sagemaker"
     try:
-        region = asked.region or deps.cloud("").caller.region
+        region = init_request.region or deps.cloud("").caller.region
     except NoCredentials:
         if not chosen:
             note = "no AWS credentials found: the recipe is for this machine; for SageMaker add --target sagemaker"
-            return replace(asked, target="local"), [note]
+            return replace(init_request, target="local"), [note]
         region = USUAL_REGION
     except LmiError as reason:
         region = USUAL_REGION
         if not chosen:
             note = f"AWS is configured but did not answer ({reason.message}): the recipe is for SageMaker in {region}"
-            return replace(asked, target="sagemaker", region=region), [note]
+            return replace(init_request, target="sagemaker", region=region), [note]
     note = (
         f"AWS credentials found: the recipe is for SageMaker in {region}; for this machine add --target local"
     )
-    return replace(asked, target="sagemaker", region=region), [] if chosen else [note]
+    return replace(init_request, target="sagemaker", region=region), [] if chosen else [note]
 
 
 def _can_run_vllm(target: TargetName, deps: Dependencies) -> bool:
@@ -135,20 +141,20 @@ def _can_run_vllm(target: TargetName, deps: Dependencies) -> bool:
     )
 
 
-def _fit_request(asked: InitRequest, engine: InitEngine, model_id: str) -> FitRequest:
-    many = asked.users is not None and asked.users > LMI_SEQUENCES
+def _fit_request(init_request: InitRequest, engine: InitEngine, model_id: str) -> FitRequest:
+    many = init_request.users is not None and init_request.users > LMI_SEQUENCES
     return FitRequest(
         model_id=model_id,
         engine=engine,
         version=image_version(),
-        instances=(asked.instance,) if asked.instance else (),
-        context=asked.context,
-        sequences=asked.users,
-        options={_SEQUENCES: str(asked.users)} if many else {},
+        instances=(init_request.instance,) if init_request.instance else (),
+        context=init_request.context,
+        sequences=init_request.users,
+        options={_SEQUENCES: str(init_request.users)} if many else {},
     )
 
 
-def _choice(asked: InitRequest, model: ModelSummary, engine: InitEngine, found: Hardware) -> Choice:
+def _choice(init_request: InitRequest, model: ModelSummary, engine: InitEngine, found: Hardware) -> Choice:
     weights = model.weights or 0
     machine = instances.instance(found.instance) if found.instance else None
     if machine is not None:
@@ -159,32 +165,32 @@ def _choice(asked: InitRequest, model: ModelSummary, engine: InitEngine, found: 
         startup = startup_timeout(Timeouts(), weights)
         why = f"{gib_text(weights, 2)} at 100 MB/s, and 120 s to start; at least 600 s."
     return Choice(
-        target=asked.target or "local",
+        target=init_request.target or "local",
         engine=engine,
-        region=asked.region,
+        region=init_request.region,
         instance=found.instance,
         price=found.price,
         why=found.why,
         degree=found.degree,
         version=image_version() if machine is not None or engine == "vllm" else "",
-        options=tuple(_options(asked, engine, found)),
+        options=tuple(_options(init_request, engine, found)),
         startup=startup,
         startup_why=why,
     )
 
 
-def _options(asked: InitRequest, engine: InitEngine, found: Hardware) -> list[tuple[str, str, str]]:
+def _options(init_request: InitRequest, engine: InitEngine, found: Hardware) -> list[tuple[str, str, str]]:
     chosen = []
     fit = found.fit
-    if found.context and (engine == "vllm" or asked.context):
-        users = asked.users or 1
+    if found.context and (engine == "vllm" or init_request.context):
+        users = init_request.users or 1
         why = "Maximum number of tokens of a prompt and its response"
         if fit is not None and fit.kv_tokens:
             many = "one such sequence" if users == 1 else f"{users} such sequences"
             why += f": the KV cache has room for {fit.kv_tokens} tokens, enough for {many}"
         chosen.append(("max_model_len", str(found.context), f"{why}."))
-    if engine == "vllm" and asked.users and asked.users > LMI_SEQUENCES:
+    if engine == "vllm" and init_request.users and init_request.users > LMI_SEQUENCES:
         chosen.append(
-            (_SEQUENCES, str(asked.users), "Number of sequences that the server processes at once.")
+            (_SEQUENCES, str(init_request.users), "Number of sequences that the server processes at once.")
         )
     return chosen

@@ -12,7 +12,7 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
-from lmi_deploy.planning.compute_capability import Mistake, Question, device_notes, question_of
+from lmi_deploy.planning.compute_capability import EngineSettings, Mistake, device_notes, engine_settings
 from lmi_deploy.planning.model_compatibility import (
     checkpoint_needs,
     draft_mistake,
@@ -21,7 +21,7 @@ from lmi_deploy.planning.model_compatibility import (
     model_notes,
 )
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Verdict
-from lmi_deploy.sizing.instance_selection import Placement, by_price
+from lmi_deploy.sizing.instance_selection import FittingInstance, by_price
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -95,8 +95,8 @@ def with_instance(
 
 
 def _first_accepted(
-    recipe: Recipe, checkpoint: Checkpoint, found: Iterable[Placement], deps: Dependencies
-) -> Placement | None:
+    recipe: Recipe, checkpoint: Checkpoint, found: Iterable[FittingInstance], deps: Dependencies
+) -> FittingInstance | None:
     """The first type on which neither the recipe nor the engine refuses the model."""
     for one in found:
         candidate = replace(recipe, instance_type=(one.instance,))
@@ -105,13 +105,13 @@ def _first_accepted(
     return None
 
 
-def _with_price(one: Placement, region: str) -> str:
+def _with_price(one: FittingInstance, region: str) -> str:
     usd = one.usd_per_hour
     price = "at an unknown price" if usd is None else f"{usd:.2f} USD per hour"
     return f"{one.instance}, {price} in {region}"
 
 
-def _kept_words(kept: Placement, cheapest: Placement | None) -> str:
+def _kept_words(kept: FittingInstance, cheapest: FittingInstance | None) -> str:
     words = "which the deployment has and which holds the model"
     if cheapest is None or (cheapest.usd_per_hour or 0) >= (kept.usd_per_hour or 0):
         return words
@@ -120,7 +120,7 @@ def _kept_words(kept: Placement, cheapest: Placement | None) -> str:
     return f"{words}; {other} costs {cheapest.usd_per_hour:.2f}: {moves}"
 
 
-def settled(recipe: Recipe, facts: Facts, deps: Dependencies) -> tuple[Recipe, str]:
+def choose_instance_from_facts(recipe: Recipe, facts: Facts, deps: Dependencies) -> tuple[Recipe, str]:
     """The same from the facts of a plan."""
     if recipe.instance_type != AUTO_INSTANCE:
         return recipe, ""  # without a look at each tensor of the model
@@ -137,9 +137,9 @@ def mistakes_of(
     """Every reason why the engine refuses the model. `deps` reads a draft model; without it none is read."""
     if not _runs_vllm(recipe):
         return ()
-    asked = question_of(recipe)
-    found = [*model_mistakes(config, asked, files=files), *_devices(recipe, config, asked)]
-    if deps is not None and (draft := draft_model(asked)) and config:
+    settings = engine_settings(recipe)
+    found = [*model_mistakes(config, settings, files=files), *_devices(recipe, config, settings)]
+    if deps is not None and (draft := draft_model(settings)) and config:
         found += _draft(config, draft, deps)
     return tuple(found)
 
@@ -148,12 +148,12 @@ def notes_of(recipe: Recipe, config: Mapping[str, Any]) -> tuple[str, ...]:
     """What is different or unknown, and stops nothing."""
     if not _runs_vllm(recipe):
         return ()
-    asked = question_of(recipe)
-    notes = [*model_notes(config, asked)]
+    settings = engine_settings(recipe)
+    notes = [*model_notes(config, settings)]
     for machine in chosen(recipe):
         existing = machine.accelerators
         if existing and existing.compute_capability:
-            notes += device_notes(asked, existing.name, existing.compute_capability)
+            notes += device_notes(settings, existing.name, existing.compute_capability)
         if (recipe.tensor_parallel_degree or 2) > 1 and accelerators.links(machine.name) == "PCIe":
             notes.append(
                 f"the devices of {machine.name} are connected by PCIe, not NVLink: a divided model is slower"
@@ -185,12 +185,12 @@ def _runs_vllm(recipe: Recipe) -> bool:
     return recipe.engine == "vllm" and not recipe.handler.file
 
 
-def _devices(recipe: Recipe, config: Mapping[str, Any], asked: Question) -> Iterator[Mistake]:
+def _devices(recipe: Recipe, config: Mapping[str, Any], settings: EngineSettings) -> Iterator[Mistake]:
     for machine in chosen(recipe):
         existing = machine.accelerators
         if existing and existing.compute_capability:
             device = f"{existing.name} of {machine.name}"
-            if what := checkpoint_needs(config, asked, device, existing.compute_capability):
+            if what := checkpoint_needs(config, settings, device, existing.compute_capability):
                 yield Mistake(
                     option="instance_type", what=what, hint="use a type such as ml.g5.xlarge or ml.g6.xlarge"
                 )

@@ -15,7 +15,7 @@ from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import require_shards, select
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.weights import Weights as Weights
+from lmi_deploy.ports.weights import WeightsStore as WeightsStore
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather_facts import model_location, read_json, shards, tensors
 
@@ -60,7 +60,7 @@ def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
 
 
 def copy(
-    manifest: Manifest, origin: Weights, target: Weights, clock: Clock
+    manifest: Manifest, origin: WeightsStore, target: WeightsStore, clock: Clock
 ) -> Generator[Event, None, Manifest]:
     """Server-side, into another bucket."""
     started = clock.monotonic()
@@ -75,7 +75,7 @@ def copy(
 
 
 def push(
-    recipe: Recipe, selection: WeightsSelection, weights: Weights, deps: Dependencies
+    recipe: Recipe, selection: WeightsSelection, weights: WeightsStore, deps: Dependencies
 ) -> Generator[Event, None, Manifest]:
     """`weights.via`: streamed from the source, or through the Hub's cache on this machine first."""
     started = deps.clock.monotonic()

@@ -25,7 +25,7 @@ from lmi_deploy.workflows.fit import require_fit
 from lmi_deploy.workflows.gather_facts import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.handler_validation import check_own_code
-from lmi_deploy.workflows.model_validation import notes_of, require_compatible, settled
+from lmi_deploy.workflows.model_validation import choose_instance_from_facts, notes_of, require_compatible
 from lmi_deploy.workflows.price_refresh import price_table
 
 
@@ -43,7 +43,7 @@ class ResolvedRecipe:
 def resolve_recipe(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
     """Reads the model's repository and the account, and nothing that is deployed."""
     facts = gather(recipe, deps)
-    recipe, why = settled(recipe, facts, deps)
+    recipe, why = choose_instance_from_facts(recipe, facts, deps)
     spec = resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of)
     return ResolvedRecipe(recipe=recipe, facts=facts, spec=spec, why_instance=why)
 

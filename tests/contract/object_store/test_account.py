@@ -11,7 +11,7 @@ from lmi_deploy.aws.s3 import S3Settings
 from lmi_deploy.aws.session import aws_session
 from lmi_deploy.domain.default_bucket import default_bucket, upload_rule_advice
 from lmi_deploy.emulator.faults import rules as do
-from lmi_deploy.emulator.faults.rules import Rule
+from lmi_deploy.emulator.faults.rules import FaultRule
 from lmi_deploy.errors import AccessError, NoCredentials, Refused, UsageRefused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.account import Account
@@ -70,7 +70,7 @@ def test_bucket_is_encrypted_with_the_given_kms_key(moto: S3Server, bucket: str)
 
 def test_bucket_is_deleted_again_when_its_settings_are_refused(moto: S3Server, bucket: str) -> None:
     with proxied(moto.url) as proxy:
-        proxy.fail(Rule(do=s3_error("AccessDenied", 403), method="PUT", path="policy"))
+        proxy.fail(FaultRule(do=s3_error("AccessDenied", 403), method="PUT", path="policy"))
         with pytest.raises(AccessError, match=rf"may not s3:PutBucketPolicy on arn:aws:s3:::{bucket}"):
             _account(moto, s3=proxy.url).make_bucket(bucket, tags={})
     assert not _account(moto).has_bucket(bucket)
@@ -78,7 +78,7 @@ def test_bucket_is_deleted_again_when_its_settings_are_refused(moto: S3Server, b
 
 def test_bucket_name_that_is_taken_is_an_error(moto: S3Server, bucket: str) -> None:
     with proxied(moto.url) as proxy:
-        proxy.fail(Rule(do=s3_error("BucketAlreadyExists", 409), method="PUT"))
+        proxy.fail(FaultRule(do=s3_error("BucketAlreadyExists", 409), method="PUT"))
         with pytest.raises(Refused, match="the name is taken") as caught:
             _account(moto, s3=proxy.url).make_bucket(bucket, tags={})
     assert "endpoint.bucket" in caught.value.hint
@@ -97,7 +97,7 @@ def test_foreign_bucket_is_reported_before_any_upload(versity: S3Server, moto: S
     [
         do.Answer(301, {"x-amz-bucket-region": "eu-west-1"}),
         do.Answer(400, {"x-amz-bucket-region": "eu-west-1"}),
-        do.Change(headers={"x-amz-bucket-region": "eu-west-1"}),
+        do.ChangedResponse(headers={"x-amz-bucket-region": "eu-west-1"}),
     ],
 )
 def test_bucket_in_another_region_is_reported_before_any_upload(
@@ -105,7 +105,7 @@ def test_bucket_in_another_region_is_reported_before_any_upload(
 ) -> None:
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
-        proxy.fail(Rule(do=response, method="HEAD"))
+        proxy.fail(FaultRule(do=response, method="HEAD"))
         with pytest.raises(AccessError, match="the bucket is in eu-west-1") as caught:
             _account(moto, s3=proxy.url).has_bucket(bucket)
         assert "endpoint.region" in caught.value.hint
@@ -125,7 +125,7 @@ def test_sts_error_is_reported_with_a_hint(moto: S3Server, response: do.Answer, 
         response.status, response.headers, f"<ErrorResponse>{_inner(response.body)}</ErrorResponse>"
     )
     with proxied(moto.url) as proxy:
-        proxy.fail(Rule(do=wrapped, times=None))
+        proxy.fail(FaultRule(do=wrapped, times=None))
         with pytest.raises(AccessError, match=why) as caught:
             _account(moto, sts=proxy.url).get_caller()
     assert caught.value.hint

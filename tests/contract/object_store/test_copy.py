@@ -12,7 +12,7 @@ import pytest
 
 from lmi_deploy.aws.s3 import S3Store
 from lmi_deploy.domain.crc32 import crc32_of
-from lmi_deploy.emulator.faults.rules import Call, Rule
+from lmi_deploy.emulator.faults.rules import Call, FaultRule
 from lmi_deploy.errors import TransferFailed
 from lmi_deploy.ports.object_store import StoredObject
 from tests.integration.s3.test_faults import s3_error
@@ -85,7 +85,7 @@ def test_killed_copy_resumes_without_copying_a_part_twice(
 
 def test_failed_copy_keeps_the_parts_copied_before(store: S3Store, versity: S3Server, proxy: Proxy) -> None:
     by = versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS)
-    proxy.fail(Rule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=9", times=None))
+    proxy.fail(FaultRule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=9", times=None))
     with pytest.raises(TransferFailed):
         by.copy("from", "to", size=len(BODY))
     assert len(copied_ranges(proxy)) == 8

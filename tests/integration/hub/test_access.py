@@ -7,7 +7,7 @@ import pytest
 
 from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.domain.gathered_facts import FileEntry
-from lmi_deploy.emulator.faults.rules import Answer, Rule
+from lmi_deploy.emulator.faults.rules import Answer, FaultRule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
 from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
 from tests.support.hub_client import FILES, HubClient, contents
@@ -114,10 +114,12 @@ def test_refused_token_from_a_file_is_named_by_its_path(guarded: LocalHub, tmp_p
 
 
 def test_other_errors_show_the_message_of_the_hub(client: HubClient, hub: LocalHub) -> None:
-    hub.fail(Rule(do=Answer(403, {"X-Error-Message": "Access to this resource is disabled."}), path="^/api/"))
+    hub.fail(
+        FaultRule(do=Answer(403, {"X-Error-Message": "Access to this resource is disabled."}), path="^/api/")
+    )
     with pytest.raises(AccessError, match="org/m: the Hub answered 403: Access to this resource is disabled"):
         client.listed()
-    hub.fail(Rule(do=Answer(400, {}, '{"error": "odd\\n request"}'), path="^/api/"))
+    hub.fail(FaultRule(do=Answer(400, {}, '{"error": "odd\\n request"}'), path="^/api/"))
     with pytest.raises(AccessError, match="org/m: the Hub answered 400: odd request"):
         client.listed()
 

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
 
 from lmi_deploy.domain.content_hashes import oid_of
-from lmi_deploy.emulator.faults.rules import Rule, Stall
+from lmi_deploy.emulator.faults.rules import FaultRule, Stall
 from lmi_deploy.errors import NotFound, TransferFailed
 from lmi_deploy.sources.hub.cache import RepoCache
 from tests.support.hub import LocalHub, serve_hub
@@ -118,7 +118,7 @@ def test_identical_files_are_downloaded_once(tmp_path: Path) -> None:
 
 def test_concurrent_commands_download_a_file_once(hub: LocalHub, tmp_path: Path) -> None:
     clients = [HubClient(hub, tmp_path) for _ in range(3)]
-    hub.fail(Rule(do=Stall(1000, 0.2), path="^/cdn/", times=None))
+    hub.fail(FaultRule(do=Stall(1000, 0.2), path="^/cdn/", times=None))
     with ThreadPoolExecutor(3) as pool:
         folders = list(pool.map(lambda client: client.fetch(client.listed())[0], clients))
     assert len(set(folders)) == 1

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.emulator.faults.rule_files import parse_rules
-from lmi_deploy.emulator.faults.rules import Action, Answer, Change, Cut, Drop, Flip, IgnoreRange, Lose, Rule
+from lmi_deploy.emulator.faults.rules import (
+    Action,
+    Answer,
+    ChangedResponse,
+    Cut,
+    Drop,
+    FaultRule,
+    Flip,
+    IgnoreRange,
+    Lose,
+)
 from lmi_deploy.errors import IntegrityError, TransferFailed
 from tests.support import hub_faults
 from tests.support.hub import LocalHub, serve_hub
@@ -27,11 +37,11 @@ WHEN_RESUMED = {
 }
 
 
-def faults(path: str, fault: str) -> tuple[Rule, ...]:
+def faults(path: str, fault: str) -> tuple[FaultRule, ...]:
     if fault in ONE_FAULT:
         return parse_rules(f'{{"path": "{path}", {ONE_FAULT[fault]}}}')
     second = parse_rules(f'{{"path": "{path}", "nth": 2, {WHEN_RESUMED[fault]}}}')
-    return (Rule(do=Cut(100), path=path), *second)
+    return (FaultRule(do=Cut(100), path=path), *second)
 
 
 @pytest.mark.parametrize("path", [LARGE, SMALL], ids=["large", "small"])
@@ -63,7 +73,7 @@ def test_files_arrive_intact_despite_any_sequence_of_faults(
     hub.state.faults.clear()
     client = HubClient(hub, tmp_path_factory.mktemp("home"))
     listing = client.listed()
-    hub.fail(*(Rule(do=do, path=LARGE, nth=number) for number, do in enumerate(row, 1)))
+    hub.fail(*(FaultRule(do=do, path=LARGE, nth=number) for number, do in enumerate(row, 1)))
     damaging = [do for do in row if do == Answer(200)]
     try:
         folder, _ = client.fetch(listing)
@@ -75,10 +85,10 @@ def test_files_arrive_intact_despite_any_sequence_of_faults(
 
 
 ONCE_MORE = {
-    "the signed address has expired": Rule(do=Answer(403, {}, "<Code>AccessDenied</Code>"), path=LARGE),
-    "the store does not know it yet": Rule(do=Answer(404), path=LARGE),
-    "the Hub offers other content": Rule(
-        do=Change(headers={"X-Linked-Etag": f'"{"0" * 64}"'}), path="/resolve/.*safetensors"
+    "the signed address has expired": FaultRule(do=Answer(403, {}, "<Code>AccessDenied</Code>"), path=LARGE),
+    "the store does not know it yet": FaultRule(do=Answer(404), path=LARGE),
+    "the Hub offers other content": FaultRule(
+        do=ChangedResponse(headers={"X-Linked-Etag": f'"{"0" * 64}"'}), path="/resolve/.*safetensors"
     ),
 }
 
@@ -95,7 +105,7 @@ def test_every_attempt_requests_a_new_signed_url(fault: str, hub: LocalHub, clie
 
 def test_interrupted_download_resumes_where_it_stopped(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
-    hub.fail(Rule(do=Cut(SIZE - 5), path=LARGE))
+    hub.fail(FaultRule(do=Cut(SIZE - 5), path=LARGE))
     client.fetch(listing)
     sent = [
         (entry.range, entry.status, entry.sent) for entry in hub.log.all() if entry.path.startswith("/cdn/")
@@ -168,7 +178,7 @@ def test_corrupt_bytes_are_requested_twice_and_never_kept(
 ) -> None:
     path, name, kind, content = DAMAGED[which]
     listing = client.listed()
-    hub.fail(Rule(do=Flip(5), path=path, times=None))
+    hub.fail(FaultRule(do=Flip(5), path=path, times=None))
     with pytest.raises(IntegrityError) as caught:
         client.fetch(listing)
     bad = content[:5] + bytes([content[5] ^ 1]) + content[6:]
@@ -193,7 +203,7 @@ def test_branch_that_moves_during_a_download_changes_nothing(tmp_path: Path) -> 
 
 def test_hash_mismatch_is_the_error_and_other_failures_are_details(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
-    hub.fail(Rule(do=Flip(5), path=SMALL, times=None), Rule(do=Answer(503), path=LARGE, times=None))
+    hub.fail(FaultRule(do=Flip(5), path=SMALL, times=None), FaultRule(do=Answer(503), path=LARGE, times=None))
     with pytest.raises(IntegrityError) as caught:
         client.fetch(listing)
     assert "config.json" in caught.value.message

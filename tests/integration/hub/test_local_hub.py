@@ -28,7 +28,7 @@ from huggingface_hub.file_download import http_get
 from huggingface_hub.utils._http import parse_ratelimit_headers
 
 from lmi_deploy.domain.content_hashes import oid_of
-from lmi_deploy.emulator.faults.rules import Cut, Rule
+from lmi_deploy.emulator.faults.rules import Cut, FaultRule
 from tests.support.hub import HubModels, HubState, LocalHub, Quota, serve_hub
 
 WEIGHTS = bytes(range(256)) * 4096
@@ -194,7 +194,7 @@ def test_rate_limits_are_counted_and_reset() -> None:
 
 
 def test_huggingface_hub_recovers_from_a_cut_body(hub: LocalHub, tmp_path: Path) -> None:
-    hub.fail(Rule(do=Cut(1000), method="GET", path="^/cdn/"))
+    hub.fail(FaultRule(do=Cut(1000), method="GET", path="^/cdn/"))
     path = hf_hub_download("org/m", "pytorch_model.bin", endpoint=hub.url, cache_dir=tmp_path)
     assert Path(path).read_bytes() == WEIGHTS
     assert next(entry.sent for entry in hub.log.bodies() if entry.path.startswith("/cdn/")) == 1000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmi_deploy.sizing.devices import named_devices
 from lmi_deploy.sizing.fit_assessment import assess
-from lmi_deploy.sizing.sizing_request import Request
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.workflows.checkpoint import read_checkpoint
 from tests.support.hub import serve_hub
 from tests.support.hub_client import HubClient
@@ -43,4 +43,4 @@ def test_headers_are_read_in_ranges_without_downloading_weights(tmp_path: Path) 
     assert not any("consolidated" in entry.path for entry in requests)
     assert sent < len(shards) * 70_000 + 10_000
     assert not list(tmp_path.rglob("*.safetensors"))
-    assert assess(found, Request(context=128), named_devices("T4", 1)).verdict == "fits"
+    assert assess(found, SizingRequest(context=128), named_devices("T4", 1)).verdict == "fits"

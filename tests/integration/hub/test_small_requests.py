@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.emulator.faults.rule_files import parse_rules
-from lmi_deploy.emulator.faults.rules import Answer, Cut, Flip, Rule
+from lmi_deploy.emulator.faults.rules import Answer, Cut, FaultRule, Flip
 from lmi_deploy.errors import AccessError, IntegrityError, NotFound, TransferFailed
 from lmi_deploy.sources.download_retry import retry_after
 from tests.support.hub import HubModels, HubState, LocalHub, Quota, serve_hub
@@ -43,16 +43,16 @@ def test_retry_delay_is_read_from_the_headers(headers: dict[str, str], seconds: 
 
 
 def test_listing_is_retried_and_then_fails(hub: LocalHub, client: HubClient) -> None:
-    hub.fail(Rule(do=Answer(503), path="^/api/", times=3))
+    hub.fail(FaultRule(do=Answer(503), path="^/api/", times=3))
     assert client.listed().model_id == "org/m"
-    hub.fail(Rule(do=Answer(503), path="^/api/", times=None))
+    hub.fail(FaultRule(do=Answer(503), path="^/api/", times=None))
     with pytest.raises(TransferFailed, match="org/m: the Hub answered 503, 4 times in a row"):
         client.listed()
 
 
 def test_response_that_is_not_from_a_hub_is_reported(hub: LocalHub, client: HubClient) -> None:
     for body in ("<html>Please sign in</html>", "[]", '{"sha": "x", "siblings": []}', '{"siblings": [{}]}'):
-        hub.fail(Rule(do=Answer(200, {}, body), path="^/api/"))
+        hub.fail(FaultRule(do=Answer(200, {}, body), path="^/api/"))
         with pytest.raises(AccessError, match="its response about org/m does not come from a Hub"):
             client.listed()
 
@@ -71,13 +71,13 @@ def test_pinned_commit_answered_with_another_one_is_refused(tmp_path: Path) -> N
 
 def test_small_reads_are_retried_and_verified(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
-    hub.fail(Rule(do=Cut(3), path=SMALL), Rule(do=Flip(3), path=SMALL, nth=2))
+    hub.fail(FaultRule(do=Cut(3), path=SMALL), FaultRule(do=Flip(3), path=SMALL, nth=2))
     assert client.adapter.read(listing, "config.json") == FILES["config.json"]
     hub.fail(*parse_rules('{"path": "^/cdn/", "do": "ignore_range"}'))
     assert client.adapter.read(listing, "model.safetensors", start=300, length=8) == WEIGHTS[300:308]
     assert client.adapter.read(listing, "model.safetensors", start=SIZE - 2, length=8) == WEIGHTS[-2:]
     assert client.adapter.read(listing, "empty") == b""
-    hub.fail(Rule(do=Flip(3), path=SMALL, times=None))
+    hub.fail(FaultRule(do=Flip(3), path=SMALL, times=None))
     with pytest.raises(
         IntegrityError, match=r"org/m: config.json: its git-sha1 is [0-9a-f]{40}, but the Hub says"
     ):

@@ -19,7 +19,7 @@ from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.container.container_cli import find_engine
 from lmi_deploy.runtimes.container.container_command import container_name
-from lmi_deploy.runtimes.container.runtime import Container
+from lmi_deploy.runtimes.container.runtime import ContainerServer
 from lmi_deploy.runtimes.runtime_detection import RuntimeDetector
 from lmi_deploy.runtimes.server_dirs import read_note
 from tests.contract.test_model_server import invoke, refuses
@@ -48,7 +48,9 @@ class ContainerSetup:
 
     def __post_init__(self) -> None:
         self.environ = podman_environ()
-        self.servers = Container(LocalProcesses(self.clock), self.environ, lambda: find_engine(self.environ))
+        self.servers = ContainerServer(
+            LocalProcesses(self.clock), self.environ, lambda: find_engine(self.environ)
+        )
 
     def launch(self, **environment: str) -> Launch:
         folder = self.root / "model folder"

@@ -6,7 +6,7 @@ import pytest
 
 from lmi_deploy.aws.s3 import S3Settings, S3Store
 from lmi_deploy.domain.crc32 import crc32_of
-from lmi_deploy.emulator.faults.rules import Action, Answer, Drop, Lose, Rule
+from lmi_deploy.emulator.faults.rules import Action, Answer, Drop, FaultRule, Lose
 from lmi_deploy.errors import Conflict
 from tests.support.frozen_clock import FrozenClock
 from tests.support.proxy import Passed, Proxy, proxied
@@ -78,7 +78,7 @@ def test_conditional_put_does_not_use_fast_put(store: S3Store, proxy: Proxy) -> 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_failed_fast_put_is_retried_by_botocore(fault: str, store: S3Store, proxy: Proxy) -> None:
-    proxy.fail(Rule(do=FAULTS[fault], method="PUT"))
+    proxy.fail(FaultRule(do=FAULTS[fault], method="PUT"))
     content = bytes(range(256)) * 512
     store.put("k", content)
     assert lean(proxy)[1:3] == [True, False]

@@ -7,7 +7,7 @@ import pytest
 from lmi_deploy.aws.s3 import S3Settings, S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults import rules as do
-from lmi_deploy.emulator.faults.rules import Action, Call, Rule
+from lmi_deploy.emulator.faults.rules import Action, Call, FaultRule
 from lmi_deploy.errors import AccessError, Conflict, IntegrityError, LmiError, NotFound, TransferFailed
 from lmi_deploy.ports.object_store import MultipartUpload, Part
 from tests.support.frozen_clock import FrozenClock
@@ -82,7 +82,7 @@ def test_transient_fault_is_retried_at_every_step_of_an_upload(
         ("PUT", "partNumber=2"),
         ("POST", "uploadId="),
     ):
-        proxy.fail(Rule(do=PASSING[fault], method=method, path=part))
+        proxy.fail(FaultRule(do=PASSING[fault], method=method, path=part))
     upload, parts = sent(store)
     assert store.head(upload.key) is None
     completed(store, upload, parts)
@@ -92,10 +92,10 @@ def test_transient_fault_is_retried_at_every_step_of_an_upload(
 
 @pytest.mark.parametrize("fault", PASSING)
 def test_transient_fault_is_retried_for_small_objects(store: S3Store, proxy: Proxy, fault: str) -> None:
-    proxy.fail(Rule(do=PASSING[fault], method="PUT"), Rule(do=PASSING[fault], method="GET"))
+    proxy.fail(FaultRule(do=PASSING[fault], method="PUT"), FaultRule(do=PASSING[fault], method="GET"))
     if PASSING[fault] not in (PASSING["request-timeout"], PASSING["incomplete-body"]):  # HEAD has no body
-        proxy.fail(Rule(do=PASSING[fault], method="HEAD"))
-    proxy.fail(Rule(do=PASSING[fault], method="POST", path="delete"))
+        proxy.fail(FaultRule(do=PASSING[fault], method="HEAD"))
+    proxy.fail(FaultRule(do=PASSING[fault], method="POST", path="delete"))
     store.put("k", b"small")
     got = store.get("k")
     assert got is not None
@@ -107,7 +107,7 @@ def test_transient_fault_is_retried_for_small_objects(store: S3Store, proxy: Pro
 
 
 def test_permanent_fault_ends_after_bounded_retries(store: S3Store, proxy: Proxy, clock: FrozenClock) -> None:
-    proxy.fail(Rule(do=s3_error("SlowDown", 503, "Please reduce your request rate."), times=None))
+    proxy.fail(FaultRule(do=s3_error("SlowDown", 503, "Please reduce your request rate."), times=None))
     with pytest.raises(TransferFailed, match="SlowDown: Please reduce") as caught:
         store.put("k", b"x")
     assert caught.value.exit_code == 1
@@ -119,25 +119,25 @@ def test_permanent_fault_ends_after_bounded_retries(store: S3Store, proxy: Proxy
 def test_complete_that_answers_200_with_an_error_is_retried(store: S3Store, proxy: Proxy) -> None:
     upload, parts = sent(store)
     error = s3_error("InternalError", 200, "We encountered an internal error.")
-    proxy.fail(Rule(do=error, method="POST", path="uploadId=", times=None))
+    proxy.fail(FaultRule(do=error, method="POST", path="uploadId=", times=None))
     with pytest.raises(TransferFailed, match="InternalError"):
         store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
     assert store.head(upload.key) is None
     proxy.rules.clear()
-    proxy.fail(Rule(do=error, method="POST", path="uploadId="))
+    proxy.fail(FaultRule(do=error, method="POST", path="uploadId="))
     completed(store, upload, parts)
 
 
 def test_complete_with_lost_replies_is_resolved_by_a_head_request(store: S3Store, proxy: Proxy) -> None:
     upload, parts = sent(store)
-    proxy.fail(Rule(do=do.Lose(), method="POST", path="uploadId=", times=None))
+    proxy.fail(FaultRule(do=do.Lose(), method="POST", path="uploadId=", times=None))
     completed(store, upload, parts)
 
 
 def test_older_object_of_the_same_name_is_not_taken_for_the_upload(store: S3Store, proxy: Proxy) -> None:
     upload, parts = sent(store)
     store.put(upload.key, b"an older one")
-    proxy.fail(Rule(do=do.Drop(), method="POST", path="uploadId=", times=None))
+    proxy.fail(FaultRule(do=do.Drop(), method="POST", path="uploadId=", times=None))
     with pytest.raises(TransferFailed):
         store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
     proxy.rules.clear()
@@ -195,7 +195,7 @@ def test_interrupted_read_resumes_where_it_stopped(
     store: S3Store, proxy: Proxy, fault: str, start: int
 ) -> None:
     stored = store.put("k", WHOLE)
-    proxy.fail(Rule(do=READ_FAULTS[fault], method="GET", times=2))
+    proxy.fail(FaultRule(do=READ_FAULTS[fault], method="GET", times=2))
     assert b"".join(store.read("k", start=start, etag=stored.etag)) == WHOLE[start:]
     requests = [
         int((passed.headers.get("Range") or "bytes=0-")[6:].split("-")[0]) for passed in proxy.requests("GET")
@@ -212,16 +212,16 @@ def test_wrong_range_is_not_accepted(moto: S3Server, bucket: str, fault: Action)
     with proxied(moto.url) as proxy:
         store = moto.behind_proxy(proxy.url).store(bucket)
         store.put("k", WHOLE)
-        proxy.fail(Rule(do=fault, method="GET", times=2))
+        proxy.fail(FaultRule(do=fault, method="GET", times=2))
         assert b"".join(store.read("k", start=1000, length=3_000_000)) == WHOLE[1000:3_001_000]
-        proxy.fail(Rule(do=fault, method="GET", times=None))
+        proxy.fail(FaultRule(do=fault, method="GET", times=None))
         with pytest.raises(TransferFailed, match="another range"):
             list(store.read("k", start=1000))
 
 
 def test_read_of_a_replaced_object_is_a_conflict(store: S3Store, proxy: Proxy) -> None:
     store.put("k", WHOLE)
-    proxy.fail(Rule(do=do.Cut(after=3_000_000), method="GET"))
+    proxy.fail(FaultRule(do=do.Cut(after=3_000_000), method="GET"))
     chunks = store.read("k")
     next(chunks)
     store.put("k", os.urandom(len(WHOLE)))
@@ -231,7 +231,7 @@ def test_read_of_a_replaced_object_is_a_conflict(store: S3Store, proxy: Proxy) -
 
 def test_read_that_always_breaks_fails(store: S3Store, proxy: Proxy) -> None:
     store.put("k", WHOLE)
-    proxy.fail(Rule(do=do.Cut(after=10), method="GET", times=None))
+    proxy.fail(FaultRule(do=do.Cut(after=10), method="GET", times=None))
     with pytest.raises(TransferFailed, match="broke 5 times") as caught:
         list(store.read("k"))
     assert caught.value.hint
@@ -240,12 +240,12 @@ def test_read_that_always_breaks_fails(store: S3Store, proxy: Proxy) -> None:
 def test_byte_flipped_during_download_is_retried_or_reported(store: S3Store, proxy: Proxy) -> None:
     store.put("small", b"x" * 1000)
     store.put("large", WHOLE)
-    proxy.fail(Rule(do=do.Flip(at=10), method="GET", path="small"))
+    proxy.fail(FaultRule(do=do.Flip(at=10), method="GET", path="small"))
     assert b"".join(store.read("small")) == b"x" * 1000
-    proxy.fail(Rule(do=do.Flip(at=10), method="GET", path="small", times=2))
+    proxy.fail(FaultRule(do=do.Flip(at=10), method="GET", path="small", times=2))
     with pytest.raises(IntegrityError):
         store.get("small")
-    proxy.fail(Rule(do=do.Flip(at=10), method="GET", path="large"))
+    proxy.fail(FaultRule(do=do.Flip(at=10), method="GET", path="large"))
     with pytest.raises(IntegrityError, match="CRC32") as caught:
         list(store.read("large"))
     assert caught.value.exit_code == 6
@@ -253,12 +253,12 @@ def test_byte_flipped_during_download_is_retried_or_reported(store: S3Store, pro
 
 
 def test_lost_reply_to_a_conditional_write_is_no_conflict(store: S3Store, proxy: Proxy) -> None:
-    proxy.fail(Rule(do=do.Lose(), method="PUT"))
+    proxy.fail(FaultRule(do=do.Lose(), method="PUT"))
     first = store.put("lock", b"one", if_absent=True)
-    proxy.fail(Rule(do=do.Lose(), method="PUT"))
+    proxy.fail(FaultRule(do=do.Lose(), method="PUT"))
     second = store.put("lock", b"two", if_etag=first.etag)
     assert second.etag != first.etag
-    proxy.fail(Rule(do=do.Lose(), method="DELETE"))
+    proxy.fail(FaultRule(do=do.Lose(), method="DELETE"))
     store.remove("lock", if_etag=second.etag)
     assert store.head("lock") is None
 
@@ -266,16 +266,16 @@ def test_lost_reply_to_a_conditional_write_is_no_conflict(store: S3Store, proxy:
 def test_foreign_write_after_a_lost_request_is_a_conflict(
     store: S3Store, proxy: Proxy, versity: S3Server
 ) -> None:
-    proxy.fail(Rule(do=do.Drop(), method="PUT"))
+    proxy.fail(FaultRule(do=do.Drop(), method="PUT"))
     versity.store(store.bucket).put("lock", b"theirs")
     with pytest.raises(Conflict):
         store.put("lock", b"ours", if_absent=True)
 
 
 def test_conditional_request_conflict_is_retried(store: S3Store, proxy: Proxy) -> None:
-    proxy.fail(Rule(do=s3_error("ConditionalRequestConflict", 409), method="PUT", times=2))
+    proxy.fail(FaultRule(do=s3_error("ConditionalRequestConflict", 409), method="PUT", times=2))
     store.put("k", b"x", if_absent=True)
-    proxy.fail(Rule(do=s3_error("ConditionalRequestConflict", 409), method="PUT", times=None))
+    proxy.fail(FaultRule(do=s3_error("ConditionalRequestConflict", 409), method="PUT", times=None))
     with pytest.raises(Conflict):
         store.put("k2", b"x", if_absent=True)
 
@@ -332,7 +332,7 @@ EXPLAINED: list[tuple[do.Answer, type[LmiError], str, str]] = [
 def test_each_refusal_is_explained_with_a_hint(
     store: S3Store, proxy: Proxy, response: do.Answer, kind: type[LmiError], why: str, hint: str
 ) -> None:
-    proxy.fail(Rule(do=response, method="PUT", times=None))
+    proxy.fail(FaultRule(do=response, method="PUT", times=None))
     with pytest.raises(kind, match=why) as caught:
         store.put("k", b"x")
     assert hint in caught.value.hint
@@ -341,17 +341,17 @@ def test_each_refusal_is_explained_with_a_hint(
 
 
 def test_head_that_is_redirected_or_forbidden_is_explained(store: S3Store, proxy: Proxy) -> None:
-    proxy.fail(Rule(do=do.Answer(301, {"x-amz-bucket-region": "eu-west-1"}), method="HEAD"))
+    proxy.fail(FaultRule(do=do.Answer(301, {"x-amz-bucket-region": "eu-west-1"}), method="HEAD"))
     with pytest.raises(AccessError, match="the bucket is in eu-west-1"):
         store.head("k")
-    proxy.fail(Rule(do=do.Answer(400, {"x-amz-bucket-region": "eu-west-1"}), method="HEAD"))
+    proxy.fail(FaultRule(do=do.Answer(400, {"x-amz-bucket-region": "eu-west-1"}), method="HEAD"))
     with pytest.raises(AccessError, match="the bucket is in eu-west-1"):
         store.head("k")
     assert len(proxy.requests("HEAD")) == 2
-    proxy.fail(Rule(do=do.Answer(403, {"Date": "Thu, 01 Jan 2026 00:00:09 GMT"}), method="HEAD"))
+    proxy.fail(FaultRule(do=do.Answer(403, {"Date": "Thu, 01 Jan 2026 00:00:09 GMT"}), method="HEAD"))
     with pytest.raises(AccessError, match="an absent object also looks like this"):
         store.head("k")
-    proxy.fail(Rule(do=do.Answer(400), method="HEAD", times=2))
+    proxy.fail(FaultRule(do=do.Answer(400), method="HEAD", times=2))
     with pytest.raises(AccessError, match=r"without a reason \(400\), as it does with expired") as caught:
         store.head("k")
     assert "log in again" in caught.value.hint
@@ -389,8 +389,8 @@ def test_large_copy_retries_its_parts(moto: S3Server, bucket: str) -> None:
     with proxied(moto.url) as proxy:
         store, body = moto.behind_proxy(proxy.url).store(bucket, settings=COPIES), os.urandom(17 << 20)
         source = store.put("from", body)
-        proxy.fail(Rule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2"))
-        proxy.fail(Rule(do=do.Lose(), method="PUT", path="partNumber=3"))
+        proxy.fail(FaultRule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2"))
+        proxy.fail(FaultRule(do=do.Lose(), method="PUT", path="partNumber=3"))
         copied = store.copy("from", "to", size=len(body), etag=source.etag)
         assert (copied.size, copied.checksum) == (len(body), crc32_of(body))
         assert b"".join(store.read("to")) == body
@@ -407,7 +407,7 @@ def test_failed_large_copy_leaves_no_object(versity: S3Server, proxy: Proxy, buc
     with pytest.raises(IntegrityError, match="but its copied parts have"):
         store.copy("from", "to", size=11 << 20)
     assert store.uploads("") == ()
-    proxy.fail(Rule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=2", times=None))
+    proxy.fail(FaultRule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=2", times=None))
     with pytest.raises(TransferFailed):
         store.copy("from", "to", size=11 << 20)
     assert [upload.key for upload in store.uploads("")] == ["to"]
@@ -439,7 +439,7 @@ def test_every_request_states_the_expected_owner(store: S3Store, proxy: Proxy) -
 
 def test_clock_skew_is_reported_and_corrected(store: S3Store, proxy: Proxy, notices: list[str]) -> None:
     skewed = s3_error("RequestTimeTooSkewed", 403, "too large", Date="Thu, 01 Jan 2026 03:00:00 GMT")
-    proxy.fail(Rule(do=skewed))
+    proxy.fail(FaultRule(do=skewed))
     with pytest.raises(LmiError):
         # The server's clock is right, so it refuses what the wrong clock signed.
         store.put("k", b"x")
@@ -449,14 +449,14 @@ def test_clock_skew_is_reported_and_corrected(store: S3Store, proxy: Proxy, noti
     shifted = proxy.log[1].headers["X-Amz-Date"]
     assert shifted != proxy.log[0].headers["X-Amz-Date"]
     proxy.clear()
-    proxy.fail(Rule(do=s3_error("RequestTimeTooSkewed", 403, "x", Date="Thu, 01 Jan 2026 00:00:00 GMT")))
+    proxy.fail(FaultRule(do=s3_error("RequestTimeTooSkewed", 403, "x", Date="Thu, 01 Jan 2026 00:00:00 GMT")))
     store.put("k", b"x")
     assert "k" in {found.key for found in store.list("")}
     assert proxy.log[0].headers["X-Amz-Date"][:11] == shifted[:11]
 
 
 def test_expired_token_is_refreshed_once(store: S3Store, proxy: Proxy, notices: list[str]) -> None:
-    proxy.fail(Rule(do=s3_error("ExpiredToken")))
+    proxy.fail(FaultRule(do=s3_error("ExpiredToken")))
     store.put("k", b"x")
     assert notices == ["the AWS credentials have expired: refreshing them"]
 
@@ -490,7 +490,7 @@ def test_messages_contain_no_secrets(
 ) -> None:
     lines = []
     for response, *_ in EXPLAINED:
-        proxy.fail(Rule(do=response, times=None))
+        proxy.fail(FaultRule(do=response, times=None))
         with pytest.raises(LmiError) as caught:
             store.put("k", b"x")
         lines += [caught.value.message, caught.value.hint, *notices]

@@ -15,7 +15,7 @@ from lmi_deploy.aws.s3.uploaders.obstore import Obstore
 from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
 from lmi_deploy.domain.events import Notice
 from lmi_deploy.domain.weights import Travel
-from lmi_deploy.emulator.faults.rules import Flip, Rule
+from lmi_deploy.emulator.faults.rules import FaultRule, Flip
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModelFiles
@@ -137,7 +137,7 @@ def test_offline_corrupt_file_is_reported_with_path_and_remedy(
 
 
 def test_file_that_is_wrong_on_the_hub_is_not_retried_forever(client: HubClient, hub: LocalHub) -> None:
-    hub.fail(Rule(do=Flip(40), path="^/cdn/", times=None))
+    hub.fail(FaultRule(do=Flip(40), path="^/cdn/", times=None))
     memory = in_memory()
     with pytest.raises(IntegrityError, match=r"model\.safetensors: sha256"):
         Cached(client, client.home, client.home / "none").pushed(memory, Travel())

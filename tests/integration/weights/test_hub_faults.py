@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.emulator.faults.rule_files import parse_rules
-from lmi_deploy.emulator.faults.rules import Action, Answer, Cut, Drop, Flip, IgnoreRange, Lose, Rule
+from lmi_deploy.emulator.faults.rules import Action, Answer, Cut, Drop, FaultRule, Flip, IgnoreRange, Lose
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
 from tests.integration.weights.conftest import FILES
 from tests.support import hub_faults
@@ -66,12 +66,12 @@ def test_part_with_the_wrong_range_is_not_accepted(
 
 
 def test_server_without_range_support_works(hub: LocalHub, client: HubClient) -> None:
-    hub.fail(Rule(do=IgnoreRange(), path="^/cdn/", times=None))
+    hub.fail(FaultRule(do=IgnoreRange(), path="^/cdn/", times=None))
     assert_right(client)
 
 
 def test_interrupted_read_resumes_where_it_stopped(hub: LocalHub, client: HubClient) -> None:
-    hub.fail(Rule(do=Cut(3_000_000), path="^/cdn/"))
+    hub.fail(FaultRule(do=Cut(3_000_000), path="^/cdn/"))
     assert_right(client)
     requests = [request.range or "" for request in hub.log.all() if request.path.startswith("/cdn/")]
     starts = {int(text.removeprefix("bytes=").partition("-")[0]) for text in requests}
@@ -86,7 +86,7 @@ def test_one_signed_url_is_used_until_it_expires(hub: LocalHub, client: HubClien
     resolved = [request for request in hub.log.all() if request.path.endswith("/model.safetensors")]
     assert 1 <= len(resolved) <= 2
     hub.log.clear()
-    hub.fail(Rule(do=Answer(403), path="^/cdn/"))
+    hub.fail(FaultRule(do=Answer(403), path="^/cdn/"))
     assert_right(client)
     assert [request for request in hub.log.all() if request.path.endswith("/model.safetensors")]
 
@@ -103,7 +103,7 @@ def test_any_sequence_of_faults_leaves_correct_files_or_no_manifest(
     hub: LocalHub, client: HubClient, row: list[Action]
 ) -> None:
     hub.state.faults.clear()
-    hub.fail(*(Rule(do=action, path="^/cdn/") for action in row))
+    hub.fail(*(FaultRule(do=action, path="^/cdn/") for action in row))
     store = FakeStore()
     with suppress(LmiError):
         pushed(client.listed(), push_context(client.adapter, store))
@@ -128,7 +128,7 @@ def test_permanent_fault_is_reported_and_leaves_no_weights(
 ) -> None:
     action, error = LASTING[fault]
     path = "/resolve/.*/model.safetensors" if error in (NotFound, AccessError) else "^/cdn/"
-    hub.fail(Rule(do=action, path=path, times=None))
+    hub.fail(FaultRule(do=action, path=path, times=None))
     store = FakeStore()
     listing = client.listed()
     with pytest.raises(error) as caught:

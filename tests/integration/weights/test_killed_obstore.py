@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.aws.s3 import S3Store
-from lmi_deploy.emulator.faults.rules import Drop, Rule
+from lmi_deploy.emulator.faults.rules import Drop, FaultRule
 from lmi_deploy.weights.maintenance import give_up, orphans
 from tests.integration.weights.test_push import stored_objects
 from tests.support.proxy import Proxy, proxied
@@ -135,7 +135,10 @@ def test_gc_finds_uploads_of_a_killed_push(
 def test_lost_network_is_recovered_by_the_next_push(
     engine: Engine, store: S3Store, proxy: Proxy, versity: S3Server, folder: Path, start: Started
 ) -> None:
-    proxy.fail(Rule(do=Drop(), path="partNumber=2", times=None), Rule(do=Drop(), method="DELETE", times=None))
+    proxy.fail(
+        FaultRule(do=Drop(), path="partNumber=2", times=None),
+        FaultRule(do=Drop(), method="DELETE", times=None),
+    )
     running = start(proxy.url)
     _, err = running.communicate(timeout=90)
     assert running.returncode == 1

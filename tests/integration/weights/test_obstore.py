@@ -19,7 +19,7 @@ from lmi_deploy.aws.s3.uploaders.obstore import Obstore
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.weights import Manifest, weights_prefix
-from lmi_deploy.emulator.faults.rules import Answer, Drop, Rule
+from lmi_deploy.emulator.faults.rules import Answer, Drop, FaultRule
 from lmi_deploy.errors import AccessError, IntegrityError, NotInstalled, TransferFailed
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModel
@@ -155,7 +155,7 @@ def test_byte_corrupted_in_transit_creates_no_object(place: Place, proxy: Proxy)
 
 
 def test_transient_fault_is_retried(place: Place, proxy: Proxy) -> None:
-    proxy.fail(Rule(do=Answer(503), method="PUT"), Rule(do=Drop(), method="PUT", nth=3))
+    proxy.fail(FaultRule(do=Answer(503), method="PUT"), FaultRule(do=Drop(), method="PUT", nth=3))
     manifest, _ = upload(place)
     assert flaws(place, manifest, deep=True) == ()
 

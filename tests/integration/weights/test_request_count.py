@@ -11,7 +11,7 @@ from lmi_deploy.composition.weights import open_weights
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.ports.weights import Weights
+from lmi_deploy.ports.weights import WeightsStore
 from tests.integration.weights.conftest import FILES
 from tests.support.fake_source import GeneratedSource
 from tests.support.proxy import Proxy, proxied
@@ -38,7 +38,7 @@ def environ(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str
     return found
 
 
-def pushed(weights: Weights) -> None:
+def pushed(weights: WeightsStore) -> None:
     source = GeneratedSource(FILES)
     listing = source.listing()
     for _ in weights.push(listing, listing.files, source, key="push"):

@@ -4,7 +4,7 @@ import pytest
 
 from lmi_deploy.aws.s3 import S3Settings, S3Store
 from lmi_deploy.emulator.faults import rules as do
-from lmi_deploy.emulator.faults.rules import Action, Call, Rule
+from lmi_deploy.emulator.faults.rules import Action, Call, FaultRule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, TransferFailed
 from lmi_deploy.weights.maintenance import verify
 from tests.integration.weights.conftest import FILES
@@ -53,7 +53,7 @@ def test_transient_fault_at_any_step_is_retried(
     fault: str, step: str, client: HubClient, store: S3Store, proxy: Proxy
 ) -> None:
     method, path = STEPS[step]
-    proxy.fail(Rule(do=PASSING[fault], method=method, path=path))
+    proxy.fail(FaultRule(do=PASSING[fault], method=method, path=path))
     manifest, _ = pushed(client.listed(), push_context(client.adapter, store))
     assert stored_objects(store, manifest.name) == FILES
     assert result_of(verify(store, manifest, key="v", deep=True)) == ()
@@ -66,7 +66,7 @@ def test_complete_that_answers_200_with_an_error_is_retried(
     inside = do.Answer(
         200, {}, "<?xml version='1.0'?><Error><Code>InternalError</Code><Message>x</Message></Error>"
     )
-    proxy.fail(Rule(do=inside, method="POST", path="uploadId="))
+    proxy.fail(FaultRule(do=inside, method="POST", path="uploadId="))
     manifest, _ = pushed(client.listed(), push_context(client.adapter, store))
     assert stored_objects(store, manifest.name) == FILES
 
@@ -101,7 +101,7 @@ def test_permanent_fault_is_reported_and_the_next_push_continues(
 ) -> None:
     action, error = LASTING[fault]
     method, path = STEPS[step]
-    proxy.fail(Rule(do=action, method=method, path=path, times=None))
+    proxy.fail(FaultRule(do=action, method=method, path=path, times=None))
     listing = client.listed()
     with pytest.raises((error, AccessError, TransferFailed)) as caught:
         pushed(listing, push_context(client.adapter, store))
@@ -114,7 +114,9 @@ def test_permanent_fault_is_reported_and_the_next_push_continues(
 
 
 def test_uploaded_part_is_not_sent_again(client: HubClient, store: S3Store, proxy: Proxy) -> None:
-    proxy.fail(Rule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2", times=None, delay=0.2))
+    proxy.fail(
+        FaultRule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2", times=None, delay=0.2)
+    )
     listing = client.listed()
     with pytest.raises(TransferFailed):
         pushed(listing, push_context(client.adapter, store))

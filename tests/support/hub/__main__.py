@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from lmi_deploy.emulator.faults.rule_files import load_rules
-from lmi_deploy.emulator.faults.rules import BadRule, Rule
+from lmi_deploy.emulator.faults.rules import BadRule, FaultRule
 from tests.support.hub.repos import HubModels
 from tests.support.hub.server import run_hub
 from tests.support.hub.state import HubState
@@ -26,7 +26,7 @@ def main() -> None:
     asyncio.run(_serve(state, options))
 
 
-def _rules(path: Path) -> tuple[Rule, ...]:
+def _rules(path: Path) -> tuple[FaultRule, ...]:
     try:
         return load_rules(path)
     except BadRule as exc:

@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from lmi_deploy.emulator.faults.middleware import FAULTS_PATH, NoResponse, add_fault_routes, deliver, faulty
-from lmi_deploy.emulator.faults.rules import Rule
+from lmi_deploy.emulator.faults.rules import FaultRule
 from tests.support.hub import api, files
 from tests.support.hub.errors import Refusal, check_token
 from tests.support.hub.repos import HubModels, Repo, Settings, Snapshot, blob_of
@@ -102,7 +102,7 @@ class LocalHub:
         repo = self.state.models.find(repo_id) or self.state.models.add(Repo(repo_id))
         return repo.publish({path: blob_of(path, content) for path, content in files.items()}, branch)
 
-    def fail(self, *rules: Rule) -> None:
+    def fail(self, *rules: FaultRule) -> None:
         """From now on these faults, too (docs/reference/fault-rules.md)."""
         self.state.faults.add(*rules)
 

@@ -32,8 +32,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
 )
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.local import plan as local_plan
-from lmi_deploy.targets.sagemaker.plan.rollback import rollback
-from lmi_deploy.targets.sagemaker.plan.rollback_candidates import earlier
+from lmi_deploy.targets.sagemaker.plan.rollback import earlier, rollback
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.ui.json_view import plan_fields
 from tests.support.factories import LOCAL, SAGEMAKER, serving

@@ -8,7 +8,7 @@ import pytest
 
 from lmi_deploy.emulator.scaling.autoscaling_loop import desired_count
 from lmi_deploy.emulator.services.alarms import evaluate
-from lmi_deploy.emulator.services.metrics import Metrics, Point
+from lmi_deploy.emulator.services.metrics import CloudWatchMetrics, Point
 
 NAME = ("us-east-1", "mine", "errors", (("A", "a"),))
 ALARM: dict[str, Any] = {
@@ -39,9 +39,9 @@ def test_desired_count_meets_the_target(count: int, value: float | None, out: bo
     assert desired_count(count, value, policy, out=out) == expected
 
 
-def measured(*values: float | None) -> Metrics:
+def measured(*values: float | None) -> CloudWatchMetrics:
     """One value per minute, from 0 on; None: none in that minute."""
-    metrics = Metrics()
+    metrics = CloudWatchMetrics()
     for minute, value in enumerate(values):
         if value is not None:
             metrics.put(NAME, Point(60.0 * minute + 1, value, "None"))

@@ -17,12 +17,12 @@ from lmi_deploy.emulator.faults.rules import (
     Cut,
     Drop,
     End,
+    FaultRule,
     FaultRules,
     Flip,
     Lose,
     Pad,
     Pause,
-    Rule,
     Send,
     Stall,
     Step,
@@ -32,7 +32,7 @@ from lmi_deploy.emulator.faults.rules import (
 GET = Call("GET", "/org/m/resolve/main/model.safetensors", {"Range": "bytes=5-"})
 
 
-def matched_requests(rule: Rule, count: int, call: Call = GET) -> list[int]:
+def matched_requests(rule: FaultRule, count: int, call: Call = GET) -> list[int]:
     rules = FaultRules([rule])
     return [number for number in range(1, count + 1) if rules.apply(call)]
 
@@ -40,43 +40,43 @@ def matched_requests(rule: Rule, count: int, call: Call = GET) -> list[int]:
 @pytest.mark.parametrize(
     ("rule", "hit"),
     [
-        (Rule(do=Lose()), [1]),
-        (Rule(do=Lose(), nth=3), [3]),
-        (Rule(do=Lose(), times=2), [1, 2]),
-        (Rule(do=Lose(), nth=2, every=3, times=None), [2, 5, 8]),
-        (Rule(do=Lose(), nth=2, every=3, times=2), [2, 5]),
-        (Rule(do=Lose(), times=None), [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (FaultRule(do=Lose()), [1]),
+        (FaultRule(do=Lose(), nth=3), [3]),
+        (FaultRule(do=Lose(), times=2), [1, 2]),
+        (FaultRule(do=Lose(), nth=2, every=3, times=None), [2, 5, 8]),
+        (FaultRule(do=Lose(), nth=2, every=3, times=2), [2, 5]),
+        (FaultRule(do=Lose(), times=None), [1, 2, 3, 4, 5, 6, 7, 8, 9]),
     ],
 )
-def test_nth_every_and_times_select_the_requests(rule: Rule, hit: list[int]) -> None:
+def test_nth_every_and_times_select_the_requests(rule: FaultRule, hit: list[int]) -> None:
     assert matched_requests(rule, 9) == hit
 
 
 @pytest.mark.parametrize(
     ("rule", "does"),
     [
-        (Rule(do=Lose(), method="get"), True),
-        (Rule(do=Lose(), method="PUT"), False),
-        (Rule(do=Lose(), path=r"/resolve/.*\.safetensors$"), True),
-        (Rule(do=Lose(), path="^/api/"), False),
-        (Rule(do=Lose(), headers={"range": "bytes=5-"}), True),
-        (Rule(do=Lose(), headers={"range": "bytes=6-"}), False),
-        (Rule(do=Lose(), headers={"if-match": ""}), False),
+        (FaultRule(do=Lose(), method="get"), True),
+        (FaultRule(do=Lose(), method="PUT"), False),
+        (FaultRule(do=Lose(), path=r"/resolve/.*\.safetensors$"), True),
+        (FaultRule(do=Lose(), path="^/api/"), False),
+        (FaultRule(do=Lose(), headers={"range": "bytes=5-"}), True),
+        (FaultRule(do=Lose(), headers={"range": "bytes=6-"}), False),
+        (FaultRule(do=Lose(), headers={"if-match": ""}), False),
     ],
 )
-def test_rule_matches_method_path_and_headers(rule: Rule, does: bool) -> None:
+def test_rule_matches_method_path_and_headers(rule: FaultRule, does: bool) -> None:
     assert bool(matched_requests(rule, 1)) is does
 
 
 def test_first_matching_rule_fires_and_both_count() -> None:
-    rules = FaultRules([Rule(do=Lose(), name="a"), Rule(do=Drop(), name="b", nth=2)])
+    rules = FaultRules([FaultRule(do=Lose(), name="a"), FaultRule(do=Drop(), name="b", nth=2)])
     assert [rule.name for rule in (rules.apply(GET), rules.apply(GET)) if rule] == ["a", "b"]
     assert [(t.matched, t.fired) for t in rules.tallies()] == [(2, 1), (2, 1)]
 
 
 def test_cleared_rules_never_fire() -> None:
     rules = FaultRules()
-    rules.add(Rule(do=Lose(), times=None))
+    rules.add(FaultRule(do=Lose(), times=None))
     assert rules.apply(GET)
     rules.clear()
     assert rules.apply(GET) is None
@@ -156,9 +156,9 @@ def test_every_action_survives_a_json_round_trip() -> None:
 def test_rules_can_be_one_object_a_list_or_an_object_with_rules() -> None:
     one = '{"path": "x", "do": "lose"}'
     assert parse_rules(one) == parse_rules(f"[{one}]") == parse_rules(f'{{"rules": [{one}]}}')
-    assert parse_rules(one) == (Rule(do=Lose(), path="x"),)
+    assert parse_rules(one) == (FaultRule(do=Lose(), path="x"),)
     assert parse_rules('{"do": {"answer": {"status": 200, "body": "no"}}}') == (
-        Rule(do=Answer(200, {}, "no")),
+        FaultRule(do=Answer(200, {}, "no")),
     )
 
 
@@ -205,7 +205,7 @@ def test_errors_of_a_rules_file_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(BadRule, match=r"faults\.json: rule 1: do: nothing: unknown"):
         load_rules(file)
     file.write_text('{"do": "lose"}')
-    assert load_rules(file) == (Rule(do=Lose()),)
+    assert load_rules(file) == (FaultRule(do=Lose()),)
 
 
 def test_docs_page_lists_every_action_and_valid_examples() -> None:

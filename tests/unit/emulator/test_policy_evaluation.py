@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.emulator.iam.policy_evaluation import Request, allows, trusts
+from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest, allows, trusts
 
 
 def policy(*statements: dict[str, Any]) -> dict[str, Any]:
@@ -20,33 +20,41 @@ def allow(action: Any, resource: Any = "*", **more: Any) -> dict[str, Any]:
 KEY = "arn:aws:s3:::bucket/a/b"
 PASS = {"Condition": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}}
 CASES = [
-    (policy(allow("s3:GetObject", KEY)), Request("s3:GetObject", KEY), True),
-    (policy(allow("S3:getobject", KEY)), Request("s3:GetObject", KEY), True),
-    (policy(allow("s3:Get*", "arn:aws:s3:::bucket/*")), Request("s3:GetObject", KEY), True),
-    (policy(allow("s3:Get*", "arn:aws:s3:::bucket")), Request("s3:GetObject", KEY), False),
-    (policy(allow("s3:ListBucket")), Request("s3:GetObject", KEY), False),
-    (policy(allow("*"), {**allow("s3:*"), "Effect": "Deny"}), Request("s3:GetObject", KEY), False),
-    (policy({"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}), Request("s3:GetObject", KEY), True),
-    (policy({"Effect": "Allow", "Action": "*", "NotResource": KEY}), Request("s3:GetObject", KEY), False),
-    (policy(allow("iam:PassRole", **PASS)), Request("iam:PassRole", "r"), False),
+    (policy(allow("s3:GetObject", KEY)), AccessRequest("s3:GetObject", KEY), True),
+    (policy(allow("S3:getobject", KEY)), AccessRequest("s3:GetObject", KEY), True),
+    (policy(allow("s3:Get*", "arn:aws:s3:::bucket/*")), AccessRequest("s3:GetObject", KEY), True),
+    (policy(allow("s3:Get*", "arn:aws:s3:::bucket")), AccessRequest("s3:GetObject", KEY), False),
+    (policy(allow("s3:ListBucket")), AccessRequest("s3:GetObject", KEY), False),
+    (policy(allow("*"), {**allow("s3:*"), "Effect": "Deny"}), AccessRequest("s3:GetObject", KEY), False),
+    (
+        policy({"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}),
+        AccessRequest("s3:GetObject", KEY),
+        True,
+    ),
+    (
+        policy({"Effect": "Allow", "Action": "*", "NotResource": KEY}),
+        AccessRequest("s3:GetObject", KEY),
+        False,
+    ),
+    (policy(allow("iam:PassRole", **PASS)), AccessRequest("iam:PassRole", "r"), False),
     (
         policy(allow("iam:PassRole", **PASS)),
-        Request("iam:PassRole", "r", {"iam:passedtoservice": "sagemaker.amazonaws.com"}),
+        AccessRequest("iam:PassRole", "r", {"iam:passedtoservice": "sagemaker.amazonaws.com"}),
         True,
     ),
     (
         policy(allow("*", Condition={"StringNotEquals": {"aws:ResourceTag/x": "1"}})),
-        Request("s3:GetObject", KEY, {"aws:resourcetag/x": "1"}),
+        AccessRequest("s3:GetObject", KEY, {"aws:resourcetag/x": "1"}),
         False,
     ),
-    (policy(allow("*", Condition={"Null": {"aws:TagKeys": "true"}})), Request("a:B", "r"), True),
-    (policy(allow("s3:?etObject")), Request("s3:GetObject", KEY), True),
-    (policy(allow("*", "arn:aws:s3:::[bucket]/*")), Request("s3:GetObject", KEY), False),
+    (policy(allow("*", Condition={"Null": {"aws:TagKeys": "true"}})), AccessRequest("a:B", "r"), True),
+    (policy(allow("s3:?etObject")), AccessRequest("s3:GetObject", KEY), True),
+    (policy(allow("*", "arn:aws:s3:::[bucket]/*")), AccessRequest("s3:GetObject", KEY), False),
 ]
 
 
 @pytest.mark.parametrize(("document", "request_", "response"), CASES)
-def test_policies_allow_or_deny(document: dict[str, Any], request_: Request, response: bool) -> None:
+def test_policies_allow_or_deny(document: dict[str, Any], request_: AccessRequest, response: bool) -> None:
     assert allows([document], request_) is response
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.planning.compute_capability import Question, device_mistakes, device_notes
+from lmi_deploy.planning.compute_capability import EngineSettings, device_mistakes, device_notes
 from lmi_deploy.planning.model_compatibility import (
     checkpoint_needs,
     draft_mistake,
@@ -29,8 +29,8 @@ LLAMA: dict[str, Any] = {
 T5 = {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "is_encoder_decoder": True}
 
 
-def asked(image: int = 28, environment: dict[str, str] | None = None, **options: str) -> Question:
-    return Question(options=options, environment=environment or {}, image=image)
+def asked(image: int = 28, environment: dict[str, str] | None = None, **options: str) -> EngineSettings:
+    return EngineSettings(options=options, environment=environment or {}, image=image)
 
 
 @pytest.mark.parametrize(

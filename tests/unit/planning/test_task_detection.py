@@ -11,7 +11,7 @@ import pytest
 
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.task_detection import Recognition, recognize, require_model
+from lmi_deploy.planning.task_detection import DetectedTask, detect_task, require_model
 from tools.recognition_score import PARTS, read_models, score
 
 SAFE = ("config.json", "model.safetensors")
@@ -22,8 +22,8 @@ def listing(*paths: str, label: str | None = None) -> ModelListing:
     return ModelListing(model_id="org/model", commit="0" * 40, files=files, pipeline_tag=label)
 
 
-def recognition(architecture: str, label: str | None = None, *more: str, **config: Any) -> Recognition:
-    return recognize(listing(*SAFE, *more, label=label), {"architectures": [architecture], **config})
+def recognition(architecture: str, label: str | None = None, *more: str, **config: Any) -> DetectedTask:
+    return detect_task(listing(*SAFE, *more, label=label), {"architectures": [architecture], **config})
 
 
 VISION = {"vision_config": {"hidden_size": 1024}}
@@ -119,7 +119,7 @@ def test_generative_reranker_has_no_task_but_advice() -> None:
     ],
 )
 def test_adapters_and_gguf_are_refused_with_advice(paths: tuple[str, ...], kind: str, what: str) -> None:
-    found = recognize(listing(*paths, label="text-generation"), {})
+    found = detect_task(listing(*paths, label="text-generation"), {})
     assert (found.kind, found.task) == (kind, None)
     with pytest.raises(Unresolvable, match=re.escape(what)) as refused:
         require_model(listing(*paths))
@@ -132,7 +132,7 @@ def test_model_with_an_additional_adapter_config_is_a_model() -> None:
 
 @pytest.mark.parametrize("config", [{}, {"architectures": "Llama"}, {"architectures": [7]}])
 def test_model_without_information_is_unknown(config: dict[str, Any]) -> None:
-    found = recognize(listing(), config)
+    found = detect_task(listing(), config)
     assert (found.kind, found.task) == ("unknown", None)
     assert "task:" in found.advice
 

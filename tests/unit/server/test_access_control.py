@@ -9,7 +9,7 @@ import pytest
 
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.access_control import Access, is_loopback
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 
 LOCAL = Access("127.0.0.1", "https://console.example")
 OPEN = Access("0.0.0.0", "*")
@@ -23,9 +23,9 @@ def origin_refused(access: Access, origin: str, host: str = "localhost:8080") ->
     return refused(access.check_origin, Host=host, Origin=origin)
 
 
-def refused(check: Callable[[Request], None], **headers: str) -> bool:
+def refused(check: Callable[[ReceivedRequest], None], **headers: str) -> bool:
     try:
-        check(Request("POST", "/models", list(headers.items())))
+        check(ReceivedRequest("POST", "/models", list(headers.items())))
     except ErrorReply as refusal:
         return refusal.status == 403
     return False

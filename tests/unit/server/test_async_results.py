@@ -10,20 +10,20 @@ from lmi_deploy.server.async_results import Results
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.batch_queue import Frame, Job
+from lmi_deploy.server.workers.batch_queue import Frame, QueuedRequest
 from lmi_deploy.server.workers.djl_protocol import WorkerResponse
 
 
-def new_job() -> Job:
-    return Job([], [], lambda: False, asyncio.get_running_loop().create_future())
+def new_job() -> QueuedRequest:
+    return QueuedRequest([], [], lambda: False, asyncio.get_running_loop().create_future())
 
 
-def keep(results: Results) -> tuple[str, Job]:
+def keep(results: Results) -> tuple[str, QueuedRequest]:
     job = new_job()
     return dict(results.add(job).receipt().headers)["x-next-token"], job
 
 
-async def settle(job: Job, size: int) -> None:
+async def settle(job: QueuedRequest, size: int) -> None:
     job.settle(WorkerResponse(200, "OK", content=(("data", bytes(size)),)))
     for _ in range(3):
         await asyncio.sleep(0)

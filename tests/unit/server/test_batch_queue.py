@@ -9,29 +9,29 @@ import pytest
 
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.workers.batch_queue import (
+    BatchQueue,
     ClientDisconnected,
     Frame,
-    Job,
-    JobQueue,
+    QueuedRequest,
     merge_requests,
     split_response,
 )
 from lmi_deploy.server.workers.djl_protocol import WorkerResponse
 
 
-def job(name: str = "x", missing: Callable[[], bool] = lambda: False) -> Job:
-    return Job(
+def job(name: str = "x", missing: Callable[[], bool] = lambda: False) -> QueuedRequest:
+    return QueuedRequest(
         [("name", name)], [("data", name.encode())], missing, asyncio.get_running_loop().create_future()
     )
 
 
-def names(jobs: list[Job]) -> list[str]:
+def names(jobs: list[QueuedRequest]) -> list[str]:
     return [one.properties[0][1] for one in jobs]
 
 
 def test_jobs_are_taken_in_order() -> None:
     async def go() -> None:
-        queue = JobQueue(10)
+        queue = BatchQueue(10)
         for name in "abc":
             queue.put(job(name))
         assert names(await queue.take(most=2, delay=0, idle=None)) == ["a", "b"]
@@ -42,7 +42,7 @@ def test_jobs_are_taken_in_order() -> None:
 
 def test_full_batch_does_not_wait_for_the_delay() -> None:
     async def go() -> None:
-        queue = JobQueue(10)
+        queue = BatchQueue(10)
         used = asyncio.create_task(queue.take(most=2, delay=60, idle=None))
         for name in "ab":
             await asyncio.sleep(0)
@@ -54,7 +54,7 @@ def test_full_batch_does_not_wait_for_the_delay() -> None:
 
 def test_incomplete_batch_leaves_after_the_delay_and_an_idle_taker_gets_nothing() -> None:
     async def go() -> None:
-        queue = JobQueue(10)
+        queue = BatchQueue(10)
         queue.put(job("a"))
         assert names(await queue.take(most=4, delay=0.01, idle=None)) == ["a"]
         assert await queue.take(most=4, delay=0.01, idle=0.01) == []
@@ -64,7 +64,7 @@ def test_incomplete_batch_leaves_after_the_delay_and_an_idle_taker_gets_nothing(
 
 def test_cancelled_taker_loses_no_job() -> None:
     async def go() -> None:
-        queue = JobQueue(10)
+        queue = BatchQueue(10)
         queue.put(job("a"))
         waiting = asyncio.create_task(queue.take(most=4, delay=60, idle=None))
         await asyncio.sleep(0)
@@ -79,7 +79,7 @@ def test_cancelled_taker_loses_no_job() -> None:
 
 def test_two_takers_never_get_the_same_job() -> None:
     async def go() -> None:
-        queue = JobQueue(100)
+        queue = BatchQueue(100)
         takers = [asyncio.create_task(queue.take(most=1, delay=0, idle=1)) for _ in range(20)]
         for number in range(20):
             queue.put(job(str(number)))
@@ -91,7 +91,7 @@ def test_two_takers_never_get_the_same_job() -> None:
 
 def test_job_of_a_disconnected_client_is_skipped_and_settled() -> None:
     async def go() -> None:
-        queue = JobQueue(10)
+        queue = BatchQueue(10)
         left = job("left", missing=lambda: True)
         queue.put(left)
         queue.put(job("here"))

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.server.models.property_values import InvalidSettings
-from lmi_deploy.server.models.serving_properties import ModelSettings, ServerDefaults, resolve
+from lmi_deploy.server.models.serving_properties import ServerDefaults, ServingProperties, resolve
 from lmi_deploy.server.workers.devices import detect_gpus
 from lmi_deploy.server.workers.worker_command import WORKER_ENTRY, Command, Engine
 
 
 def settings(
     folder: Path, text: str, *, gpus: int = 0, environ: dict[str, str] | None = None
-) -> ModelSettings:
+) -> ServingProperties:
     (folder / "model.py").touch()
     (folder / "serving.properties").write_text(text)
     return resolve(folder, name="m", around=ServerDefaults(defaults={}, environ=environ or {}, gpus=gpus))
 
 
-def shown(found: ModelSettings) -> list[tuple[str, int, int, int]]:
+def shown(found: ServingProperties) -> list[tuple[str, int, int, int]]:
     return [(place.device.kind, place.device.number, place.low, place.high) for place in found.places]
 
 

@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from lmi_deploy.server.http.request_head_parser import MalformedRequest, Request
+from lmi_deploy.server.http.request_head_parser import MalformedRequest, ReceivedRequest
 from lmi_deploy.server.http.request_reader import BadExpectation, RequestReader, TooLarge
 from tests.support.stream_pair import stream_of
 
 
-def read(raw: bytes, *, max_body: int = 1000) -> tuple[Request | None, bytes]:
+def read(raw: bytes, *, max_body: int = 1000) -> tuple[ReceivedRequest | None, bytes]:
     """The request in `raw`, and what was written to the client meanwhile."""
 
-    async def go() -> tuple[Request | None, bytes]:
+    async def go() -> tuple[ReceivedRequest | None, bytes]:
         async with stream_of(raw) as (stream, client):
             reader = RequestReader(stream, max_body=max_body)
             request = await reader.head()
@@ -29,7 +29,7 @@ def read(raw: bytes, *, max_body: int = 1000) -> tuple[Request | None, bytes]:
 
 def test_ordinary_request_is_parsed() -> None:
     request, _ = read(b"POST /x?a=1 HTTP/1.1\r\nHost: h\r\nX-Two:  b \r\nContent-Length: 3\r\n\r\nabc")
-    assert request == Request(
+    assert request == ReceivedRequest(
         "POST", "/x?a=1", [("Host", "h"), ("X-Two", "b"), ("Content-Length", "3")], b"abc"
     )
 

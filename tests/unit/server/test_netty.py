@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.http.client_connection import Connection, Exchange
+from lmi_deploy.server.http.client_connection import ClientConnection, Exchange
 from lmi_deploy.server.http.handler_input import read_input
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.server_settings import ServerSettings
@@ -65,7 +65,7 @@ def answered(raw: bytes, *, max_body: int = 64 * 1024 * 1024) -> tuple[list[Exch
             existing.sendall(raw)
             existing.shutdown(socket.SHUT_WR)
             settings = ServerSettings(keys={}, max_request_size=max_body)
-            connection = Connection(settings, note, lambda opened: None, Log())
+            connection = ClientConnection(settings, note, lambda opened: None, Log())
             await asyncio.get_running_loop().create_connection(lambda: connection, sock=local)
             async with asyncio.timeout(30):
                 await connection.run()

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 from lmi_deploy.server.models.registration_request import Registration, read_registration
 
 JSON = [("Content-Type", "application/json; charset=utf-8")]
 
 
 def register(body: object, query: dict[str, str] | None = None) -> Registration:
-    return read_registration(Request("POST", "/models", JSON, json.dumps(body).encode()), query or {})
+    return read_registration(ReceivedRequest("POST", "/models", JSON, json.dumps(body).encode()), query or {})
 
 
 def test_registration_is_read_from_the_query() -> None:
@@ -22,7 +22,7 @@ def test_registration_is_read_from_the_query() -> None:
         "url": "file:/m/x/", "model_name": "n", "model_version": "1.0", "min_worker": "1", "max_worker": "-1",
         "batch_size": "4", "device": "0;1", "synchronous": "false",
     }  # fmt: skip
-    found = read_registration(Request("POST", "/models", [], b"ignored"), query)
+    found = read_registration(ReceivedRequest("POST", "/models", [], b"ignored"), query)
     assert (str(found.folder), found.name, found.version, found.synchronous) == ("/m/x", "n", "1.0", False)
     assert found.over.keys == {"minWorkers": "1", "batch_size": "4", "load_on_devices": "0;1"}
 
@@ -50,7 +50,7 @@ def test_model_name_is_derived_from_the_url(url: str, name: str) -> None:
 
 def test_invalid_registration_is_refused() -> None:
     with pytest.raises(ErrorReply, match="Parameter url is required") as missing:
-        read_registration(Request("POST", "/models", []), {})
+        read_registration(ReceivedRequest("POST", "/models", []), {})
     with pytest.raises(ErrorReply, match="startsWith") as null:
         register({})
     with pytest.raises(ErrorReply, match='For input string: "abc"') as number:
@@ -63,5 +63,5 @@ def test_invalid_registration_is_refused() -> None:
 )
 def test_hostile_json_body_is_a_syntax_error(raw: bytes) -> None:
     with pytest.raises(ErrorReply) as caught:
-        read_registration(Request("POST", "/models", JSON, raw), {})
+        read_registration(ReceivedRequest("POST", "/models", JSON, raw), {})
     assert (caught.value.status, caught.value.kind) == (500, "JsonSyntaxException")

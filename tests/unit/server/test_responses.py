@@ -7,7 +7,7 @@ import pytest
 from lmi_deploy.server.error_responses import ErrorReply, at_capacity
 from lmi_deploy.server.http import form_parsing, responses
 from lmi_deploy.server.http.handler_input import read_input
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 from lmi_deploy.server.http.routes import Rates
 from lmi_deploy.server.models.property_values import InvalidSettings
 
@@ -44,7 +44,9 @@ def test_request_properties_and_content_are_read() -> None:
         ("X-DUP", "2"),
         ("X-Amzn-SageMaker-Custom-Attributes", "a=b; content-type = application/json ;junk"),
     ]
-    requests = read_input(Request("POST", "/invocations?q=1&r=2&q=3", headers, b"body", sized=False), "id-1")
+    requests = read_input(
+        ReceivedRequest("POST", "/invocations?q=1&r=2&q=3", headers, b"body", sized=False), "id-1"
+    )
     assert requests.properties() == [
         ("a", "b"),
         ("content-length", "4"),
@@ -57,7 +59,7 @@ def test_request_properties_and_content_are_read() -> None:
 
 def test_client_cannot_choose_the_handler() -> None:
     with pytest.raises(ErrorReply, match="can't be overridden"):
-        read_input(Request("POST", "/", [("Handler", "x")]), "id")
+        read_input(ReceivedRequest("POST", "/", [("Handler", "x")]), "id")
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.server.models.property_values import InvalidSettings
-from lmi_deploy.server.models.serving_properties import ModelSettings, ServerDefaults, resolve
+from lmi_deploy.server.models.serving_properties import ServerDefaults, ServingProperties, resolve
 from lmi_deploy.server.server_settings import read_settings
 
 
 def settings(
     folder: Path, text: str = "engine=Python\n", *, environ: dict[str, str] | None = None
-) -> ModelSettings:
+) -> ServingProperties:
     (folder / "model.py").touch()
     (folder / "serving.properties").write_bytes(text.encode("latin-1"))
     defaults = read_settings(None, environ or {}).keys

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lmi_deploy.server.http.socket_stream import READ_AHEAD, Stream
+from lmi_deploy.server.http.socket_stream import READ_AHEAD, SocketStream
 from tests.support.stream_pair import stream_of
 
 
 @asynccontextmanager
-async def pair() -> AsyncIterator[tuple[Stream, Stream]]:
+async def pair() -> AsyncIterator[tuple[SocketStream, SocketStream]]:
     loop = asyncio.get_running_loop()
-    ends = [Stream(), Stream()]
+    ends = [SocketStream(), SocketStream()]
     for end, sock in zip(ends, socket.socketpair(), strict=True):
         await loop.create_connection(lambda end=end: end, sock=sock)
     try:

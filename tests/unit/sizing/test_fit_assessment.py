@@ -16,7 +16,7 @@ from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.remedies import Remedy, remedies
-from lmi_deploy.sizing.sizing_request import ENGINES, Request, engine_version, normalized
+from lmi_deploy.sizing.sizing_request import ENGINES, SizingRequest, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
 from tests.support.model_shapes import (
     BERT,
@@ -33,10 +33,10 @@ from tests.support.model_shapes import (
 PRICES = packaged().of("us-east-1")
 H100 = named_devices("H100", 1)
 A10G = instance_devices("ml.g5.2xlarge")
-V11 = Request(vllm=(0, 11), lmi=False)
+V11 = SizingRequest(vllm=(0, 11), lmi=False)
 
 
-def fit(table: Table, devices: Devices | None, request: Request = V11, **options: str) -> Fit:
+def fit(table: Table, devices: Devices | None, request: SizingRequest = V11, **options: str) -> Fit:
     return assess(Checkpoint(table=table), replace(request, options=options), devices)
 
 
@@ -59,12 +59,12 @@ L4 = instance_devices("ml.g6.12xlarge")
 
 def test_second_model_runner_keeps_graphs_beside_the_budget() -> None:
     """djl-serving's pull request 3056: out of memory at 256 sequences, running at 128, 16.19 GiB for the cache."""
-    many = fit(LLAMA_8B, L4, Request(vllm=(0, 23), degree=4), max_num_seqs="256")
+    many = fit(LLAMA_8B, L4, SizingRequest(vllm=(0, 23), degree=4), max_num_seqs="256")
     assert many.verdict == "tight"
     assert "leaves 1.76 GiB for the CUDA context, NCCL and graphs, which take about 1.56 GiB" in many.reason
     assert "graphs" not in many.parts
     assert many.cache / GIB == pytest.approx(16.19, rel=0.05)
-    assert fit(LLAMA_8B, L4, Request(vllm=(0, 23), degree=4)).verdict == "fits"
+    assert fit(LLAMA_8B, L4, SizingRequest(vllm=(0, 23), degree=4)).verdict == "fits"
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_second_model_runner_keeps_graphs_beside_the_budget() -> None:
 )
 def test_model_runner_depends_on_the_version(options: Table, version: tuple[int, int], second: bool) -> None:
     """vllm, config/vllm.py `use_v2_model_runner` of 0.22.1 to 0.26.0."""
-    parts = fit(LLAMA_8B, H100, Request(vllm=version), **options).parts
+    parts = fit(LLAMA_8B, H100, SizingRequest(vllm=version), **options).parts
     assert ("graphs" not in parts) is second
 
 
 def test_model_with_experts_keeps_the_first_runner() -> None:
-    assert "graphs" in fit(GPT_OSS_20B, H100, Request(vllm=(0, 26))).parts
+    assert "graphs" in fit(GPT_OSS_20B, H100, SizingRequest(vllm=(0, 26))).parts
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_model_with_experts_keeps_the_first_runner() -> None:
 def test_graphs_are_counted_by_their_captured_sizes(options: Table, mib: int) -> None:
     """vllm 0.23.0, config/vllm.py `_set_cudagraph_sizes`; the logs of 128 and 256 sequences print 19 and 35 of them for
     decoding."""
-    found = fit(GPT_OSS_20B, H100, Request(vllm=(0, 23)), **options)
+    found = fit(GPT_OSS_20B, H100, SizingRequest(vllm=(0, 23)), **options)
     assert found.parts.get("graphs", 0) == mib * 2**20
 
 
 def test_context_larger_than_the_cache_does_not_fit() -> None:
-    request = Request(vllm=(0, 6), context=131072)
+    request = SizingRequest(vllm=(0, 6), context=131072)
     found = fit(LLAMA_8B, instance_devices("ml.g5.4xlarge"), request, gpu_memory_utilization="0.95")
     assert found.verdict == "does-not-fit"
     assert found.max_context == pytest.approx(45200, rel=0.03)  # what the log of LMI 0.31 says
@@ -229,7 +229,7 @@ def test_pickle_weights_are_counted_by_file_size() -> None:
 )
 def test_quantising_while_loading_needs_memory_as_published(quantize: str, verdict: str) -> None:
     """fp8 needs room for the 16-bit weights first: 15 GiB do not go on a T4 (14.56 GiB)."""
-    request = Request(vllm=(0, 11), context=2048)
+    request = SizingRequest(vllm=(0, 11), context=2048)
     assert fit(LLAMA_8B, named_devices("T4", 1), request, quantize=quantize).verdict == verdict
 
 
@@ -246,33 +246,35 @@ def test_adapters_take_memory() -> None:
 
 
 def test_other_engines_use_their_own_rules() -> None:
-    neuron = Request(engine="neuronx", degree=24)
+    neuron = SizingRequest(engine="neuronx", degree=24)
     found = fit(LLAMA_70B, instance_devices("ml.inf2.48xlarge"), neuron)
     assert (found.verdict, found.context, found.budget) == ("fits", 4096, 16 * GIB)
     assert (
-        fit(LLAMA_70B, instance_devices("ml.inf2.8xlarge"), Request(engine="neuronx")).verdict
+        fit(LLAMA_70B, instance_devices("ml.inf2.8xlarge"), SizingRequest(engine="neuronx")).verdict
         == "does-not-fit"
     )
     assert fit(LLAMA_70B, H100, neuron).verdict == "unknown"
     assert fit(LLAMA_70B, instance_devices("ml.inf2.48xlarge")).verdict == "unknown"
-    trt = Request(engine="tensorrt-llm", context=4096)
+    trt = SizingRequest(engine="tensorrt-llm", context=4096)
     assert fit(LLAMA_70B, instance_devices("ml.p4d.24xlarge"), trt).verdict == "fits"
     assert fit(LLAMA_70B, instance_devices("ml.g5.12xlarge"), trt).verdict == "does-not-fit"
-    accelerate = Request(engine="accelerate", context=2048)
+    accelerate = SizingRequest(engine="accelerate", context=2048)
     assert fit(T5_XL, named_devices("A10G", 1), accelerate).verdict == "fits"
     assert fit(LLAMA_70B, instance_devices("ml.g5.12xlarge"), accelerate).verdict == "does-not-fit"
 
 
 def test_cpu_uses_host_memory_and_a_fixed_cache() -> None:
-    found = fit(LLAMA_8B, instance_devices("ml.m5.4xlarge"), Request(vllm=(0, 11), context=8192))
+    found = fit(LLAMA_8B, instance_devices("ml.m5.4xlarge"), SizingRequest(vllm=(0, 11), context=8192))
     assert (found.verdict, found.cache) == ("fits", 4 * GIB)
-    assert fit(LLAMA_8B, instance_devices("ml.m5.xlarge"), Request(context=8192)).verdict == "does-not-fit"
-    accelerate = Request(engine="accelerate", context=512)
+    assert (
+        fit(LLAMA_8B, instance_devices("ml.m5.xlarge"), SizingRequest(context=8192)).verdict == "does-not-fit"
+    )
+    accelerate = SizingRequest(engine="accelerate", context=512)
     assert fit(BERT, instance_devices("ml.m5.large"), accelerate).verdict == "fits"
 
 
 def test_every_remedy_makes_the_model_fit() -> None:
-    devices, request = instance_devices("ml.g6e.12xlarge"), Request(vllm=(0, 23))
+    devices, request = instance_devices("ml.g6e.12xlarge"), SizingRequest(vllm=(0, 23))
     checkpoint = Checkpoint(table=LLAMA_70B)
     named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices), PRICES)
     assert [one.key for one in named][:2] == ["max_model_len", "kv_cache_dtype"]
@@ -283,7 +285,7 @@ def test_every_remedy_makes_the_model_fit() -> None:
 
 def test_gpu_memory_utilization_is_a_remedy_even_if_given() -> None:
     devices = instance_devices("ml.g6.12xlarge")
-    request = Request(vllm=(0, 23), options={"max_num_seqs": "256", "gpu_memory_utilization": "0.92"})
+    request = SizingRequest(vllm=(0, 23), options={"max_num_seqs": "256", "gpu_memory_utilization": "0.92"})
     checkpoint = Checkpoint(table=LLAMA_8B)
     named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices), PRICES)
     assert [(one.key, one.value) for one in named if one.key == "gpu_memory_utilization"] == [
@@ -291,7 +293,7 @@ def test_gpu_memory_utilization_is_a_remedy_even_if_given() -> None:
     ]
 
 
-def _applied(one: Remedy, request: Request, devices: Devices) -> tuple[Request, Devices]:
+def _applied(one: Remedy, request: SizingRequest, devices: Devices) -> tuple[SizingRequest, Devices]:
     if one.key == "instance_type":
         return request, instance_devices(one.value)
     if one.key == "tensor_parallel_degree":
@@ -320,11 +322,11 @@ def _applied(one: Remedy, request: Request, devices: Devices) -> tuple[Request, 
     ],
 )
 def test_device_that_cannot_run_the_model_does_not_fit(options: Table, config: Table, reason: str) -> None:
-    found = fit({**QWEN_7B, **config}, named_devices("T4", 2), Request(context=2048), **options)
+    found = fit({**QWEN_7B, **config}, named_devices("T4", 2), SizingRequest(context=2048), **options)
     assert found.reason.startswith(reason)
     assert (found.verdict == "does-not-fit") is bool(reason)
     if reason:
-        a10g = fit({**QWEN_7B, **config}, named_devices("A10G", 2), Request(context=2048), **options)
+        a10g = fit({**QWEN_7B, **config}, named_devices("A10G", 2), SizingRequest(context=2048), **options)
         assert "compute capability" not in a10g.reason
 
 
@@ -332,17 +334,17 @@ def test_own_machine_is_judged_by_its_compute_capability() -> None:
     t4 = Machine(
         memory=64 * GIB, cores=8, accelerators=(("Tesla T4", 15360 * 2**20),), compute_capability=7.5
     )
-    found = fit(QWEN_7B, machine_devices(t4), Request(), dtype="bfloat16")
+    found = fit(QWEN_7B, machine_devices(t4), SizingRequest(), dtype="bfloat16")
     assert (found.verdict, "Tesla T4 has 7.5" in found.reason) == ("does-not-fit", True)
 
 
 def test_compressed_keys_do_not_run_on_a_cpu() -> None:
-    found = fit(DEEPSEEK_V3, instance_devices("ml.m5.4xlarge"), Request(context=2048))
+    found = fit(DEEPSEEK_V3, instance_devices("ml.m5.4xlarge"), SizingRequest(context=2048))
     assert found.reason == "vLLM does not run models with compressed keys (MLA) on a CPU"
 
 
 def test_larger_degree_is_a_remedy() -> None:
-    devices, request = instance_devices("ml.g5.12xlarge"), Request(degree=1)
+    devices, request = instance_devices("ml.g5.12xlarge"), SizingRequest(degree=1)
     checkpoint = Checkpoint(table=LLAMA_8B)
     named = remedies(checkpoint, request, devices, assess(checkpoint, request, devices), PRICES)
     assert "tensor_parallel_degree" in [one.key for one in named]
@@ -421,7 +423,9 @@ _VALUES: Any = st.one_of(
 def test_absurd_number_of_layers_is_unknown(table: Table) -> None:
     for key in ("num_hidden_layers", "num_layers", "num_decoder_layers"):
         if key in table:
-            found = assess(Checkpoint(table={**table, key: 2**39}), Request(engine=ENGINES["vllm"]), H100)
+            found = assess(
+                Checkpoint(table={**table, key: 2**39}), SizingRequest(engine=ENGINES["vllm"]), H100
+            )
             assert found.verdict == "unknown"
             assert f"{key} is {2**39}" in found.reason
 
@@ -438,7 +442,7 @@ def test_absurd_number_of_layers_is_unknown(table: Table) -> None:
     engine=st.sampled_from(sorted(ENGINES)),
 )
 def test_damaged_config_always_gives_a_verdict(table: Table, changes: Table, engine: str) -> None:
-    request = Request(engine=ENGINES[engine], context=2048)
+    request = SizingRequest(engine=ENGINES[engine], context=2048)
     found = assess(Checkpoint(table={**table, **changes}), request, H100, limits=False)
     assert found.verdict in ("fits", "tight", "does-not-fit", "unknown")
     assert found.reason
@@ -455,7 +459,7 @@ def test_more_memory_or_shorter_sequences_never_worsen_the_verdict(
     table: Table, gib: int, context: int, engine: str
 ) -> None:
     order = ("does-not-fit", "tight", "fits")
-    request = Request(engine=ENGINES[engine], vllm=(0, 11), context=context)
+    request = SizingRequest(engine=ENGINES[engine], vllm=(0, 11), context=context)
     devices = replace(H100, memory=gib * GIB, count=8, name="A100")
     checkpoint = Checkpoint(table=table)
     offset = order.index(assess(checkpoint, request, devices, limits=False).verdict)
@@ -469,7 +473,7 @@ def test_more_memory_or_shorter_sequences_never_worsen_the_verdict(
 @given(table=st.sampled_from(_TABLES), sequences=st.integers(1, 300), degree=st.sampled_from([1, 2, 4, 8]))
 def test_longest_context_fits(table: Table, sequences: int, degree: int) -> None:
     devices = named_devices("H100", 8)
-    request = Request(vllm=(0, 11), sequences=sequences, degree=degree, context=1024)
+    request = SizingRequest(vllm=(0, 11), sequences=sequences, degree=degree, context=1024)
     found = assess(Checkpoint(table=table), request, devices)
     if found.max_context:
         existing = assess(Checkpoint(table=table), replace(request, context=found.max_context), devices)

@@ -10,13 +10,13 @@ from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.quantization import requested_bits, stored_quantization
 from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensors import CannotTell, Tensor, merge_experts
-from lmi_deploy.sizing.weights_per_device import Cut, is_loaded, role_of, weights_on_device
+from lmi_deploy.sizing.weights_per_device import Partition, is_loaded, role_of, weights_on_device
 from tests.support.model_shapes import DEEPSEEK_V3, GPT_OSS_20B, LLAMA_8B, LLAMA_70B, QWEN_NEXT, T5_XL, Table
 
 GIB = 2**30
 
 
-def on_device(table: Table, cut: Cut) -> int:
+def on_device(table: Table, cut: Partition) -> int:
     shape, quantization = read_architecture(table), stored_quantization(table)
     return weights_on_device(tensors_of(shape, quantization), shape, cut, quantization).total
 
@@ -41,7 +41,7 @@ def test_encoder_decoder_counts_both_stacks_and_cross_attention() -> None:
 
 
 def test_tensor_parallelism_divides_everything_except_norms() -> None:
-    one, four = on_device(LLAMA_8B, Cut()), on_device(LLAMA_8B, Cut(tensor_parallel=4))
+    one, four = on_device(LLAMA_8B, Partition()), on_device(LLAMA_8B, Partition(tensor_parallel=4))
     norms = (2 * 32 + 1) * 4096 * 2
     assert four == pytest.approx((one - norms) / 4 + norms, rel=1e-6)
 
@@ -50,7 +50,7 @@ def test_kv_projections_are_repeated_with_fewer_heads_than_devices() -> None:
     shape = read_architecture(LLAMA_8B)
     keys = Tensor("model.layers.0.self_attn.k_proj.weight", "BF16", (1024, 4096))
     at = {
-        degree: weights_on_device([keys], shape, Cut(tensor_parallel=degree), None).total
+        degree: weights_on_device([keys], shape, Partition(tensor_parallel=degree), None).total
         for degree in (1, 8, 16)
     }
     assert (at[8], at[16]) == (at[1] // 8, at[1] // 8)
@@ -59,7 +59,7 @@ def test_kv_projections_are_repeated_with_fewer_heads_than_devices() -> None:
 def test_vocabulary_is_padded_before_it_is_divided() -> None:
     shape = read_architecture(LLAMA_8B)
     odd = Tensor("model.embed_tokens.weight", "BF16", (32001, 4096))
-    assert weights_on_device([odd], shape, Cut(), None).total == 32064 * 4096 * 2
+    assert weights_on_device([odd], shape, Partition(), None).total == 32064 * 4096 * 2
 
 
 def test_tied_output_matrix_is_counted_once() -> None:
@@ -92,27 +92,27 @@ def test_role_follows_from_the_layer_name(name: str, role: str) -> None:
 
 
 def test_pipeline_stages_divide_the_layers() -> None:
-    half = on_device(LLAMA_70B, Cut(pipeline_parallel=2))
-    assert half == pytest.approx(on_device(LLAMA_70B, Cut()) / 2, rel=0.02)
+    half = on_device(LLAMA_70B, Partition(pipeline_parallel=2))
+    assert half == pytest.approx(on_device(LLAMA_70B, Partition()) / 2, rel=0.02)
 
 
 def test_float32_checkpoint_is_loaded_in_16_bits() -> None:
     shape = read_architecture(LLAMA_8B)
     tensor = Tensor("model.layers.0.mlp.up_proj.weight", "F32", (14336, 4096))
-    assert weights_on_device([tensor], shape, Cut(float_bits=16), None).total == 14336 * 4096 * 2
+    assert weights_on_device([tensor], shape, Partition(float_bits=16), None).total == 14336 * 4096 * 2
 
 
 def test_packed_weights_and_scales_keep_their_size() -> None:
     shape = read_architecture(LLAMA_8B)
     packed = Tensor("model.layers.0.mlp.up_proj.qweight", "I32", (4096, 1792))
     scales = Tensor("model.layers.0.mlp.up_proj.weight_scale_inv", "F32", (112, 32))
-    assert weights_on_device([packed], shape, Cut(), None).total == 4096 * 1792 * 4
-    assert weights_on_device([scales], shape, Cut(), None).total == 112 * 32 * 4
+    assert weights_on_device([packed], shape, Partition(), None).total == 4096 * 1792 * 4
+    assert weights_on_device([scales], shape, Partition(), None).total == 112 * 32 * 4
 
 
 def test_quantising_while_loading_skips_embeddings_and_needs_a_peak() -> None:
     shape = read_architecture(LLAMA_8B)
-    cut = Cut(linear_bits=requested_bits("fp8"))
+    cut = Partition(linear_bits=requested_bits("fp8"))
     found = weights_on_device(tensors_of(shape, None), shape, cut, None)
     embeddings = 2 * 128256 * 4096 * 2
     assert found.total == pytest.approx((8_030_261_248 * 2 - embeddings) / 2 + embeddings, rel=0.001)
@@ -150,7 +150,7 @@ def test_unknown_quantisation_is_an_error() -> None:
 
 def test_mxfp4_experts_have_kernel_padding() -> None:
     # vLLM 0.11 prints 13.47 GiB for gpt-oss-20b on one H100.
-    assert on_device(GPT_OSS_20B, Cut()) / GIB == pytest.approx(13.47, rel=0.02)
+    assert on_device(GPT_OSS_20B, Partition()) / GIB == pytest.approx(13.47, rel=0.02)
 
 
 def test_unconverted_layers_keep_their_size() -> None:
@@ -160,7 +160,7 @@ def test_unconverted_layers_keep_their_size() -> None:
     }
     attention = 32 * (2 * 4096 * 4096 + 2 * 1024 * 4096)
     full = {**LLAMA_8B, "quantization_config": {"quant_method": "fp8"}}
-    assert on_device(table, Cut()) - on_device(full, Cut()) == pytest.approx(attention, rel=0.01)
+    assert on_device(table, Partition()) - on_device(full, Partition()) == pytest.approx(attention, rel=0.01)
 
 
 def test_hybrid_model_needs_safetensors_headers() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.weights.uploader_selection import choose_engine
+from lmi_deploy.weights.uploader_selection import choose_uploader
 
 
 def files(count: int, size: int) -> list[FileEntry]:
@@ -29,18 +29,18 @@ BOTH = ("s5cmd", "obstore")
 def test_engine_auto_follows_number_and_place_of_the_files(
     chosen: list[FileEntry], is_local: bool, present: tuple[str, ...], engine: str
 ) -> None:
-    found = choose_engine("auto", chosen, is_local=is_local, present=present)
+    found = choose_uploader("auto", chosen, is_local=is_local, present=present)
     assert found.engine == engine
-    assert choose_engine(None, chosen, is_local=is_local, present=present) == found
+    assert choose_uploader(None, chosen, is_local=is_local, present=present) == found
     assert bool(found.why) == (engine != "own")
 
 
 def test_chosen_engine_is_used() -> None:
-    assert choose_engine("obstore", LARGE, is_local=True, present=()).engine == "obstore"
-    assert choose_engine("own", MANY, is_local=True, present=BOTH).engine == "own"
+    assert choose_uploader("obstore", LARGE, is_local=True, present=()).engine == "obstore"
+    assert choose_uploader("own", MANY, is_local=True, present=BOTH).engine == "own"
 
 
 def test_external_engine_needs_local_files() -> None:
     with pytest.raises(Unresolvable, match="obstore sends files from the disk") as error:
-        choose_engine("obstore", MANY, is_local=False, present=BOTH)
+        choose_uploader("obstore", MANY, is_local=False, present=BOTH)
     assert "snapshot" in error.value.hint

@@ -13,7 +13,7 @@ from lmi_deploy.cli.shared_options import json_option, recipe_options
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.sizing.sizing_request import ENGINES
 from lmi_deploy.ui.fit_text import fit_lines
-from lmi_deploy.workflows.fit import FitRequest, Outcome, check_fit
+from lmi_deploy.workflows.fit import FitRequest, FitResult, check_fit
 
 EXIT = {"fits": 0, "tight": 0, "unknown": 1, "does-not-fit": 2}
 
@@ -97,7 +97,7 @@ def _with_flags(fit_request: FitRequest, flags: dict[str, Any]) -> FitRequest:
     return replace(fit_request, options=options, **changes)
 
 
-def result_fields(fit_request: FitRequest, outcome: Outcome) -> dict[str, Any]:
+def result_fields(fit_request: FitRequest, outcome: FitResult) -> dict[str, Any]:
     """The result as JSON has it; bytes are of one device."""
     found, devices = outcome.fit, outcome.fit.devices
     return {

@@ -84,8 +84,8 @@ def _generated(
     if flags["instance"] and flags["target"] is None:
         flags["target"] = "sagemaker"
     model = as_model_id(model)
-    asked = InitRequest(model_id=model, written_id=_from_recipe(model, output), **flags)
-    draft = generate_recipe(asked, context.deps, schema=SCHEMA)
+    init_request = InitRequest(model_id=model, written_id=_from_recipe(model, output), **flags)
+    draft = generate_recipe(init_request, context.deps, schema=SCHEMA)
     for note in draft.notes:
         context.view.note(note)
     choice = draft.choice

@@ -14,7 +14,7 @@ from lmi_deploy.cli.shared_options import json_option, region_option, require_re
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.sizing.instance_selection import Placement
+from lmi_deploy.sizing.instance_selection import FittingInstance
 
 Row = dict[str, Any]
 _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict", "device_gib", "price_date")
@@ -86,7 +86,7 @@ def command(
 
 def _placements(
     fits: str, command: CommandContext, region: str, *, context: int | None, sequences: int | None
-) -> tuple[Placement, ...]:
+) -> tuple[FittingInstance, ...]:
     from lmi_deploy.cli.fit_request import read_fit_request
     from lmi_deploy.workflows.fit import matching_instances
 
@@ -119,7 +119,7 @@ def _row(one: Instance, prices: RegionPrices) -> Row:
     }
 
 
-def _fit_row(placement: Placement, prices: RegionPrices) -> Row:
+def _fit_row(placement: FittingInstance, prices: RegionPrices) -> Row:
     fit, devices, usd = placement.fit, placement.fit.devices, placement.usd_per_cache_gib
     return {
         "instance": placement.instance,

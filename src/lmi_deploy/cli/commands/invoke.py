@@ -61,7 +61,7 @@ def command(
     as_json: bool,
     raw: bool,
     timeout: float,
-    **asked: Any,
+    **prompt_flags: Any,
 ) -> None:
     """Send PROMPT (argument, --file or stdin) to the deployment NAME, and stream the response.
 
@@ -76,7 +76,7 @@ def command(
         )
     context = open_context(as_json=as_json)
     ref, prompt = _who(name, prompt, context, where)
-    request = _read_request(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
+    request = _read_request(prompt, stream_default=sys.stdout.isatty() or as_json, **prompt_flags)
     if raw:
         for chunk in invoke_raw(ref, request, context.deps, timeout=timeout):
             sys.stdout.buffer.write(chunk)

@@ -179,7 +179,7 @@ def _place(text: str) -> tuple[int, int]:
         raise ValueError(f"not a resource configuration: {exc}") from exc
 
 
-def _open(bucket_request: BucketRequest, *, as_json: bool) -> tuple[CommandContext, steps.Weights]:
+def _open(bucket_request: BucketRequest, *, as_json: bool) -> tuple[CommandContext, steps.WeightsStore]:
     context = open_context(as_json=as_json)
     return context, context.deps.weights(bucket_request, None)
 
@@ -193,5 +193,5 @@ def _row(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _fields(manifest: Manifest, store: steps.Weights) -> dict[str, Any]:
+def _fields(manifest: Manifest, store: steps.WeightsStore) -> dict[str, Any]:
     return {**_row(manifest), "address": store.address(manifest.name), "commit": manifest.commit}

@@ -20,10 +20,10 @@ from lmi_deploy.emulator.faults.rules import (
     Call,
     Drop,
     End,
+    FaultRule,
     FaultRules,
     Hang,
     Pause,
-    Rule,
     Send,
     Step,
     inject,
@@ -101,7 +101,7 @@ class ByteProxy:
         existing.close()
 
     def _pump(
-        self, existing: _Connection, source: socket.socket, sink: socket.socket, rule: Rule | None
+        self, existing: _Connection, source: socket.socket, sink: socket.socket, rule: FaultRule | None
     ) -> None:
         try:
             for step in self._steps(rule, self._chunks(existing, source)):
@@ -119,7 +119,7 @@ class ByteProxy:
         except OSError:
             existing.end()
 
-    def _steps(self, rule: Rule | None, chunks: Iterator[bytes]) -> Iterator[Step]:
+    def _steps(self, rule: FaultRule | None, chunks: Iterator[bytes]) -> Iterator[Step]:
         if rule is None:
             yield from (Send(chunk) for chunk in chunks)
             return

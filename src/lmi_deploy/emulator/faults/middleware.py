@@ -131,7 +131,7 @@ async def _matching_fault(request: web.Request, handler: Handler, action: rules.
             return await handler(_with_range(request, None))
         case rules.ShiftRange(by=by):
             return await handler(_with_range(request, by))
-        case rules.Change():
+        case rules.ChangedResponse():
             return _changed(await handler(request), action)
         case rules.Cut() | rules.Stall() | rules.Flip() | rules.Pad():
             return _disturbed(await handler(request), action)
@@ -153,7 +153,7 @@ def _with_range(request: web.Request, by: int | None) -> web.Request:
     return request.clone(headers=headers)
 
 
-def _changed(response: web.StreamResponse, change: rules.Change) -> web.StreamResponse:
+def _changed(response: web.StreamResponse, change: rules.ChangedResponse) -> web.StreamResponse:
     if change.status:
         response.set_status(change.status)
     response.headers.update(change.headers)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmi_deploy.emulator.faults import rules
-from lmi_deploy.emulator.faults.rules import Action, BadRule, Rule, Tally
+from lmi_deploy.emulator.faults.rules import Action, BadRule, FaultRule, Tally
 
 ACTIONS: Final[Mapping[str, type[Action]]] = {
     "answer": rules.Answer,
-    "change": rules.Change,
+    "change": rules.ChangedResponse,
     "hang": rules.Hang,
     "drop": rules.Drop,
     "lose": rules.Lose,
@@ -30,7 +30,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
 _HINT: Final = "see docs/reference/fault-rules.md for every key and every action"
 
 
-def load_rules(path: Path) -> tuple[Rule, ...]:
+def load_rules(path: Path) -> tuple[FaultRule, ...]:
     """The rules of a `--faults FILE`."""
     try:
         text = path.read_text("utf-8")
@@ -42,7 +42,7 @@ def load_rules(path: Path) -> tuple[Rule, ...]:
         raise BadRule(f"{path}: {exc.message}", hint=exc.hint) from exc
 
 
-def parse_rules(text: str) -> tuple[Rule, ...]:
+def parse_rules(text: str) -> tuple[FaultRule, ...]:
     """One rule, a list of them, or `{"rules": [...]}`; BadRule with the position for any error."""
     try:
         found = json.loads(text)
@@ -55,17 +55,17 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     return tuple(_rule(f"rule {number}", item) for number, item in enumerate(listed, 1))
 
 
-def _rule(where: str, item: Any) -> Rule:
+def _rule(where: str, item: Any) -> FaultRule:
     fields = _object(where, item)
     if "do" not in fields:
         raise BadRule(f"{where}: the key do is missing, which says what happens", hint=_HINT)
-    values = _typed(where, Rule, {key: value for key, value in fields.items() if key != "do"})
-    rule = Rule(do=_action(f"{where}: do", fields["do"]), **values)
+    values = _typed(where, FaultRule, {key: value for key, value in fields.items() if key != "do"})
+    rule = FaultRule(do=_action(f"{where}: do", fields["do"]), **values)
     _check_counts(where, rule)
     return rule
 
 
-def _check_counts(where: str, rule: Rule) -> None:
+def _check_counts(where: str, rule: FaultRule) -> None:
     for key, pattern in (("path", rule.path), *((f"headers.{k}", v) for k, v in rule.headers.items())):
         try:
             re.compile(pattern)
@@ -96,7 +96,7 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _typed(where: str, kind: type[Rule] | type[Action], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _typed(where: str, kind: type[FaultRule] | type[Action], fields: Mapping[str, Any]) -> dict[str, Any]:
     declared = {field.name: str(field.type) for field in dataclasses.fields(kind)}
     _refuse_unknown(where, fields, [name for name in declared if name != "do"])
     values: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from lmi_deploy.emulator.faults.rules import Rule
+from lmi_deploy.emulator.faults.rules import FaultRule
 from lmi_deploy.emulator.wire.operation_dispatch import TARGETS
 from lmi_deploy.emulator.wire.service_models import service_model
 
@@ -39,11 +39,11 @@ class FaultSupport:
     has_proxy: bool
     has_s3: bool
 
-    def why_never(self, rule: Rule) -> str:
+    def why_never(self, rule: FaultRule) -> str:
         """Empty if the rule can match something."""
         return next(self._reasons(rule), "")
 
-    def _reasons(self, rule: Rule) -> Iterator[str]:
+    def _reasons(self, rule: FaultRule) -> Iterator[str]:
         method = rule.method.upper()
         known = (*HTTP, *PHASES, BYTES)
         if method and method not in known:
@@ -58,7 +58,7 @@ class FaultSupport:
                 yield f"path {rule.path}: paths begin with /"
             yield from _of_headers(rule)
 
-    def _of_bytes(self, rule: Rule) -> Iterator[str]:
+    def _of_bytes(self, rule: FaultRule) -> Iterator[str]:
         if not self.has_proxy:
             yield "method BYTES works only with --proxy"
             return
@@ -73,7 +73,7 @@ class FaultSupport:
             yield "headers: rules of method BYTES have no headers"
 
 
-def _of_phases(method: str, rule: Rule) -> Iterator[str]:
+def _of_phases(method: str, rule: FaultRule) -> Iterator[str]:
     if rule.headers:
         yield f"headers: steps of the service ({method}) have no headers"
     first = _FIRST.match(rule.path)
@@ -83,7 +83,7 @@ def _of_phases(method: str, rule: Rule) -> Iterator[str]:
         yield f"path {rule.path}: the phases of {method} are {', '.join(PHASES[method])}"
 
 
-def _of_headers(rule: Rule) -> Iterator[str]:
+def _of_headers(rule: FaultRule) -> Iterator[str]:
     for name, pattern in rule.headers.items():
         if name.lower() == TARGET and not any(re.search(pattern, target) for target in targets()):
             names = [target.rpartition(".")[2] for target in targets()]

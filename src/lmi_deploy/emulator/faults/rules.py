@@ -33,7 +33,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedResponse:
     """The real response with another status (0: unchanged), with headers set, and others removed."""
 
     status: int = 0
@@ -107,7 +107,20 @@ class ShiftRange:
     by: int
 
 
-Action = Answer | Change | Hang | Drop | Lose | Repeat | Cut | Stall | Flip | Pad | IgnoreRange | ShiftRange
+Action = (
+    Answer
+    | ChangedResponse
+    | Hang
+    | Drop
+    | Lose
+    | Repeat
+    | Cut
+    | Stall
+    | Flip
+    | Pad
+    | IgnoreRange
+    | ShiftRange
+)
 
 
 class BadRule(UsageRefused):
@@ -115,7 +128,7 @@ class BadRule(UsageRefused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class FaultRule:
     """Of the requests that match, the `nth` and every `every`th after it, `times` in all (None: no end)."""
 
     do: Action
@@ -149,7 +162,7 @@ class Rule:
 class Tally:
     """A rule with its counts so far."""
 
-    rule: Rule
+    rule: FaultRule
     matched: int = 0
     fired: int = 0
 
@@ -158,7 +171,7 @@ class FaultRules:
     """The rules of one server. Each counts every request that it matches; the first that is due strikes."""
 
     def __init__(
-        self, rules: Iterable[Rule] = (), *, why_never: Callable[[Rule], str] = lambda rule: ""
+        self, rules: Iterable[FaultRule] = (), *, why_never: Callable[[FaultRule], str] = lambda rule: ""
     ) -> None:
         """`why_never` returns why a rule can never match on this server; BadRule for such a rule."""
         self._lock = threading.Lock()
@@ -166,7 +179,7 @@ class FaultRules:
         self._tallies: list[Tally] = []
         self.add(*rules)
 
-    def add(self, *rules: Rule) -> None:
+    def add(self, *rules: FaultRule) -> None:
         for number, rule in enumerate(rules, 1):
             if why := self._why_never(rule):
                 raise BadRule(
@@ -184,7 +197,7 @@ class FaultRules:
         with self._lock:
             return tuple(Tally(t.rule, t.matched, t.fired) for t in self._tallies)
 
-    def apply(self, call: Call) -> Rule | None:
+    def apply(self, call: Call) -> FaultRule | None:
         """The rule that this request runs into, counted as fired; None for almost all requests."""
         fault: Tally | None = None
         with self._lock:

@@ -93,7 +93,7 @@ class Components(ResourceTasks):
         (existing,) = (variant for variant in serving["variants"] if variant["name"] == row["variant"])
         kind = existing["params"].get("InstanceType", "any")
         place = InstanceLocation(key[0], row["endpoint"], row["variant"], kind, component=key[1])
-        variant = {"model": spec["model"], "params": spec["told"].get("StartupParameters", {})}
+        variant = {"model": spec["model"], "params": spec["description"].get("StartupParameters", {})}
         role = spec["model"].get("ExecutionRoleArn") or serving["role"]
         new = await self._instances.start(place, variant, role=role, started=0.0)
         old, self.running[key] = self.running.get(key), new

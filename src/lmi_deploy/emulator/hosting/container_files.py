@@ -12,7 +12,7 @@ from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failures import HostingFailed
-from lmi_deploy.emulator.sagemaker.containers import MODEL_FOLDER, Source, parts_of, sources_of
+from lmi_deploy.emulator.sagemaker.containers import MODEL_FOLDER, ModelSource, parts_of, sources_of
 
 DOWNLOADS: Final = "/tmp/download"
 MODEL_ID_KEYS: Final = ("option.model_id", "option.s3url")
@@ -53,7 +53,7 @@ class ContainerFiles:
             return Layout(self.root, environment, complaint=str(exc))
         return Layout(self.root, environment)
 
-    def _fetch(self, source: Source, place: Path) -> None:
+    def _fetch(self, source: ModelSource, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         required = list(self._objects_to_fetch(source))
         if not required:
@@ -68,7 +68,7 @@ class ContainerFiles:
             if source.is_archive:
                 _unpack(target, place)
 
-    def _objects_to_fetch(self, source: Source) -> Iterator[tuple[str, str]]:
+    def _objects_to_fetch(self, source: ModelSource) -> Iterator[tuple[str, str]]:
         """Keys that the role may read, each with its place; HostingFailed at the first that it may not."""
         bucket, roles, role = f"arn:aws:s3:::{source.bucket}", self.context.roles, self.role
         if not roles.trusts(role, "sagemaker.amazonaws.com"):
@@ -109,7 +109,9 @@ class ContainerFiles:
         """As the container's s5cmd does it: the whole prefix, before the model is loaded. Where the weights are now."""
         bucket, prefix = parts_of(uri)
         key = prefix if prefix.endswith("/") else f"{prefix}/"
-        source = Source(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
+        source = ModelSource(
+            uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False
+        )
         place = inside(self.root, DOWNLOADS) / PurePosixPath(prefix).name
         error = f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": '
         if isolated:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lmi_deploy.emulator.iam.policy_evaluation import Document, Request, allows, denies
+from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest, Document, allows, denies
 from lmi_deploy.emulator.iam.roles import iam_backend, policies_of, sts_backend
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -20,7 +20,7 @@ class AuthorizedCaller:
 class AccessDenied(ApiError):
     """AWS's words, which name the caller, the action and the resource."""
 
-    def __init__(self, caller: AuthorizedCaller, request: Request) -> None:
+    def __init__(self, caller: AuthorizedCaller, request: AccessRequest) -> None:
         why = (
             "with an explicit deny in an identity-based policy"
             if denies(caller.documents, request)
@@ -44,7 +44,7 @@ class Authorizer:
         """By the caller's ARN: actions and resources that were requested, allowed or not, in the order of first use."""
         return {arn: list(rights) for arn, rights in self._used.items()}
 
-    def require(self, key: str, requests: Iterable[Request]) -> None:
+    def require(self, key: str, requests: Iterable[AccessRequest]) -> None:
         """AccessDenied at the first request that the caller's policies do not allow."""
         caller = self._caller(key)
         if caller is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from lmi_deploy.emulator.iam.policy_evaluation import Request
+from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest
 from lmi_deploy.emulator.services.s3_objects import has_tags, s3_backend
 
 FREE: Final = ("sts:GetCallerIdentity",)
@@ -65,37 +65,37 @@ class SignedRequest:
     body: bytes
 
 
-def rights(sent: SignedRequest) -> Iterator[Request]:
+def rights(sent: SignedRequest) -> Iterator[AccessRequest]:
     if sent.service == "s3":
         yield from _s3(sent)
         return
     target = sent.headers.get("X-Amz-Target", "")
     if target:
-        yield Request(f"{sent.service}:{target.rpartition('.')[2]}", _resource(sent))
+        yield AccessRequest(f"{sent.service}:{target.rpartition('.')[2]}", _resource(sent))
         return
     form = {key: values[0] for key, values in parse_qs(sent.body.decode("utf-8", "replace")).items()}
     action = f"{sent.service}:{form.get('Action', sent.query.get('Action', ''))}"
     if action not in FREE:
-        yield Request(action, _named(sent, form))
+        yield AccessRequest(action, _named(sent, form))
 
 
-def _s3(sent: SignedRequest) -> Iterator[Request]:
+def _s3(sent: SignedRequest) -> Iterator[AccessRequest]:
     bucket, _, key = unquote(sent.path).lstrip("/").partition("/")
     arn = f"arn:aws:s3:::{bucket}"
     if not bucket:
-        yield Request("s3:ListAllMyBuckets", "*")
+        yield AccessRequest("s3:ListAllMyBuckets", "*")
     elif key:
         yield from _object(sent, bucket, key)
         yield from _storage(sent, bucket)
     elif sent.method == "POST" and "delete" in sent.query:
         for text in sent.body.decode("utf-8", "replace").split("<Key>")[1:]:
-            yield Request("s3:DeleteObject", f"{arn}/{text.partition('</Key>')[0]}")
+            yield AccessRequest("s3:DeleteObject", f"{arn}/{text.partition('</Key>')[0]}")
     else:
         prefix = {"s3:prefix": sent.query["prefix"]} if "prefix" in sent.query else {}
-        yield Request(_bucket_action(sent), arn, prefix)
+        yield AccessRequest(_bucket_action(sent), arn, prefix)
 
 
-def _object(sent: SignedRequest, bucket: str, key: str) -> Iterator[Request]:
+def _object(sent: SignedRequest, bucket: str, key: str) -> Iterator[AccessRequest]:
     """Tags need separate permissions: those that a request sets, and those that a copy copies.
 
     Sources: S3's API reference on PutObject ("to successfully set the tag-set ... s3:PutObjectTagging") and on
@@ -103,17 +103,17 @@ def _object(sent: SignedRequest, bucket: str, key: str) -> Iterator[Request]:
     operations".
     """
     arn = f"arn:aws:s3:::{bucket}/{key}"
-    yield Request(_object_action(sent), arn)
+    yield AccessRequest(_object_action(sent), arn)
     if sent.headers.get("x-amz-tagging"):
-        yield Request("s3:PutObjectTagging", arn)
+        yield AccessRequest("s3:PutObjectTagging", arn)
     if "x-amz-copy-source" in sent.headers:
         source = unquote(sent.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
-        yield Request("s3:GetObject", f"arn:aws:s3:::{source}")
+        yield AccessRequest("s3:GetObject", f"arn:aws:s3:::{source}")
         # A copy of one part of an upload (UploadPartCopy) has no tags.
         directive = sent.headers.get("x-amz-tagging-directive", "COPY").upper()
         if directive == "COPY" and "uploadId" not in sent.query and has_tags(sent.account, source):
-            yield Request("s3:GetObjectTagging", f"arn:aws:s3:::{source}")
-            yield Request("s3:PutObjectTagging", arn)
+            yield AccessRequest("s3:GetObjectTagging", f"arn:aws:s3:::{source}")
+            yield AccessRequest("s3:PutObjectTagging", arn)
 
 
 def _object_action(sent: SignedRequest) -> str:
@@ -168,7 +168,7 @@ def _named(sent: SignedRequest, form: Mapping[str, str]) -> str:
     return "*"
 
 
-def _storage(sent: SignedRequest, bucket: str) -> Iterator[Request]:
+def _storage(sent: SignedRequest, bucket: str) -> Iterator[AccessRequest]:
     """For objects of an encrypted bucket: S3 uses the key in the name of its caller."""
     existing = s3_backend(sent.account).buckets.get(bucket)
     match = _KEY.search(str(existing.encryption)) if existing is not None else None
@@ -176,7 +176,7 @@ def _storage(sent: SignedRequest, bucket: str) -> Iterator[Request]:
         return
     arn, context = key_of(sent.account, sent.region, match[1])
     for action in _key_uses(sent):
-        yield Request(action, arn, context)
+        yield AccessRequest(action, arn, context)
 
 
 def _key_uses(sent: SignedRequest) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, tags_of
 from lmi_deploy.emulator.iam.moto_permissions import key_of
-from lmi_deploy.emulator.iam.policy_evaluation import Request
+from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest
 from lmi_deploy.emulator.iam.roles import iam_backend
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.resources import (
@@ -43,43 +43,43 @@ _SCALED: Final = (
 )
 
 
-def required_rights(context: EmulatorContext, service: str, request: ApiRequest) -> Iterator[Request]:
+def required_rights(context: EmulatorContext, service: str, request: ApiRequest) -> Iterator[AccessRequest]:
     """All must be allowed."""
     if service == "sagemaker":
         yield from _sagemaker(context, request)
         if request.operation == "CreateEndpointConfig" and request.params.get("KmsKeyId"):
             # Creating a KMS-encrypted endpoint config creates a grant, so the caller needs kms:CreateGrant.
             arn, conditions = key_of(context.account, request.region, request.params["KmsKeyId"])
-            yield Request("kms:DescribeKey", arn, conditions)
-            yield Request("kms:CreateGrant", arn, {**conditions, "kms:grantisforawsresource": "true"})
+            yield AccessRequest("kms:DescribeKey", arn, conditions)
+            yield AccessRequest("kms:CreateGrant", arn, {**conditions, "kms:grantisforawsresource": "true"})
         return
     action = f"{PREFIXES.get(service, service)}:{request.operation}"
-    yield Request(action, _resource(context, service, request))
+    yield AccessRequest(action, _resource(context, service, request))
     if service == "application-autoscaling":
         yield from _scaling(context, request)
 
 
-def invoking(context: EmulatorContext, region: str, operation: str, endpoint: str) -> Request:
+def invoking(context: EmulatorContext, region: str, operation: str, endpoint: str) -> AccessRequest:
     row = context.table(ENDPOINT.table, region).get(endpoint)
     arn = arn_of(context, region, ENDPOINT, endpoint)
-    return Request(f"sagemaker:{operation}", arn, _resource_tags(row))
+    return AccessRequest(f"sagemaker:{operation}", arn, _resource_tags(row))
 
 
-def _sagemaker(emulator: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
+def _sagemaker(emulator: EmulatorContext, request: ApiRequest) -> Iterator[AccessRequest]:
     action, params = f"sagemaker:{request.operation}", request.params
     for arn in _arns(emulator, request):
         found = by_arn(emulator, arn)
         context = {**_request_tags(params), **_resource_tags(found[3] if found else None)}
-        yield Request(action, arn, context)
+        yield AccessRequest(action, arn, context)
     if request.operation.startswith("Create") and params.get("Tags"):
-        yield Request("sagemaker:AddTags", next(_arns(emulator, request)), _request_tags(params))
+        yield AccessRequest("sagemaker:AddTags", next(_arns(emulator, request)), _request_tags(params))
     if request.operation == "DeleteEndpoint" and scaled_variants(
         emulator, request.region, params["EndpointName"]
     ):
-        yield Request("application-autoscaling:DeregisterScalableTarget", "*", refusal=_SCALED)
+        yield AccessRequest("application-autoscaling:DeregisterScalableTarget", "*", refusal=_SCALED)
     role = params.get("ExecutionRoleArn") or params.get("RoleArn")
     if role:
-        yield Request("iam:PassRole", role, {"iam:passedtoservice": "sagemaker.amazonaws.com"})
+        yield AccessRequest("iam:PassRole", role, {"iam:passedtoservice": "sagemaker.amazonaws.com"})
 
 
 def _arns(context: EmulatorContext, request: ApiRequest) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _resource_tags(row: Row | None) -> dict[str, str]:
     return {f"{prefix}:resourcetag/{key}": value for prefix in ("aws", "sagemaker") for key, value in pairs}
 
 
-def _scaling(context: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
+def _scaling(context: EmulatorContext, request: ApiRequest) -> Iterator[AccessRequest]:
     """Application Auto Scaling acts in its caller's name: on the variant, on the alarms, once to create
     its own role.
     """
@@ -115,23 +115,23 @@ def _scaling(context: EmulatorContext, request: ApiRequest) -> Iterator[Request]
     alarms = context.arn("cloudwatch", request.region, f"alarm:TargetTracking-{resource}-AlarmHigh")
     if request.operation == "RegisterScalableTarget":
         endpoint = context.arn("sagemaker", request.region, "/".join(resource.split("/")[:2]))
-        yield Request("sagemaker:DescribeEndpoint", endpoint)
-        yield Request("sagemaker:UpdateEndpointWeightsAndCapacities", endpoint)
+        yield AccessRequest("sagemaker:DescribeEndpoint", endpoint)
+        yield AccessRequest("sagemaker:UpdateEndpointWeightsAndCapacities", endpoint)
         if not _has_role(context.account):
             role = f"role/aws-service-role/{SCALES}/{SCALING_ROLE}"
-            yield Request(
+            yield AccessRequest(
                 "iam:CreateServiceLinkedRole",
                 f"arn:aws:iam::{context.account}:{role}",
                 {"iam:awsservicename": SCALES},
             )
     elif request.operation == "PutScalingPolicy":
-        yield Request("cloudwatch:DescribeAlarms", alarms)
-        yield Request("cloudwatch:PutMetricAlarm", alarms)
+        yield AccessRequest("cloudwatch:DescribeAlarms", alarms)
+        yield AccessRequest("cloudwatch:PutMetricAlarm", alarms)
     elif request.operation == "DeleteScalingPolicy":
         policies = [row["params"] for _, row in context.table(POLICIES, request.region).rows()]
         named = (request.params.get("ResourceId"), request.params.get("PolicyName"))
         if any((policy["ResourceId"], policy["PolicyName"]) == named for policy in policies):
-            yield Request("cloudwatch:DeleteAlarms", alarms)
+            yield AccessRequest("cloudwatch:DeleteAlarms", alarms)
 
 
 def link_scaling(context: EmulatorContext, request: ApiRequest) -> None:

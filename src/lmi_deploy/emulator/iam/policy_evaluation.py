@@ -15,7 +15,7 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AccessRequest:
     action: str
     resource: str
     context: Mapping[str, str] = field(default_factory=dict)
@@ -32,13 +32,13 @@ def read_document(text: str | Mapping[str, Any]) -> Document:
     return found
 
 
-def allows(documents: Iterable[Document], request: Request) -> bool:
+def allows(documents: Iterable[Document], request: AccessRequest) -> bool:
     """The decision of identity policies on a request."""
     effects = {effect for document in documents for effect in _effects(document, request)}
     return "Allow" in effects and "Deny" not in effects
 
 
-def denies(documents: Iterable[Document], request: Request) -> bool:
+def denies(documents: Iterable[Document], request: AccessRequest) -> bool:
     """Whether a statement denies it in so many words."""
     return any("Deny" in _effects(document, request) for document in documents)
 
@@ -55,7 +55,7 @@ def trusts(document: Document, service: str) -> bool:
     return effects == {"Allow"}
 
 
-def _effects(document: Document, request: Request) -> Iterable[str]:
+def _effects(document: Document, request: AccessRequest) -> Iterable[str]:
     for statement in _statements(document):
         acts = _is_covered(statement, "Action", request.action, fold=True)
         touches = acts and _is_covered(statement, "Resource", request.resource, fold=False)
@@ -74,7 +74,7 @@ def _is_covered(statement: Mapping[str, Any], key: str, value: str, *, fold: boo
     return _is_listed(value, statement.get(key), fold=fold)
 
 
-def _holds(statement: Mapping[str, Any], request: Request) -> bool:
+def _holds(statement: Mapping[str, Any], request: AccessRequest) -> bool:
     return all(
         _compare(name, request.context.get(key.lower()), _several(expected))
         for name, keys in statement.get("Condition", {}).items()

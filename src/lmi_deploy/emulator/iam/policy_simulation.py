@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 from lmi_deploy.emulator.iam.authorizer import documents_of
-from lmi_deploy.emulator.iam.policy_evaluation import Document, Request, allows, denies
+from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest, Document, allows, denies
 
 OPERATION: Final = "SimulatePrincipalPolicy"
 _PAGE: Final = 100
@@ -48,7 +48,7 @@ def _results(documents: Sequence[Document], form: Form) -> Iterator[str]:
     context = dict(_context(form))
     for resource in list(_members(form, "ResourceArns")) or ["*"]:
         for action in _members(form, "ActionNames"):
-            request = Request(action, resource, context)
+            request = AccessRequest(action, resource, context)
             decision = "allowed" if allows(documents, request) else "implicitDeny"
             if denies(documents, request):
                 decision = "explicitDeny"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import Credentials
-from lmi_deploy.emulator.iam.policy_evaluation import Document, Request, allows, read_document, trusts
+from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest, Document, allows, read_document, trusts
 
 _HOURS: Final = 12
 
@@ -40,7 +40,7 @@ class MotoRoles:
 
     def allows(self, arn: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
         role = self._role(arn)
-        return role is not None and allows(policies_of(role), Request(action, resource, context or {}))
+        return role is not None and allows(policies_of(role), AccessRequest(action, resource, context or {}))
 
     def assume(self, arn: str, session: str, region: str) -> Credentials:
         assumed = sts_backend(self._account).assume_role(

@@ -28,15 +28,15 @@ class LogLine:
 
 
 @dataclass(slots=True)
-class Stream:
+class LogStream:
     created: int
     lines: list[LogLine] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Group:
+class LogGroup:
     created: int
-    streams: dict[str, Stream] = field(default_factory=dict)
+    streams: dict[str, LogStream] = field(default_factory=dict)
     retention: int | None = None
     tags: dict[str, str] = field(default_factory=dict)
 
@@ -49,26 +49,26 @@ class LogGroups:
         self.arn = arn
         self._clock = clock
         self._folder = folder
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, LogGroup] = {}
         if folder is not None:
             for path in folder.glob(f"*/{_GROUP}"):
-                self.groups[unquote(path.parent.name)] = Group(**json.loads(path.read_bytes()))
+                self.groups[unquote(path.parent.name)] = LogGroup(**json.loads(path.read_bytes()))
             for path in sorted(folder.glob("*/*.jsonl")):
                 self._read(path)
 
     def milliseconds(self) -> int:
         return int(self._clock.now() * 1000)
 
-    def make_group(self, name: str) -> Group:
+    def make_group(self, name: str) -> LogGroup:
         if name not in self.groups:
-            self.groups[name] = Group(self.milliseconds())
+            self.groups[name] = LogGroup(self.milliseconds())
             self.save(name)
         return self.groups[name]
 
-    def make_stream(self, group: str, name: str) -> Stream:
+    def make_stream(self, group: str, name: str) -> LogStream:
         streams = self.make_group(group).streams
         if name not in streams:
-            streams[name] = Stream(self.milliseconds())
+            streams[name] = LogStream(self.milliseconds())
             if (path := self._path(group, name)) is not None:
                 path.touch()
         return streams[name]
@@ -116,8 +116,8 @@ class LogGroups:
     def _read(self, path: Path) -> None:
         lines = list(_lines(path))
         created = lines[0].at if lines else self.milliseconds()
-        group = self.groups.setdefault(unquote(path.parent.name), Group(created))
-        group.streams[unquote(path.name.removesuffix(".jsonl"))] = Stream(created, lines)
+        group = self.groups.setdefault(unquote(path.parent.name), LogGroup(created))
+        group.streams[unquote(path.name.removesuffix(".jsonl"))] = LogStream(created, lines)
 
 
 def _lines(path: Path) -> Iterator[LogLine]:

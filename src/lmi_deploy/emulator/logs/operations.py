@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, Operation
-from lmi_deploy.emulator.logs.groups import Group, LogGroups, LogLine, Stream
+from lmi_deploy.emulator.logs.groups import LogGroup, LogGroups, LogLine, LogStream
 from lmi_deploy.emulator.wire.errors import ApiError
 
 LogOperation = Callable[[LogGroups, ApiRequest], Mapping[str, Any] | None]
@@ -194,7 +194,7 @@ def _tagged(request: ApiRequest) -> str:
     return str(request.params["resourceArn"]).split(":log-group:")[-1].removesuffix(":*")
 
 
-def _find_group(logs: LogGroups, name: str) -> Group:
+def _find_group(logs: LogGroups, name: str) -> LogGroup:
     if name not in logs.groups:
         raise missing("log group")
     return logs.groups[name]
@@ -241,7 +241,7 @@ def _group(logs: LogGroups, name: str) -> dict[str, Any]:
     }
 
 
-def _stream(logs: LogGroups, group: str, name: str, stream: Stream) -> dict[str, Any]:
+def _stream(logs: LogGroups, group: str, name: str, stream: LogStream) -> dict[str, Any]:
     description: dict[str, Any] = {
         "logStreamName": name,
         "creationTime": stream.created,

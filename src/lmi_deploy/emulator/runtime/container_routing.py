@@ -80,7 +80,7 @@ class Routes:
             raise ApiError(
                 "ValidationError", f"Inference Component {name} not found for Endpoint {endpoint}."
             )
-        served = row["spec"]["told"].get("BaseInferenceComponentName", name)
+        served = row["spec"]["description"].get("BaseInferenceComponentName", name)
         instance = self.context.components.running.get((region, served))
         if instance is None or row["status"] not in ("InService", "Updating"):
             raise ApiError("ValidationError", NO_COPY)

@@ -57,8 +57,8 @@ def specification(context: EmulatorContext, request: ApiRequest, params: Mapping
     if "Image" in description.get("Container", {}):
         require_image(context, request.region, description["Container"]["Image"])
     return {
-        "told": description,
-        "several": params.get("Specifications"),
+        "description": description,
+        "specifications": params.get("Specifications"),
         "model": _model(context, request, description),
     }
 
@@ -94,7 +94,7 @@ def _variant(context: EmulatorContext, request: ApiRequest, spec: Row) -> str:
         raise refused(
             f'Endpoint "{row["arn"]}" has a model in each variant, so it cannot have inference components.'
         )
-    base = spec["told"].get("BaseInferenceComponentName")
+    base = spec["description"].get("BaseInferenceComponentName")
     if base is not None:
         return str(found(context, request, INFERENCE_COMPONENT, base)["variant"])
     if "VariantName" not in request.params:
@@ -112,15 +112,15 @@ def describe_component(context: EmulatorContext, request: ApiRequest) -> Mapping
     return {
         **_description(context, request, name, row),
         "FailureReason": row["failure"],
-        "Specification": summary if row["spec"]["several"] is None else None,
-        "Specifications": [summary] if row["spec"]["several"] is not None else None,
+        "Specification": summary if row["spec"]["specifications"] is None else None,
+        "Specifications": [summary] if row["spec"]["specifications"] is not None else None,
         "RuntimeConfig": {"DesiredCopyCount": row["desired"], "CurrentCopyCount": row["copies"]},
         "LastDeploymentConfig": row.get("guard"),
     }
 
 
 def _summary(row: Row) -> Row:
-    description, model = row["spec"]["told"], row["spec"]["model"]
+    description, model = row["spec"]["description"], row["spec"]["model"]
     existing = next(containers_of(model or {}), None)
     if existing is None or "Container" not in description:
         return dict(description)
@@ -169,7 +169,7 @@ def delete_component(context: EmulatorContext, request: ApiRequest) -> None:
     if row["status"] == "Deleting":
         raise refused(f'Inference component "{row["arn"]}" is in DELETE_IN_PROGRESS.')
     others = context.table(INFERENCE_COMPONENT.table, request.region).rows()
-    if any(other["spec"]["told"].get("BaseInferenceComponentName") == name for _, other in others):
+    if any(other["spec"]["description"].get("BaseInferenceComponentName") == name for _, other in others):
         raise refused(
             f'"{row["arn"]}" is a base inference component for one or more associated adapter inference components. '
             "Delete those first."

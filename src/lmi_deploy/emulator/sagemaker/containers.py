@@ -20,7 +20,7 @@ MORE_FOLDER: Final = "/opt/ml/additional-model-data-sources"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ModelSource:
     uri: str
     bucket: str
     key: str
@@ -31,7 +31,7 @@ class Source:
     """A tar.gz, unpacked at its place."""
 
 
-def sources_of(container: Mapping[str, Any]) -> Iterator[Source]:
+def sources_of(container: Mapping[str, Any]) -> Iterator[ModelSource]:
     if "ModelDataUrl" in container:
         yield _source(container["ModelDataUrl"], MODEL_FOLDER, kind="S3Object", compression="Gzip")
     if "ModelDataSource" in container:
@@ -40,16 +40,16 @@ def sources_of(container: Mapping[str, Any]) -> Iterator[Source]:
         yield _described(more, f"{MORE_FOLDER}/{more['ChannelName']}")
 
 
-def _described(described: Mapping[str, Any], place: str) -> Source:
+def _described(described: Mapping[str, Any], place: str) -> ModelSource:
     found = described.get("S3DataSource")
     if found is None:
         raise refused("S3DataSource is required in a model data source.")
     return _source(found["S3Uri"], place, kind=found["S3DataType"], compression=found["CompressionType"])
 
 
-def _source(uri: str, place: str, *, kind: str, compression: str) -> Source:
+def _source(uri: str, place: str, *, kind: str, compression: str) -> ModelSource:
     bucket, key = parts_of(uri)
-    return Source(
+    return ModelSource(
         uri=uri,
         bucket=bucket,
         key=key,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
-from lmi_deploy.emulator.sagemaker.containers import Source, containers_of, require_image, sources_of
+from lmi_deploy.emulator.sagemaker.containers import ModelSource, containers_of, require_image, sources_of
 from lmi_deploy.emulator.sagemaker.resources import (
     MODEL,
     drop,
@@ -75,7 +75,7 @@ def _validate(params: Mapping[str, Any]) -> None:
             raise refused("Both ModelDataUrl and ModelDataSource cannot be specified at the same time.")
 
 
-def _require_source(context: EmulatorContext, region: str, role: str, source: Source) -> None:
+def _require_source(context: EmulatorContext, region: str, role: str, source: ModelSource) -> None:
     """There is an object, and the role may list and read it."""
     if source.is_folder and not source.key.endswith("/"):
         raise refused(f'S3Uri "{source.uri}" of type S3Prefix must end with "/".')

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.services import tag_operations
-from lmi_deploy.emulator.services.metrics import Metrics, dimensions_of, statistic
+from lmi_deploy.emulator.services.metrics import CloudWatchMetrics, dimensions_of, statistic
 from lmi_deploy.emulator.wire.errors import ApiError
 
 TABLE: Final = "alarms"
@@ -104,7 +104,9 @@ class AlarmEvaluation:
     value: float | None = None
 
 
-def evaluate(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) -> AlarmEvaluation | None:
+def evaluate(
+    alarm: Mapping[str, Any], metrics: CloudWatchMetrics, region: str, at: float
+) -> AlarmEvaluation | None:
     """None if the alarm keeps its state: there is no data, or its kind is not evaluated."""
     compare = _COMPARISONS.get(alarm["ComparisonOperator"])
     if compare is None or "MetricName" not in alarm or "Period" not in alarm:
@@ -125,7 +127,7 @@ def evaluate(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float)
     return AlarmEvaluation(state, reason, values[-1] if values else None)
 
 
-def _values(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) -> list[float]:
+def _values(alarm: Mapping[str, Any], metrics: CloudWatchMetrics, region: str, at: float) -> list[float]:
     """Of the periods that are over, those that have some."""
     period = int(alarm["Period"])
     end = at - at % period

@@ -29,7 +29,7 @@ def _series() -> defaultdict[Name, deque[Point]]:
 
 
 @dataclass(slots=True)
-class Metrics:
+class CloudWatchMetrics:
     """In memory only."""
 
     latest: float = 0.0

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.server_version import Server
-from lmi_deploy.catalog.vllm_arguments import Rule
+from lmi_deploy.catalog.vllm_arguments import ArgumentRule
 from lmi_deploy.recipe.checks.option_values import Mistake, image_of, text_mistake, without_suffixes
 from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.tree import quoted
@@ -17,7 +17,7 @@ from lmi_deploy.recipe.yaml.tree import quoted
 _ROPE: Final = {
     **dict.fromkeys(
         ("rope_type", "type"),
-        Rule(
+        ArgumentRule(
             kind="choice",
             values=(
                 *(
@@ -43,31 +43,31 @@ _ROPE: Final = {
             ),
         ),
     ),
-    "factor": Rule(kind="float", ge=1),
-    "original_max_position_embeddings": Rule(kind="int", ge=1),
+    "factor": ArgumentRule(kind="float", ge=1),
+    "original_max_position_embeddings": ArgumentRule(kind="int", ge=1),
 }
-_MODALITY: Final = Rule(kind="int", ge=0)
+_MODALITY: Final = ArgumentRule(kind="int", ge=0)
 """How many of any modality a prompt may have, or a table with its sizes."""
-_COUNT: Final = {"count": Rule(kind="int", ge=0)}
-_SIZE: Final = Rule(kind="int", gt=0)
+_COUNT: Final = {"count": ArgumentRule(kind="int", ge=0)}
+_SIZE: Final = ArgumentRule(kind="int", gt=0)
 _IMAGE: Final = {**_COUNT, "width": _SIZE, "height": _SIZE}
-_OPEN: Final[Mapping[str, Mapping[str, Rule]]] = {
+_OPEN: Final[Mapping[str, Mapping[str, ArgumentRule]]] = {
     "rope_scaling": _ROPE,
     "hf_overrides.rope_scaling": _ROPE,
     "hf_overrides.rope_parameters": _ROPE,
     "hf_overrides": {
-        "architectures": Rule(kind="list"),
-        "max_position_embeddings": Rule(kind="int", ge=1),
-        "rope_scaling": Rule(kind="json"),
-        "rope_parameters": Rule(kind="json"),
+        "architectures": ArgumentRule(kind="list"),
+        "max_position_embeddings": ArgumentRule(kind="int", ge=1),
+        "rope_scaling": ArgumentRule(kind="json"),
+        "rope_parameters": ArgumentRule(kind="json"),
     },
     "override_generation_config": {
-        "temperature": Rule(kind="float", ge=0),
-        "top_p": Rule(kind="float", gt=0, le=1),
-        "top_k": Rule(kind="int", ge=-1),
-        "min_p": Rule(kind="float", ge=0, le=1),
-        "repetition_penalty": Rule(kind="float", gt=0),
-        "max_new_tokens": Rule(kind="int", ge=1),
+        "temperature": ArgumentRule(kind="float", ge=0),
+        "top_p": ArgumentRule(kind="float", gt=0, le=1),
+        "top_k": ArgumentRule(kind="int", ge=-1),
+        "min_p": ArgumentRule(kind="float", ge=0, le=1),
+        "repetition_penalty": ArgumentRule(kind="float", gt=0),
+        "max_new_tokens": ArgumentRule(kind="int", ge=1),
     },
     "limit_mm_per_prompt.image": _IMAGE,
     "limit_mm_per_prompt.video": {**_IMAGE, "num_frames": _SIZE},
@@ -113,7 +113,7 @@ def _of_table(path: str, table: Mapping[str, Any], image: int) -> Iterator[Field
             yield field, *mistake
 
 
-def _value(key: str, value: Any, rule: Rule, image: int) -> Mistake | None:
+def _value(key: str, value: Any, rule: ArgumentRule, image: int) -> Mistake | None:
     """None: the value is right, or lmi cannot tell."""
     if value is None or rule.kind == "any":
         return None

@@ -30,9 +30,11 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
         yield _value(partial, name, *mistake, group="properties")
     if partial.value("engine", DEFAULT_ENGINE) == "vllm" and partial.is_valid("engine"):
         options_of = {**dict(properties), **dict(partial.value("options", ()))}
-        asked = given(options_of, partial.value("tensor_parallel_degree"), _shipped_server(partial, "vllm"))
+        given_options = given(
+            options_of, partial.value("tensor_parallel_degree"), _shipped_server(partial, "vllm")
+        )
         reported = {problem.key.split(".")[1] for problem in mistaken}
-        for name, what, hint in pair_mistakes(asked):
+        for name, what, hint in pair_mistakes(given_options):
             if name not in reported:
                 yield _at(partial, name, what, hint)
 

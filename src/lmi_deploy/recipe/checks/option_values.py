@@ -11,7 +11,7 @@ from typing import Final
 from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.options import SERVER_KEYS
 from lmi_deploy.catalog.server_version import Server
-from lmi_deploy.catalog.vllm_arguments import Rule
+from lmi_deploy.catalog.vllm_arguments import ArgumentRule
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.recipe.yaml.tree import quoted
 
@@ -41,7 +41,7 @@ _ANY_CASE: Final = ("quantization", "tokenizer_mode")
 _SUFFIXED_NUMBER: Final = re.compile(r"\b[0-9]+(?:\.[0-9]+)?[kKmMgGtT]\b")
 
 
-def rule_of(name: str, image: int) -> Rule | None:
+def rule_of(name: str, image: int) -> ArgumentRule | None:
     """None if the value of the option is not vLLM's to judge."""
     return None if name in _READ_BY_DJL else vllm_arguments.argument(ALIASES.get(name, name), image)
 
@@ -55,7 +55,7 @@ def value_mistake(name: str, value: str, server: Server | None) -> Mistake | Non
     return text_mistake(name, value, rule, vllm_arguments.version(image))
 
 
-def text_mistake(name: str, value: str, rule: Rule, version: str) -> Mistake | None:
+def text_mistake(name: str, value: str, rule: ArgumentRule, version: str) -> Mistake | None:
     """The same for a rule; `version` is the vLLM that the message names."""
     if rule.kind not in ("text", "json", "list") and "\n" in value:
         return f"{quoted(value)} contains a line break", _nearest_text(value.split(), rule)
@@ -103,7 +103,7 @@ def _flag(value: str) -> Mistake | None:
     return f"{quoted(value)} is not true or false", f"write {better}" if better else ""
 
 
-def _number(name: str, value: str, rule: Rule) -> Mistake | None:
+def _number(name: str, value: str, rule: ArgumentRule) -> Mistake | None:
     if name == "max_model_len" and value.strip() in ("auto", "-1"):
         return None
     number = number_of(value, rule.kind)
@@ -133,7 +133,7 @@ def number_of(value: str, kind: str) -> float | None:
     return int(float(found[1]) * base ** _POWERS[found[2].lower()])
 
 
-def _nearest_text(parts: Sequence[str], rule: Rule) -> str:
+def _nearest_text(parts: Sequence[str], rule: ArgumentRule) -> str:
     """The number that was probably meant: `8192.0`, `8,192`, `8192 tokens`."""
     for part in parts:
         text = part.replace(",", "").replace("'", "").removesuffix("%")
@@ -147,7 +147,7 @@ def _nearest_text(parts: Sequence[str], rule: Rule) -> str:
     return f"write a number, {rule.range}" if rule.range else ""
 
 
-def _nearest_number(number: float, rule: Rule) -> str:
+def _nearest_number(number: float, rule: ArgumentRule) -> str:
     if rule.gt == 0 and rule.le == 1 and 10 <= number <= 100:
         return f"write {number / 100:g}: it is a fraction, not a percentage"
     limit = next(
@@ -157,12 +157,12 @@ def _nearest_number(number: float, rule: Rule) -> str:
     return f"write {limit:g}" if limit is not None else ""
 
 
-def _beyond(number: float, limit: float, rule: Rule) -> bool:
+def _beyond(number: float, limit: float, rule: ArgumentRule) -> bool:
     """Whether the limit is the other end of the range."""
     return number <= limit if limit == rule.le else number >= limit
 
 
-def _choice(name: str, value: str, rule: Rule, version: str) -> Mistake | None:
+def _choice(name: str, value: str, rule: ArgumentRule, version: str) -> Mistake | None:
     text = value.strip()
     shape = (
         text.upper()

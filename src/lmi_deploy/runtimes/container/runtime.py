@@ -33,7 +33,7 @@ _NOTES = ("container.json", "process.json", "container.id")
 _ENDED = ("exited", "stopped", "dead")
 
 
-class Container:
+class ContainerServer:
     """A `ModelServer`. The CLI's process runs beside each server, and writes the container's output to the log."""
 
     def __init__(

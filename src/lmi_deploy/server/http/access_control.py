@@ -11,7 +11,7 @@ import socket
 from urllib.parse import urlsplit
 
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 
 _MOST_REMEMBERED = 64
 _WEB_PORTS = {"http": 80, "https": 443}
@@ -25,7 +25,7 @@ class Access:
         self._origins = frozenset(origin.strip() for origin in origins.split(",")) - {"*"}
         self._accepted: set[str] = set()
 
-    def check_host(self, request: Request) -> None:
+    def check_host(self, request: ReceivedRequest) -> None:
         """`ErrorReply` for a request that arrived over loopback and names another host."""
         host = request.header("host")
         if host is None or not self._local or host in self._accepted:
@@ -38,7 +38,7 @@ class Access:
         if len(self._accepted) < _MOST_REMEMBERED:
             self._accepted.add(host)
 
-    def check_origin(self, request: Request) -> None:
+    def check_origin(self, request: ReceivedRequest) -> None:
         """`ErrorReply` for a model management request that a browser sent from another site's page.
 
         Even `cors_allowed_origin=*` does not allow it: that setting is for inference. An origin named in it is

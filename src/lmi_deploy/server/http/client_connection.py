@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import responses
-from lmi_deploy.server.http.request_head_parser import MalformedRequest, Request
+from lmi_deploy.server.http.request_head_parser import MalformedRequest, ReceivedRequest
 from lmi_deploy.server.http.request_reader import BadExpectation, Idle, RequestReader, TooLarge, TooSlow
 from lmi_deploy.server.http.responses import Response
-from lmi_deploy.server.http.socket_stream import Stream
+from lmi_deploy.server.http.socket_stream import SocketStream
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.server_settings import ServerSettings
 from lmi_deploy.server.workers.djl_protocol import Pair
@@ -30,7 +30,7 @@ class ConnectionClosed(Exception):
 class Exchange:
     """One request and the means to respond."""
 
-    def __init__(self, connection: Connection, request: Request) -> None:
+    def __init__(self, connection: ClientConnection, request: ReceivedRequest) -> None:
         self.request = request
         given = request.header(connection.settings.request_id_key.lower())
         self.request_id = given if given is not None else str(uuid.uuid4())
@@ -82,14 +82,14 @@ class Exchange:
         await self._connection.send(responses.head(head.status, reason, headers) + body)
 
 
-class Connection(Stream):
+class ClientConnection(SocketStream):
     """Serves one client until it leaves, an error closes the connection, or the server drains."""
 
     def __init__(
         self,
         settings: ServerSettings,
         application: Application,
-        opened: Callable[[Connection], None],
+        opened: Callable[[ClientConnection], None],
         log: Log,
     ) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class Connection(Stream):
         except MalformedRequest as exc:
             message = "Invalid HTTP message."
             refusal = ErrorReply(400, "BadRequestException", message, reason=message)
-            exchange = Exchange(self, exc.request or Request("GET", "/", []))
+            exchange = Exchange(self, exc.request or ReceivedRequest("GET", "/", []))
             await exchange.reply(responses.error_response(refusal, 400))
         except TooLarge as exc:
             await self._too_large(exc)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.http import form_parsing
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 from lmi_deploy.server.workers.djl_protocol import Entry, Pair, alphabetical
 
 ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
@@ -45,7 +45,7 @@ class ModelInput:
         return alphabetical(list(self.named.values()))
 
 
-def read_input(request: Request, request_id: str, *, named: bool = False) -> ModelInput:
+def read_input(request: ReceivedRequest, request_id: str, *, named: bool = False) -> ModelInput:
     """`ErrorReply` if the real server refuses the request before any worker sees it."""
     path, entries = form_parsing.split_target(request.target)
     requested = ModelInput(path, list(entries), {}, entries)

@@ -7,7 +7,7 @@ import errno
 import socket
 from typing import Any
 
-from lmi_deploy.server.http.client_connection import Application, Connection
+from lmi_deploy.server.http.client_connection import Application, ClientConnection
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.server_settings import ServerSettings
 
@@ -26,7 +26,7 @@ class Listener:
         self.port = 0  # reported even after another server took the socket over
         self.socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
-        self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._connections: dict[ClientConnection, asyncio.Task[None]] = {}
         self._draining = False
 
     @property
@@ -53,7 +53,7 @@ class Listener:
         # The connections inherit it: their remains do not block the port for the next server.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._server = await loop.create_server(
-            lambda: Connection(self._settings, self._application, self._opened, self._log),
+            lambda: ClientConnection(self._settings, self._application, self._opened, self._log),
             sock=self.socket,
             backlog=BACKLOG,
         )
@@ -93,7 +93,7 @@ class Listener:
         for task in self._connections.values():
             task.cancel()
 
-    def _opened(self, connection: Connection) -> None:
+    def _opened(self, connection: ClientConnection) -> None:
         connection.draining = self._draining
         self._connections[connection] = task = asyncio.create_task(connection.run())
         task.add_done_callback(lambda _: self._connections.pop(connection, None))

@@ -31,13 +31,13 @@ _LONGEST_CHUNK = 2**31 - 1
 class MalformedRequest(Exception):
     """Not HTTP: answered with 400 and the connection closed. `request`: the part that could be parsed."""
 
-    def __init__(self, message: str, request: Request | None = None) -> None:
+    def __init__(self, message: str, request: ReceivedRequest | None = None) -> None:
         super().__init__(message)
         self.request = request
 
 
 @dataclass(slots=True)
-class Request:
+class ReceivedRequest:
     """One request as received: target undecoded, headers in order with the sender's letter case."""
 
     method: str
@@ -66,13 +66,13 @@ class Request:
         stated = {word.strip() for word in (self.header("connection") or "").lower().split(",")}
         return "close" not in stated and (self.version != "HTTP/1.0" or "keep-alive" in stated)
 
-    def without(self, name: str) -> Request:
+    def without(self, name: str) -> ReceivedRequest:
         """The same request without headers of that name."""
         kept = [pair for pair in self.headers if pair[0].lower() != name]
-        return Request(self.method, self.target, kept, self.body, self.sized, self.version)
+        return ReceivedRequest(self.method, self.target, kept, self.body, self.sized, self.version)
 
 
-def parse_head(head: bytes) -> Request:
+def parse_head(head: bytes) -> ReceivedRequest:
     """A whole head, without the empty line at its end."""
     first, *lines = _lines(head)
     if len(first) > LONGEST_LINE:
@@ -89,9 +89,9 @@ def parse_head(head: bytes) -> Request:
             folded = headers.pop() if line[:1] in _BLANK and headers else None
             headers.append(parse_header(line) if folded is None else _unfold(*folded, line))
     except MalformedRequest as exc:
-        exc.request = Request(method, target, headers, version=version.upper())
+        exc.request = ReceivedRequest(method, target, headers, version=version.upper())
         raise
-    return Request(method, target, headers, version=version.upper())
+    return ReceivedRequest(method, target, headers, version=version.upper())
 
 
 def _lines(head: bytes) -> list[str]:
@@ -125,7 +125,7 @@ def _unfold(name: str, value: str, line: str) -> tuple[str, str]:
     return name, value
 
 
-def is_chunked(request: Request) -> bool:
+def is_chunked(request: ReceivedRequest) -> bool:
     """`MalformedRequest` for a coding that is not exactly `chunked`, once: two readers would see its end in
     two places."""
     if request.header("transfer-encoding") is None:
@@ -136,7 +136,7 @@ def is_chunked(request: Request) -> bool:
     return True
 
 
-def body_length(request: Request) -> int:
+def body_length(request: ReceivedRequest) -> int:
     """`MalformedRequest` for two Content-Length headers, even equal ones: two readers may interpret
     them differently.
     """

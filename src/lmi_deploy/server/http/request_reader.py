@@ -10,7 +10,7 @@ from lmi_deploy.server.http.request_head_parser import (
     LONGEST_LINE,
     MOST_HEADER_BYTES,
     MalformedRequest,
-    Request,
+    ReceivedRequest,
     body_length,
     check_request_start,
     chunk_size,
@@ -18,7 +18,7 @@ from lmi_deploy.server.http.request_head_parser import (
     parse_head,
     parse_header,
 )
-from lmi_deploy.server.http.socket_stream import Stream
+from lmi_deploy.server.http.socket_stream import SocketStream
 
 _SPACE = 0x20
 _SKIPPED = bytes(range(33))  # before a request, as the real server's parser does
@@ -70,13 +70,13 @@ USUAL_LIMITS = TimeLimits()
 class RequestReader:
     """Reads one request after the other from a connection."""
 
-    def __init__(self, stream: Stream, *, max_body: int, limits: TimeLimits = USUAL_LIMITS) -> None:
+    def __init__(self, stream: SocketStream, *, max_body: int, limits: TimeLimits = USUAL_LIMITS) -> None:
         self._stream = stream
         self._max_body = max_body
         self._limits = limits
         self._now = asyncio.get_running_loop().time
 
-    async def head(self) -> Request | None:
+    async def head(self) -> ReceivedRequest | None:
         """The next request without its body, or None when the client has disconnected; `Idle` when no request begins
         in time.
         """
@@ -102,7 +102,7 @@ class RequestReader:
                 if have.strip(_SKIPPED):
                     raise  # it left in the middle of a head
 
-    async def body(self, request: Request) -> Request:
+    async def body(self, request: ReceivedRequest) -> ReceivedRequest:
         """The request with its body; `TooSlow` if it does not arrive in time."""
         try:
             return await self._with_body(request)
@@ -112,7 +112,7 @@ class RequestReader:
             exc.request = request
             raise
 
-    async def _with_body(self, request: Request) -> Request:
+    async def _with_body(self, request: ReceivedRequest) -> ReceivedRequest:
         chunked = is_chunked(request)
         length = body_length(request)
         if (expected := request.header("expect")) is not None and request.version >= "HTTP/1.1":

@@ -14,9 +14,9 @@ from lmi_deploy.server.http import responses
 from lmi_deploy.server.http.access_control import Access
 from lmi_deploy.server.http.client_connection import Application, ConnectionClosed, Exchange
 from lmi_deploy.server.http.responses import json_response
-from lmi_deploy.server.inference_api import Inference
+from lmi_deploy.server.inference_api import InferenceApi
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.management_api import Management
+from lmi_deploy.server.management_api import ManagementApi
 from lmi_deploy.server.models.model_registry import Models, health
 from lmi_deploy.server.models.property_values import InvalidSettings, hash_order
 from lmi_deploy.server.server_settings import ServerSettings
@@ -35,8 +35,8 @@ class FrontEnd:
     `access` is the policy of the first port, `second` that of the separate management port.
     """
 
-    inference: Inference
-    management: Management
+    inference: InferenceApi
+    management: ManagementApi
     models: Models
     settings: ServerSettings
     access: Access

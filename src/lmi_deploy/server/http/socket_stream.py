@@ -15,7 +15,7 @@ READ_AHEAD = 256 * 1024
 _LANDING = memoryview(bytearray(READ_AHEAD))
 
 
-class Stream(asyncio.BufferedProtocol):
+class SocketStream(asyncio.BufferedProtocol):
     """`have` holds the bytes that were received and not yet used: the parser reads them there and removes what it
     parsed.
     """

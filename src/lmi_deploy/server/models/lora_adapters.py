@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.models.property_values import hash_order, parse_bool
-from lmi_deploy.server.models.serving_properties import ModelSettings
-from lmi_deploy.server.workers.batch_queue import Job
+from lmi_deploy.server.models.serving_properties import ServingProperties
+from lmi_deploy.server.workers.batch_queue import QueuedRequest
 from lmi_deploy.server.workers.djl_protocol import Entry, WorkerResponse, alphabetical
 from lmi_deploy.server.workers.worker import LoadFailure
 from lmi_deploy.server.workers.worker_group import WorkerFailed, WorkerSession
@@ -25,7 +25,7 @@ FOLDER = "adapters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adapter:
+class LoraAdapter:
     """One adapter. `options` is the whole query it was registered with: the handler gets it as content."""
 
     name: str
@@ -45,13 +45,13 @@ class Adapter:
         """As GET /models/NAME/adapters/NAME shows it."""
         return {"name": self.name, "src": self.src, "preload": self.preload, "pin": self.pin}
 
-    def updated(self, options: Mapping[str, str], alias: str | None) -> Adapter:
+    def updated(self, options: Mapping[str, str], alias: str | None) -> LoraAdapter:
         """With new options over the old ones; the name stays."""
         options = {**self.options, **options}
         src = options.get("src", self.src)
         return dataclasses.replace(self, src=src, alias=alias or self.alias, options=options)
 
-    def call(self, handler: str, *, named_only: bool = False) -> Job:
+    def call(self, handler: str, *, named_only: bool = False) -> QueuedRequest:
         """A call of one of the handler's functions; it does not share a batch with requests of clients."""
         properties = [("handler", handler), ("name", self.name)]
         if self.alias is not None:
@@ -61,18 +61,18 @@ class Adapter:
             properties.append(("src", self.src))
             content = [(key, self.options[key].encode()) for key in hash_order(self.options)]
         future: asyncio.Future[WorkerResponse] = asyncio.get_running_loop().create_future()
-        return Job(alphabetical(properties), content, lambda: False, future, alone=True)
+        return QueuedRequest(alphabetical(properties), content, lambda: False, future, alone=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AdapterResult:
     """The handler's response; a code of 300 or more is a failure."""
 
     code: int
     message: str
 
 
-async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
+async def adapter_result(job: QueuedRequest, settings: ServingProperties) -> AdapterResult:
     """The handler's response; `ErrorReply` when there is none within predict_timeout, which a synchronous worker
     enforces.
 
@@ -83,7 +83,7 @@ async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
         async with asyncio.timeout(settings.limits.predict_timeout if settings.async_mode else None):
             response = await job.response
             if not response.streamed:
-                return Outcome(response.code, response.message)
+                return AdapterResult(response.code, response.message)
             frame = await job.frames.get()
     except TimeoutError as exc:
         raise error_responses.timed_out() from exc
@@ -93,31 +93,31 @@ async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
         raise error_responses.disconnected()
     text = frame.blob.decode("utf-8", "replace").strip()
     failed_because = response.code >= 300 and response.message not in ("", "OK")
-    return Outcome(response.code, response.message if failed_because else text)
+    return AdapterResult(response.code, response.message if failed_because else text)
 
 
-class Adapters:
+class LoraAdapters:
     """The adapters of one model, by name; every worker that starts receives all of them."""
 
-    def __init__(self, settings: ModelSettings, failed: Callable[[str, str], None]) -> None:
+    def __init__(self, settings: ServingProperties, failed: Callable[[str, str], None]) -> None:
         """The adapters in the model's folder `adapters` are registered from the start.
 
         `failed` gets name and reason of each adapter that a starting worker refuses.
         """
         folder = settings.folder / FOLDER
         found = sorted(folder.iterdir()) if folder.is_dir() else []
-        self._kept = {path.name: Adapter(name=path.name, src=str(path)) for path in found}
+        self._kept = {path.name: LoraAdapter(name=path.name, src=str(path)) for path in found}
         self._settings = settings
         self._failed = failed
 
-    def __iter__(self) -> Iterator[Adapter]:
+    def __iter__(self) -> Iterator[LoraAdapter]:
         """In the order of the real server's hash table."""
         return iter([self._kept[name] for name in hash_order(self._kept)])
 
-    def named(self, name: str) -> Adapter | None:
+    def named(self, name: str) -> LoraAdapter | None:
         return self._kept.get(name)
 
-    def add(self, adapter: Adapter) -> None:
+    def add(self, adapter: LoraAdapter) -> None:
         """`ErrorReply` 409 for a name that is taken."""
         if adapter.name in self._kept:
             message = (
@@ -127,7 +127,7 @@ class Adapters:
             raise ErrorReply(409, "IllegalArgumentException", message)
         self._kept[adapter.name] = adapter
 
-    def replace(self, adapter: Adapter) -> None:
+    def replace(self, adapter: LoraAdapter) -> None:
         self._kept[adapter.name] = adapter
 
     def remove(self, name: str) -> None:
@@ -143,7 +143,7 @@ class Adapters:
             job = adapter.call("register_adapter")
             try:
                 await session.serve((job,), lambda: None)
-                outcome = await outcome_of(job, self._settings)
+                outcome = await adapter_result(job, self._settings)
             except WorkerFailed as exc:
                 why = f"register_adapter of {adapter.name}: {exc.text}"
                 raise LoadFailure("adapters", why, worker_exit=None, last_lines=()) from exc

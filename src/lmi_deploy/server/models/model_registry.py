@@ -12,10 +12,10 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.archives import ModelArchives
 from lmi_deploy.server.models.registration_request import Overrides
 from lmi_deploy.server.models.serving_properties import ServerDefaults, resolve
-from lmi_deploy.server.prometheus_metrics import Metrics
+from lmi_deploy.server.prometheus_metrics import PrometheusMetrics
 from lmi_deploy.server.workers.pool import NewSession, Pool
 from lmi_deploy.server.workers.pool_log import PoolLog
-from lmi_deploy.server.workers.worker_group import Group, GroupStatus
+from lmi_deploy.server.workers.worker_group import WorkerGroup, WorkerGroupStatus
 
 
 class Models:
@@ -28,7 +28,7 @@ class Models:
         defaults: ServerDefaults,
         archives: ModelArchives,
         log: Log,
-        metrics: Metrics,
+        metrics: PrometheusMetrics,
     ) -> None:
         self.archives = archives
         self.startup: list[str] = []
@@ -139,7 +139,7 @@ def described(pool: Pool, *, startup: bool) -> dict[str, object]:
 
 def health(pool: Pool) -> str:
     """The word that /ping and a description use."""
-    if pool.status is GroupStatus.READY:
+    if pool.status is WorkerGroupStatus.READY:
         return "Healthy"
     return "Unhealthy" if pool.has_started and not pool.failed else str(pool.status)
 
@@ -148,7 +148,7 @@ def _url(pool: Pool) -> str:
     return pool.settings.url or f"file:{pool.settings.folder}/"
 
 
-def _group(group: Group) -> dict[str, object]:
+def _group(group: WorkerGroup) -> dict[str, object]:
     device = group.place.device
     workers = [
         {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.error_responses import ErrorReply, parse_integer
-from lmi_deploy.server.http.request_head_parser import Request
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 
 _NUMBERS = {
     "batch_size": "batch_size",
@@ -59,7 +59,7 @@ class Registration:
         return Path(self.url.removeprefix("file://").removeprefix("file:"))
 
 
-def read_registration(request: Request, query: Mapping[str, str]) -> Registration:
+def read_registration(request: ReceivedRequest, query: Mapping[str, str]) -> Registration:
     """From a JSON body, or else from the query; never from both. `ErrorReply` for what the real server refuses."""
     kind = (request.header("content-type") or "").split(";")[0].strip().lower()
     requested = _body(request.body) if kind == "application/json" else dict(query)

@@ -56,7 +56,7 @@ class ServerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
+class ServingProperties:
     """One model, resolved: nothing after this reads the file or the environment for it."""
 
     name: str
@@ -126,7 +126,7 @@ def _option_key(name: str) -> str:
     return f"option.{name.lower() if _UPPER_CASE_KEYS.fullmatch(name) else name}"
 
 
-def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ModelSettings:
+def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ServingProperties:
     """Settings of the model in `folder`."""
     defaults, environ = around.defaults, around.environ
     merged = _merged_properties(folder, environ)
@@ -140,7 +140,7 @@ def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ModelSettings
     entry, fallback = _entry_points(folder, name, merged, environ)
     one_engine = (entry or fallback) in _LMI_SERVICES.values() and not _WORKERS & response.keys()
     environment = (pair.partition("=") for pair in merged.get("option.env", "").split(",") if "=" in pair)
-    return ModelSettings(
+    return ServingProperties(
         name=name,
         folder=folder,
         entry_point=entry,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.workers.batch_queue import Frame, Job
+from lmi_deploy.server.workers.batch_queue import Frame, QueuedRequest
 from lmi_deploy.server.workers.djl_protocol import WireError, WorkerResponse, alphabetical, unpack_map
 from lmi_deploy.server.workers.worker import Worker
 from lmi_deploy.server.workers.worker_connection import WorkerLost
@@ -25,7 +25,7 @@ MAX_PENDING = 4096
 class _Request:
     """A job at the worker. `data` and `last`: the latest values in its pieces; a piece may leave them out."""
 
-    job: Job
+    job: QueuedRequest
     data: str | None = None
     last: bool = False
 
@@ -35,7 +35,7 @@ class AsyncWorkerSession:
 
     def __init__(self, worker: Worker, log: Log) -> None:
         self.worker_lost: asyncio.Future[WorkerFailed] = asyncio.get_running_loop().create_future()
-        self.fetched: Sequence[Job] = ()  # everything is sent at once, without waiting
+        self.fetched: Sequence[QueuedRequest] = ()  # everything is sent at once, without waiting
         self._worker = worker
         self._log = log
         self._pending: dict[str, _Request] = {}
@@ -60,11 +60,11 @@ class AsyncWorkerSession:
             await asyncio.sleep(0.05)
             self._forget_abandoned(0)
 
-    async def serve(self, jobs: Sequence[Job], _: Following, /) -> None:
+    async def serve(self, jobs: Sequence[QueuedRequest], _: Following, /) -> None:
         for job in jobs:
             await self._send(job)
 
-    async def _send(self, job: Job) -> None:
+    async def _send(self, job: QueuedRequest) -> None:
         job.frames = asyncio.Queue()  # unbounded: one slow reader must not block the others
         tracking = str(uuid.uuid4())
         self._forget_abandoned(MAX_PENDING)
@@ -134,12 +134,12 @@ class AsyncWorkerSession:
         if request.last:
             del self._pending[tracking]
 
-    def _end(self, tracking: str, job: Job, *, head: WorkerResponse, blob: bytes) -> None:
+    def _end(self, tracking: str, job: QueuedRequest, *, head: WorkerResponse, blob: bytes) -> None:
         job.settle(head)
         self._deliver(job, Frame(blob, last=True))
         self._pending.pop(tracking, None)
 
-    def _deliver(self, job: Job, frame: Frame) -> None:
+    def _deliver(self, job: QueuedRequest, frame: Frame) -> None:
         if job.abandoned:
             return
         if job.frames.qsize() > MAX_FRAMES:
@@ -152,7 +152,7 @@ class AsyncWorkerSession:
         for tracking, request in list(self._pending.items()):
             self._fail(tracking, request.job, 500, "Inference Engine Failure")
 
-    def _fail(self, tracking: str, job: Job, code: int, message: str) -> None:
+    def _fail(self, tracking: str, job: QueuedRequest, code: int, message: str) -> None:
         """The body is an Output as the real server's JSON library writes it."""
         shown = {"code": code, "message": message, "properties": {}, "content": {"keys": [], "values": []}}
         blob = _compact_json(shown | {"cancelled": False})

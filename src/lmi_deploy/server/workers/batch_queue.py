@@ -30,7 +30,7 @@ class Frame:
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class QueuedRequest:
     """The request of a client, and the destination of its response."""
 
     properties: list[Pair]
@@ -67,12 +67,12 @@ class Job:
             self.frames.get_nowait()
 
 
-class JobQueue:
+class BatchQueue:
     """First in, first out; several consumers; a job whose client has disconnected is skipped."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[QueuedRequest] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
@@ -82,16 +82,16 @@ class JobQueue:
     def capacity_left(self) -> int:
         return self.size - len(self._jobs)
 
-    def put(self, job: Job) -> None:
+    def put(self, job: QueuedRequest) -> None:
         self._jobs.append(job)
         self._wake()
 
-    def put_back(self, jobs: Sequence[Job]) -> None:
+    def put_back(self, jobs: Sequence[QueuedRequest]) -> None:
         """Put jobs that were taken and not started before all others."""
         self._jobs.extendleft(reversed(jobs))
         self._wake()
 
-    async def take(self, *, most: int, delay: float, idle: float | None) -> list[Job]:
+    async def take(self, *, most: int, delay: float, idle: float | None) -> list[QueuedRequest]:
         """Up to `most` jobs: the first as soon as there is one, the others within `delay` seconds after it.
 
         Empty if `idle` seconds pass without a job.
@@ -111,18 +111,18 @@ class JobQueue:
                 return kept
         return []
 
-    def _awaited(self, job: Job) -> bool:
+    def _awaited(self, job: QueuedRequest) -> bool:
         if missing := job.is_disconnected():
             job.settle(ClientDisconnected())
         return not missing
 
-    def drain(self) -> list[Job]:
+    def drain(self) -> list[QueuedRequest]:
         """All waiting jobs, removed from the queue."""
         waiting = list(self._jobs)
         self._jobs.clear()
         return waiting
 
-    async def _one(self, limit: float | None) -> Job | None:
+    async def _one(self, limit: float | None) -> QueuedRequest | None:
         job = self.next()
         if job is not None:
             return job
@@ -134,7 +134,7 @@ class JobQueue:
         except TimeoutError:
             return None
 
-    async def _waited(self) -> Job:
+    async def _waited(self) -> QueuedRequest:
         while True:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._takers.append(turn)
@@ -148,7 +148,7 @@ class JobQueue:
             if job is not None:
                 return job
 
-    def next(self) -> Job | None:
+    def next(self) -> QueuedRequest | None:
         """The first job whose client is still connected, without waiting for one."""
         while self._jobs:
             job = self._jobs.popleft()
@@ -164,7 +164,7 @@ class JobQueue:
                 return
 
 
-def merge_requests(jobs: Sequence[Job], handler: str) -> tuple[list[Pair], list[Entry]]:
+def merge_requests(jobs: Sequence[QueuedRequest], handler: str) -> tuple[list[Pair], list[Entry]]:
     """One message for all jobs; a single one travels as an ordinary request."""
     if len(jobs) == 1:
         return jobs[0].properties, jobs[0].content

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.http.socket_stream import Stream
+from lmi_deploy.server.http.socket_stream import SocketStream
 
 Pair = tuple[str, str]
 Entry = tuple[str | None, bytes]
@@ -88,7 +88,7 @@ class _Short(Exception):
 class WireReader:
     """Reads responses and frames from a worker's socket."""
 
-    def __init__(self, stream: Stream, *, largest: int = LARGEST_BLOB) -> None:
+    def __init__(self, stream: SocketStream, *, largest: int = LARGEST_BLOB) -> None:
         self._stream = stream
         self._largest = largest
 

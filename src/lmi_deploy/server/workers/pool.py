@@ -10,16 +10,22 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.models.lora_adapters import Adapters
-from lmi_deploy.server.models.serving_properties import ModelSettings
-from lmi_deploy.server.prometheus_metrics import Metrics
-from lmi_deploy.server.workers.batch_queue import Job, JobQueue
+from lmi_deploy.server.models.lora_adapters import LoraAdapters
+from lmi_deploy.server.models.serving_properties import ServingProperties
+from lmi_deploy.server.prometheus_metrics import PrometheusMetrics
+from lmi_deploy.server.workers.batch_queue import BatchQueue, QueuedRequest
 from lmi_deploy.server.workers.devices import DevicePlacement
 from lmi_deploy.server.workers.pool_log import PoolLog
 from lmi_deploy.server.workers.worker import LoadFailure
-from lmi_deploy.server.workers.worker_group import Group, GroupStatus, Slot, WorkerFailed, WorkerSession
+from lmi_deploy.server.workers.worker_group import (
+    Slot,
+    WorkerFailed,
+    WorkerGroup,
+    WorkerGroupStatus,
+    WorkerSession,
+)
 
-NewSession = Callable[[ModelSettings, DevicePlacement], WorkerSession]
+NewSession = Callable[[ServingProperties, DevicePlacement], WorkerSession]
 
 
 class Pool:
@@ -27,19 +33,19 @@ class Pool:
 
     def __init__(
         self,
-        settings: ModelSettings,
+        settings: ServingProperties,
         new_session: NewSession,
         *,
         log: PoolLog,
         numbers: itertools.count[int],
-        metrics: Metrics,
+        metrics: PrometheusMetrics,
     ) -> None:
         self.settings = settings
         self._log = log
-        self.status, self.why_failed = GroupStatus.PENDING, ""
-        self.groups = [Group(place) for place in settings.places]
-        self.adapters = Adapters(settings, log.adapter_failed)
-        self.queue = JobQueue(settings.limits.job_queue_size)
+        self.status, self.why_failed = WorkerGroupStatus.PENDING, ""
+        self.groups = [WorkerGroup(place) for place in settings.places]
+        self.adapters = LoraAdapters(settings, log.adapter_failed)
+        self.queue = BatchQueue(settings.limits.job_queue_size)
         self._new_session = new_session
         self._numbers = numbers
         self._metrics = metrics
@@ -68,7 +74,7 @@ class Pool:
 
     @property
     def failed(self) -> bool:
-        return self.status is GroupStatus.FAILED
+        return self.status is WorkerGroupStatus.FAILED
 
     async def load(self) -> None:
         """Start the minimum number of workers, one after the other; `LoadFailure` stops it."""
@@ -81,15 +87,15 @@ class Pool:
             self._fail(str(exc))
             await self.stop()
             raise
-        self.status = GroupStatus.READY
+        self.status = WorkerGroupStatus.READY
         self._settled.set()
         loading = asyncio.get_running_loop().time() - start
         self._metrics.loaded(self.settings.name, read=self.read_in, loading=loading)
 
-    async def submit(self, job: Job) -> None:
+    async def submit(self, job: QueuedRequest) -> None:
         """Let the job wait for a worker; `ErrorReply` when it may not."""
         name = self.settings.name
-        if self.status is GroupStatus.PENDING:
+        if self.status is WorkerGroupStatus.PENDING:
             await self._wait_for_loading()
         if self.failed:
             raise error_responses.not_ready(name)
@@ -152,7 +158,7 @@ class Pool:
         await self._settled.wait()
         if self._extra_load is not None:
             await asyncio.wait({self._extra_load})
-        if self.status is GroupStatus.FAILED:
+        if self.status is WorkerGroupStatus.FAILED:
             raise error_responses.not_loaded(self._reported)
         raise error_responses.at_capacity(self.settings.name)
 
@@ -172,7 +178,7 @@ class Pool:
         async with self._growing:
             now = asyncio.get_running_loop().time()
             group = max(self.groups, key=lambda one: one.capacity_left(now))
-            if group.capacity_left(now) < 1 or self.status is not GroupStatus.READY:
+            if group.capacity_left(now) < 1 or self.status is not WorkerGroupStatus.READY:
                 return
             self._log.growing(len(group.running) + 1)
             try:
@@ -180,12 +186,12 @@ class Pool:
             except LoadFailure as exc:
                 self._log.did_not_grow(exc)
 
-    async def _fill(self, group: Group, needed: int) -> None:
+    async def _fill(self, group: WorkerGroup, needed: int) -> None:
         async with group.scaling:
             while len(group.running) < needed:
                 await self._add(group, temporary=len(group.running) >= group.low)
 
-    async def _add(self, group: Group, *, temporary: bool) -> None:
+    async def _add(self, group: WorkerGroup, *, temporary: bool) -> None:
         session = self._new_session(self.settings, group.place)
         self.starting.append(session)
         started = datetime.datetime.now(datetime.UTC)
@@ -238,7 +244,7 @@ class Pool:
         await slot.session.finished()
         await slot.session.stop()
 
-    async def _serve(self, slot: Slot, jobs: Sequence[Job]) -> None:
+    async def _serve(self, slot: Slot, jobs: Sequence[QueuedRequest]) -> None:
         slot.busy = True
         start = asyncio.get_running_loop().time()
         try:
@@ -256,12 +262,12 @@ class Pool:
             for job in jobs:
                 self._metrics.served(self.settings.name, queued=start - job.start, total=ended - job.start)
 
-    def _following(self) -> Job | None:
+    def _following(self) -> QueuedRequest | None:
         """The next job, when this is the one worker to do it."""
         alone = self.settings.limits.batch_size == 1 and len(self.running) == 1
         return self.queue.next() if alone else None
 
-    def _lose(self, slot: Slot, jobs: Sequence[Job], failure: WorkerFailed) -> None:
+    def _lose(self, slot: Slot, jobs: Sequence[QueuedRequest], failure: WorkerFailed) -> None:
         slot.leave()
         self.queue.put_back(slot.session.fetched)
         slot.session.fetched = ()
@@ -276,7 +282,7 @@ class Pool:
             self._refuse_waiting(failure.refusal)
 
     def _fail(self, why: str) -> None:
-        self.status = GroupStatus.FAILED
+        self.status = WorkerGroupStatus.FAILED
         self.why_failed = why
         self._settled.set()
         self._refuse_waiting(error_responses.not_ready(self.settings.name))

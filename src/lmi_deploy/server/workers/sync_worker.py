@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from lmi_deploy.server import error_responses, sagemaker_differences
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.models.serving_properties import ModelSettings
-from lmi_deploy.server.workers.batch_queue import Frame, Job, merge_requests, split_response
+from lmi_deploy.server.models.serving_properties import ServingProperties
+from lmi_deploy.server.workers.batch_queue import Frame, QueuedRequest, merge_requests, split_response
 from lmi_deploy.server.workers.djl_protocol import WireError, WorkerResponse
 from lmi_deploy.server.workers.worker import Worker
 from lmi_deploy.server.workers.worker_connection import WorkerLost
@@ -25,13 +25,13 @@ SLOW_CALL = 0.05  # seconds; a longer call counts as slow, whatever the load of 
 class SyncWorkerSession:
     """The synchronous engine: one message at a time, the next one after the last frame."""
 
-    def __init__(self, worker: Worker, settings: ModelSettings, log: Log) -> None:
+    def __init__(self, worker: Worker, settings: ServingProperties, log: Log) -> None:
         # Never set: the real server notices a worker's death only with the next request to it.
         self.worker_lost: asyncio.Future[WorkerFailed] = asyncio.get_running_loop().create_future()
         self._worker = worker
         self._settings = settings
         self._log = log
-        self.fetched: Sequence[Job] = ()
+        self.fetched: Sequence[QueuedRequest] = ()
         self._fast_responses = 0
         self._timed_out = False
         self._warned = False
@@ -57,7 +57,7 @@ class SyncWorkerSession:
         if self._streaming is running:
             self._streaming = None
 
-    async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
+    async def serve(self, jobs: Sequence[QueuedRequest], following: Following, /) -> None:
         if len(jobs) > 1 and any(job.alone for job in jobs):
             for job in jobs:
                 await self.serve((job,), lambda: None)
@@ -77,7 +77,9 @@ class SyncWorkerSession:
         else:
             _hand_out(jobs, response)
 
-    async def _request_batch(self, jobs: Sequence[Job], following: Following) -> WorkerResponse | None:
+    async def _request_batch(
+        self, jobs: Sequence[QueuedRequest], following: Following
+    ) -> WorkerResponse | None:
         """None when the worker died in the middle of an earlier stream, or while it was idle."""
         limit = self._settings.limits.predict_timeout
         started = asyncio.get_running_loop().time()
@@ -116,7 +118,7 @@ class SyncWorkerSession:
                 max(self._fast_responses - FAST_RESPONSES // 2, 0) if took < SLOW_CALL else 0
             )
 
-    async def _send_ahead(self, job: Job | None, until: float) -> None:
+    async def _send_ahead(self, job: QueuedRequest | None, until: float) -> None:
         """Between quick calls the way to the worker and back costs more than the call, so the next job is sent ahead.
 
         Never between slow ones: the request of a client that leaves must not run, and another worker may become free.
@@ -130,7 +132,7 @@ class SyncWorkerSession:
             self.fetched = ()
             job.settle(error_responses.untranslatable(str(exc)))
 
-    async def _stream(self, job: Job) -> None:
+    async def _stream(self, job: QueuedRequest) -> None:
         more, chunks, started = True, 0, asyncio.get_running_loop().time()
         try:
             while more:
@@ -147,7 +149,7 @@ class SyncWorkerSession:
             if not self._stopped:
                 await self._silence(sagemaker_differences.SILENT)
 
-    async def _unsplittable(self, jobs: Sequence[Job], response: WorkerResponse) -> None:
+    async def _unsplittable(self, jobs: Sequence[QueuedRequest], response: WorkerResponse) -> None:
         more = True
         try:
             while more:
@@ -163,7 +165,7 @@ class SyncWorkerSession:
         self._log.error(consequence, model=self._settings.name, pid=self.pid, why=why)
 
 
-def _hand_out(jobs: Sequence[Job], response: WorkerResponse) -> None:
+def _hand_out(jobs: Sequence[QueuedRequest], response: WorkerResponse) -> None:
     if len(jobs) == 1:
         jobs[0].settle(response)
         return
@@ -180,6 +182,6 @@ def _hand_out(jobs: Sequence[Job], response: WorkerResponse) -> None:
         job.settle(part)
 
 
-def _settle(jobs: Sequence[Job], refusal: ErrorReply) -> None:
+def _settle(jobs: Sequence[QueuedRequest], refusal: ErrorReply) -> None:
     for job in jobs:
         job.settle(refusal)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.models.serving_properties import ModelSettings
+from lmi_deploy.server.models.serving_properties import ServingProperties
 from lmi_deploy.server.workers.devices import DevicePlacement
 from lmi_deploy.server.workers.worker_command import FIRST_NUMBER, Command, Engine
 from lmi_deploy.server.workers.worker_connection import WorkerConnection, WorkerLost, connected
@@ -47,7 +47,7 @@ class Worker:
     def __init__(
         self,
         engine: Engine,
-        settings: ModelSettings,
+        settings: ServingProperties,
         place: DevicePlacement,
         log: Log,
         *,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.server.models.serving_properties import ModelSettings
+from lmi_deploy.server.models.serving_properties import ServingProperties
 from lmi_deploy.server.workers.devices import DevicePlacement, visible
 
 FIRST_NUMBER = 19000
@@ -46,7 +46,7 @@ class Command:
     """The start of one worker. `ranks`: its processes, each on its own socket; 1 without MPI."""
 
     engine: Engine
-    settings: ModelSettings
+    settings: ServingProperties
     place: DevicePlacement
     number: int
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmi_deploy.server.http.socket_stream import Stream
+from lmi_deploy.server.http.socket_stream import SocketStream
 from lmi_deploy.server.workers.djl_protocol import (
     Entry,
     Pair,
@@ -27,7 +27,7 @@ class WorkerLost(Exception):
 class WorkerConnection:
     """One request at a time; `WorkerLost` when the process no longer responds."""
 
-    def __init__(self, stream: Stream, *, largest: int) -> None:
+    def __init__(self, stream: SocketStream, *, largest: int) -> None:
         self._stream = stream
         self._reader = WireReader(stream, largest=largest)
 
@@ -72,7 +72,7 @@ class WorkerConnection:
 async def connected(place: Path | int, *, largest: int) -> WorkerConnection:
     """A connection to a Unix socket or to a port of this machine; OSError when no process listens there."""
     loop = asyncio.get_running_loop()
-    stream = Stream()
+    stream = SocketStream()
     if isinstance(place, Path):
         await loop.create_unix_connection(lambda: stream, str(place))
     else:

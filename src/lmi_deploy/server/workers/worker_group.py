@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from lmi_deploy.server.error_responses import ErrorReply
-from lmi_deploy.server.workers.batch_queue import Job
+from lmi_deploy.server.workers.batch_queue import QueuedRequest
 from lmi_deploy.server.workers.devices import DevicePlacement
 
 RESTARTED_AFTER = 60.0  # seconds before a dead worker is replaced
@@ -29,21 +29,21 @@ class WorkerFailed(Exception):
         self.counted = counted
 
 
-Following = Callable[[], Job | None]
+Following = Callable[[], QueuedRequest | None]
 
 
 class WorkerSession(Protocol):
     """What a pool needs of a worker of any engine. `lost` is set when it dies outside of `serve`."""
 
     worker_lost: asyncio.Future[WorkerFailed]
-    fetched: Sequence[Job]
+    fetched: Sequence[QueuedRequest]
 
     @property
     def pid(self) -> int | None: ...
 
     async def start(self) -> None: ...
 
-    async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
+    async def serve(self, jobs: Sequence[QueuedRequest], following: Following, /) -> None:
         """Answer the jobs; `WorkerFailed` when the worker was lost during them.
 
         The worker may receive the job of `following` before it has answered: `fetched` is then that job, to be served
@@ -57,7 +57,7 @@ class WorkerSession(Protocol):
     async def stop(self) -> None: ...
 
 
-class GroupStatus(enum.StrEnum):
+class WorkerGroupStatus(enum.StrEnum):
     """The status of a model in /models."""
 
     PENDING = "PENDING"
@@ -84,7 +84,7 @@ class Slot:
         self.died = asyncio.get_running_loop().time()
 
 
-class Group:
+class WorkerGroup:
     """Its bounds, which management may move, and its slots, the dead ones among them for a while."""
 
     def __init__(self, place: DevicePlacement) -> None:

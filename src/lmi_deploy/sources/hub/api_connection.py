@@ -36,7 +36,7 @@ class HubResponse:
     chunks: Iterator[bytes]
 
 
-class Connection:
+class HubConnection:
     """Opens lazily: nothing of the vendor is imported before the first request."""
 
     def __init__(self, settings: HubSettings) -> None:

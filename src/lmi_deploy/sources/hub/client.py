@@ -29,7 +29,7 @@ from lmi_deploy.sources.download_retry import (
     Unreachable,
 )
 from lmi_deploy.sources.file_reader import fill_from
-from lmi_deploy.sources.hub.api_connection import Connection
+from lmi_deploy.sources.hub.api_connection import HubConnection
 from lmi_deploy.sources.hub.cache import RepoCache
 from lmi_deploy.sources.hub.errors import HubResource
 from lmi_deploy.sources.hub.file_download import BAD_BYTES, SEGMENT, HubDownloader, damaged_offline
@@ -57,7 +57,7 @@ class HuggingFaceHub:
         self, settings: HubSettings, clock: Clock, *, ledger: Path | None = None, random: Random | None = None
     ) -> None:
         self._settings = settings
-        self._connection = Connection(settings)
+        self._connection = HubConnection(settings)
         self._streamer = RangeReader(
             self._connection,
             HttpClient(settings),

@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.download_retry import Attempts, RateLimiter, RetryableError
-from lmi_deploy.sources.hub.api_connection import MOST_OF_AN_ERROR, Connection, HubResponse
+from lmi_deploy.sources.hub.api_connection import MOST_OF_AN_ERROR, HubConnection, HubResponse
 from lmi_deploy.sources.hub.errors import HubErrorResponse, HubResource, translate
 from lmi_deploy.sources.hub.range_request import ByteSpan, begin, open_span
 from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
@@ -29,7 +29,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 class RangeReader:
     """The shared state of all streamed reads: connections, signed addresses, and rate limits."""
 
-    connection: Connection
+    connection: HubConnection
     wire: HttpClient
     receiver: SocketReader
     rate_limiter: RateLimiter

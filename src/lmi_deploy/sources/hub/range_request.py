@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.sources.download_retry import HashMismatch, RetryableError
-from lmi_deploy.sources.hub.api_connection import Connection, HubResponse
+from lmi_deploy.sources.hub.api_connection import HubConnection, HubResponse
 from lmi_deploy.sources.hub.errors import HubResource
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -28,7 +28,7 @@ class ByteSpan:
 
 @contextmanager
 def open_span(
-    connection: Connection, listing: ModelListing, entry: FileEntry, span: ByteSpan
+    connection: HubConnection, listing: ModelListing, entry: FileEntry, span: ByteSpan
 ) -> Generator[tuple[int, Iterator[bytes]]]:
     """The position of the first byte (0 if the range was ignored), and the bytes."""
     address = f"/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"

@@ -32,7 +32,7 @@ _RUNTIME = "runtime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Performers:
+class LocalPerformers:
     ref: DeploymentRef
     state: State
     servers: Mapping[str, ModelServer]
@@ -101,7 +101,7 @@ class Performers:
 class _LocalDeployer:
     """The actions that deploy one spec."""
 
-    writes: Performers
+    writes: LocalPerformers
     spec: Spec
     artifact: Artifact
     hub: Hub

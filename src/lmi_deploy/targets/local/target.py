@@ -27,7 +27,7 @@ from lmi_deploy.targets.local import plan as local_plan
 from lmi_deploy.targets.local import status as local_status
 from lmi_deploy.targets.local.http_client import INVOCATIONS, exchange
 from lmi_deploy.targets.local.log_file import tail
-from lmi_deploy.targets.local.perform import Performers, runtime_of
+from lmi_deploy.targets.local.perform import LocalPerformers, runtime_of
 from lmi_deploy.targets.local.request_examples import request_examples
 from lmi_deploy.targets.local.resolve import place_of
 from lmi_deploy.targets.target import AccessToken, Perform, StatusDetails, Target
@@ -131,8 +131,8 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
         return self._performers(ref).teardown()
 
-    def _performers(self, ref: DeploymentRef) -> Performers:
-        return Performers(ref=ref, state=self.state, servers=self.servers, clock=self.clock)
+    def _performers(self, ref: DeploymentRef) -> LocalPerformers:
+        return LocalPerformers(ref=ref, state=self.state, servers=self.servers, clock=self.clock)
 
     def invoke(
         self, ref: DeploymentRef, request: HttpRequest, *, timeout: float

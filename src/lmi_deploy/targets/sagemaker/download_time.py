@@ -37,19 +37,19 @@ class ResolvedTimeouts:
     startup: int
 
 
-def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
+def volume_gb(machine: Instance, requested: int | None, size: int) -> int:
     """0 if the instance has local disks or the default is large enough; else the recipe's, else a computed size."""
     if machine.refuses_volume:
         _refuse_small_disk(machine, size)
         return 0
     needed = math.ceil(size / GIB * _HEADROOM) + _EXTRA_GB
-    if wish is not None:
-        if wish * GIB < size:
+    if requested is not None:
+        if requested * GIB < size:
             raise Unresolvable(
-                f"endpoint.volume_gb: {wish} GB are too small for {size_text(size)} of weights",
+                f"endpoint.volume_gb: {requested} GB are too small for {size_text(size)} of weights",
                 hint=f"at least {needed}",
             )
-        return wish
+        return requested
     most = sagemaker_limits.bounds("volume_gb")[1]
     if needed > most:
         raise Unresolvable(

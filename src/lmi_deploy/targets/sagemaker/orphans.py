@@ -22,7 +22,7 @@ from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.targets.sagemaker.running_costs import hourly
 from lmi_deploy.targets.sagemaker.status import unattended
-from lmi_deploy.targets.target import Orphan
+from lmi_deploy.targets.target import OrphanedDeployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,10 @@ class Orphans:
         """Every deployment in the account's region that has any resources, from any machine."""
         return tuple(self._ref(name, found) for name, found in self._groups())
 
-    def find(self) -> tuple[Orphan, ...]:
+    def find(self) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those of which an interrupted run left a job, or parts with no record."""
         return tuple(
-            Orphan(ref=self._ref(name, found), why=why, resources=len(found))
+            OrphanedDeployment(ref=self._ref(name, found), why=why, resources=len(found))
             for name, found in self._groups()
             if (why := self._why(name, found))
         )

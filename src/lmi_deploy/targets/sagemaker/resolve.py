@@ -110,7 +110,9 @@ def _environment(given: Pairs) -> Pairs:
     return tuple(sorted((dict(OUR_ENVIRONMENT) | dict(given)).items()))
 
 
-def _scaling(wish: Autoscaling | None) -> Scaling | None:
-    if wish is None:
+def _scaling(autoscaling: Autoscaling | None) -> Scaling | None:
+    if autoscaling is None:
         return None
-    return Scaling(least=wish.min, most=wish.max, invocations=wish.invocations_per_instance)
+    return Scaling(
+        least=autoscaling.min, most=autoscaling.max, invocations=autoscaling.invocations_per_instance
+    )

@@ -31,9 +31,9 @@ from lmi_deploy.targets.sagemaker import status as sagemaker_status
 from lmi_deploy.targets.sagemaker.lost_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
-from lmi_deploy.targets.sagemaker.perform.performers import Performers
-from lmi_deploy.targets.sagemaker.plan import deploy, rollback_candidates
-from lmi_deploy.targets.sagemaker.plan.rollback import rollback
+from lmi_deploy.targets.sagemaker.perform.performers import SageMakerPerformers
+from lmi_deploy.targets.sagemaker.plan import deploy
+from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
 from lmi_deploy.targets.sagemaker.plan.teardown import kept, teardown, weights_named
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
@@ -41,7 +41,7 @@ from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
-from lmi_deploy.targets.target import AccessToken, Orphan, Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, OrphanedDeployment, Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     plan_teardown = staticmethod(teardown)
     plan_rollback = staticmethod(rollback)
     plan_wait = staticmethod(wait_plan)
-    earlier = staticmethod(rollback_candidates.candidates)
+    earlier = staticmethod(candidates)
     status_of = staticmethod(sagemaker_status.status_of)
     fingerprint = staticmethod(sagemaker_status.fingerprint)
     notices = staticmethod(observed_notices)
@@ -138,7 +138,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def list_all(self, region: str) -> tuple[DeploymentRef, ...]:
         return self._orphans(region).all()
 
-    def list_orphans(self, region: str) -> tuple[Orphan, ...]:
+    def list_orphans(self, region: str) -> tuple[OrphanedDeployment, ...]:
         return self._orphans(region).find()
 
     def _orphans(self, region: str) -> Orphans:
@@ -163,8 +163,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
         return self._performers(ref).teardown()
 
-    def _performers(self, ref: DeploymentRef) -> Performers:
-        return Performers(
+    def _performers(self, ref: DeploymentRef) -> SageMakerPerformers:
+        return SageMakerPerformers(
             ref=ref,
             cloud=self._opened(ref),
             services=lambda: self.opened(ref),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lmi_deploy.domain.sagemaker.resource_settings import resource_name
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.emulator.iam.policy_evaluation import Request, allows, trusts
+from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest, allows, trusts
 from lmi_deploy.targets.sagemaker.permissions import policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import INLINE_MOST, MANAGED_MOST, role_commands
 from tests.support.cloud_factories import ACCOUNT, CLOUD, cloud_facts, cloud_spec
@@ -42,7 +42,7 @@ def grown(*extras: str) -> Spec:
 
 
 def allowed(document: dict[str, Any], action: str, resource: str, **context: str) -> bool:
-    return allows([document], Request(action, resource, context))
+    return allows([document], AccessRequest(action, resource, context))
 
 
 @given(st.sampled_from(EXTRAS))

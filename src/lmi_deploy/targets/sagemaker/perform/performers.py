@@ -36,7 +36,7 @@ Steps = Generator[Event, None, Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Performers:
+class SageMakerPerformers:
     """`services` opens the deployment's bucket, which exists by then; `forget` drops it from this machine's index."""
 
     ref: DeploymentRef

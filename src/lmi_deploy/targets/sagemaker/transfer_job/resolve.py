@@ -36,14 +36,14 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
     """None if the weights are transferred in another way."""
     if recipe.weights.via != "job":
         return None
-    wish = recipe.weights.job or TransferJob()
-    count = wish.count or min(_MOST, -(-weights.size // _SHARE))
+    job = recipe.weights.job or TransferJob()
+    count = job.count or min(_MOST, -(-weights.size // _SHARE))
     count = max(1, min(count, len(weights.files)))
     family, version = _PYTHON
     return JobPlace(
         image=image(family, version, cloud.region, device="cpu").uri,
-        role=role_arn(wish.role, cloud, default=JOB_ROLE, key="weights.job.role"),
-        instance=wish.instance_type or INSTANCE,
+        role=role_arn(job.role, cloud, default=JOB_ROLE, key="weights.job.role"),
+        instance=job.instance_type or INSTANCE,
         count=count,
         volume_gb=_VOLUME_GB,
         timeout=min(_MOST_TIME, _LEAST_TIME + weights.size // (_SLOWEST * count)),

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.planning.compute_capability import device_mistakes, question_of
+from lmi_deploy.planning.compute_capability import device_mistakes, engine_settings
 from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 
 def _capability(recipe: Recipe) -> Iterator[Issue]:
     if recipe.engine != "vllm" or not (recipe.options or recipe.container.environment):
         return
-    asked, reported = question_of(recipe), set()
+    settings, reported = engine_settings(recipe), set()
     for machine in chosen(recipe):
         existing = machine.accelerators
         if existing is None or existing.compute_capability is None:
             continue
         device = f"{existing.name} of {machine.name}"
-        for mistake in device_mistakes(asked, device, existing.compute_capability):
+        for mistake in device_mistakes(settings, device, existing.compute_capability):
             if mistake.option not in reported:
                 reported.add(mistake.option)
-                is_option = mistake.option in asked.options
+                is_option = mistake.option in settings.options
                 group = "options" if is_option else "container.environment"
                 yield Issue(
                     path=f"{group}.{mistake.option}",
