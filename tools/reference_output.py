@@ -64,6 +64,10 @@ _PRINTED = {
 _OF_THE_VIEW = {
     "plan": ("the plan, before anything is changed", "`deployment`, `actions`, `changes`, `figures`"),
     "row": ("one row of a list (`ls`, `weights ls`, `images`, ...)", "as the columns of the list"),
+    "ready": (
+        "`lmi proxy` accepts requests: always its first line",
+        "`url`, `base_url` (for OpenAI's clients), `models`",
+    ),
     "piece": ("a piece of a streamed answer (`invoke --stream`)", "`text`"),
     "result": (
         "the end",

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
-from lmi_deploy.domain.java_properties import write_line
-from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines import vllm
-from tests.support.running_server import RunningServer, serving
+from tests.support.running_server import RunningServer
+from tests.support.vllm_server import HANDLER, vllm_server
 
 pytestmark = pytest.mark.worker
-
-STAND_IN = Path(__file__).parents[1] / "support" / "vllm_stand_in.py"
-HANDLER = vllm.handler(Handler(), "text-generation")
-TORCH = (
-    "float32 = float16 = bfloat16 = int8 = None\nclass cuda:\n    device_count = staticmethod(lambda: 0)\n"
-)
-OPTIONS = (("max_model_len", "4096"), ("model_loading_timeout", "60"))
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """The serving.properties of the engine, and the files that its image would contain."""
-    folder = tmp_path_factory.mktemp("model")
-    written = vllm.properties(HANDLER, OPTIONS, task="text-generation", tensor_parallel_degree=1)
-    slot = {"option.model_id": str(folder), "option.sessions_path": str(folder / "sessions")}
-    lines = [write_line(key, value) for key, value in ({**dict(written), **slot}).items()]
-    (folder / "serving.properties").write_text("\n".join(lines) + "\n")
-    for package, source in (("vllm", STAND_IN.read_text()), ("torch", TORCH)):
-        (folder / package).mkdir()
-        (folder / package / "__init__.py").write_text(source)
-    with serving(folder, environ={"AWS_DEFAULT_REGION": "us-east-1"}) as running:
+    with vllm_server(tmp_path_factory.mktemp("model")) as running:
         yield running
 
 

@@ -23,6 +23,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
 from lmi_deploy.errors import CloudError, Conflict, LmiError, NotFound, QuotaExceeded, RoleNotAssumable
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from tests.support.fake_account import CALLER
 from tests.support.fake_tags import FakeTags
 
@@ -312,6 +313,9 @@ class FakeHosting:
         return (
             f"https://runtime.sagemaker.{self.state.caller.region}.amazonaws.com/endpoints/{name}/invocations"
         )
+
+    def inference_endpoint(self, name: str) -> InferenceEndpoint:
+        return InferenceEndpoint(url=self.address(name), stream_url=f"{self.address(name)}-response-stream")
 
     def _settled(self, name: str) -> ObservedEndpoint:
         _require_existing(name, self.state.endpoints, "endpoint")

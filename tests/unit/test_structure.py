@@ -40,11 +40,22 @@ ALLOWED: dict[str, set[str]] = {
     "runtimes": {"ports", "host"},
     "server": set(),
     "emulator": {"catalog", "ports"},
+    "inference_client": set(),
+    "proxy": {"composition", "engines", "inference_client", "ports"},
     "cli": {"catalog", "engines", "sizing", "recipe", "planning", "workflows", "bench", "ui", "composition"},
 }
-ALLOWED["composition"] = {*ALLOWED} - {"server", "emulator", "cli", "ui", "bench"}
+ALLOWED["composition"] = {*ALLOWED} - {
+    "server",
+    "emulator",
+    "proxy",
+    "inference_client",
+    "cli",
+    "ui",
+    "bench",
+}
 ALLOWED_BY_FILE: dict[str, set[str]] = {
     "workflows/*.py": {"targets.target"},
+    "proxy/*.py": {"targets.target"},
     "emulator/container_runtime.py": {"host", "runtimes"},
     # Policies exist for this target alone.
     "cli/commands/iam.py": {"targets.sagemaker.permissions"},
@@ -68,9 +79,21 @@ VENDORS: dict[str, set[str]] = {
     "aiohttp": {"server", "emulator"},
     "moto": {"emulator"},
     "zlib_ng": {"domain"},
+    "httptools": {"inference_client"},
+    "uvicorn": {"proxy"},
+    "uvloop": {"proxy"},
+    "prometheus_client": {"proxy"},
 }
 PURE = (
     *(f"{package}/*.py" for package in PURE_PACKAGES),
+    *(f"inference_client/{name}.py" for name in ("eventstream", "line_decoding", "sigv4")),
+    *(
+        f"proxy/{name}.py"
+        for name in (
+            *("access", "completion_stream", "embeddings", "openai_error"),
+            *("responses_api", "stream_lines", "translation"),
+        )
+    ),
     *(
         f"targets/local/{name}.py"
         for name in ("dry_run", "plan", "request_examples", "resolve", "runtime_selection", "status")

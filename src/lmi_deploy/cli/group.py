@@ -31,6 +31,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "invoke": CommandEntry("invoke", "Send a request to a deployment, and stream the response.", reads=True),
     "chat": CommandEntry("chat", "Hold a conversation with a deployment.", reads=True),
     "token": CommandEntry("token", "Print a short-lived token for an endpoint's own OpenAI API.", reads=True),
+    "proxy": CommandEntry("proxy", "Serve OpenAI's API on this machine for deployments anywhere."),
     "logs": CommandEntry("logs", "Show the logs of the model server.", reads=True),
     "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
     "wait": CommandEntry("wait", "Wait until a deployment started with `lmi up --detach` answers."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from lmi_deploy.workflows.dependencies import Dependencies
 
 if TYPE_CHECKING:
     from lmi_deploy.domain.gathered_facts import AvailableRuntimes
+    from lmi_deploy.domain.record import DeploymentRef
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
@@ -84,6 +85,11 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
 
 def run_emulator(flags: list[str]) -> int:
     """Start the emulator with this terminal, and wait for its end; UsageRefused if its extra is not installed."""
+    return _run_program("emulator", flags, os.environ, extras=("emulator", "local"))
+
+
+def _run_program(name: str, flags: list[str], environ: Mapping[str, str], *, extras: tuple[str, ...]) -> int:
+    """One of our programs, whose extra has the same name; `extras`: those that it needs."""
     from importlib.util import find_spec
 
     from lmi_deploy.errors import EXTRAS, NotInstalled
@@ -91,12 +97,21 @@ def run_emulator(flags: list[str]) -> int:
     from lmi_deploy.host.clock import SystemClock
 
     for package, extra in EXTRAS.items():
-        if extra in ("emulator", "local") and find_spec(package) is None:
-            raise NotInstalled(package, extra="emulator")
-    # The last occurrence of a flag counts: unless the user sets it, the emulator exits with this process, however
+        if extra in extras and find_spec(package) is None:
+            raise NotInstalled(package, extra=name)
+    # The last occurrence of a flag counts: unless the user sets it, the program exits with this process, however
     # that exits.
-    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--parent-pid", str(os.getpid()), *flags]
-    return LocalProcesses(SystemClock()).foreground(argv, environment=os.environ)
+    argv = [sys.executable, "-m", f"lmi_deploy.{name}", "--parent-pid", str(os.getpid()), *flags]
+    return LocalProcesses(SystemClock()).foreground(argv, environment=environ)
+
+
+def run_proxy(flags: list[str], refs: Sequence[DeploymentRef], environ: Mapping[str, str]) -> int:
+    """Start the proxy with this terminal, and wait for its end; UsageRefused if its extra is not installed."""
+    import json
+    from dataclasses import asdict
+
+    named = [text for ref in refs for text in ("--deployment", json.dumps(asdict(ref)))]
+    return _run_program("proxy", [*flags, *named], environ, extras=("proxy",))
 
 
 def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:

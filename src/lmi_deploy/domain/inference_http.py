@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lmi_deploy.domain.deployment_names import digest_tag
+from lmi_deploy.domain.secret import Secret
 
 ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"
 """How a request to DJLServing names a LoRA adapter."""
@@ -100,3 +101,12 @@ class Chunk:
     tokens: int = 0
     finish: str = ""
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKeys:
+    """AWS credentials as a signature needs them."""
+
+    access_key: str
+    secret_key: Secret
+    token: Secret | None = None

@@ -92,6 +92,9 @@ EXTRAS: Final = {
     "jgo": "local",
     "aiohttp": "emulator",
     "moto": "emulator",
+    "httptools": "proxy",
+    "prometheus_client": "proxy",
+    "uvicorn": "proxy",
     "obstore": "obstore",
     "sagemaker": "sagemaker",
 }

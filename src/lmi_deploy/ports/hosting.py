@@ -23,6 +23,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpointConfig,
     ObservedModel,
 )
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
 
 class Hosting(Protocol):
@@ -62,3 +63,6 @@ class Hosting(Protocol):
 
     def address(self, name: str) -> str:
         """The invocation URL, for people."""
+
+    def inference_endpoint(self, name: str) -> InferenceEndpoint:
+        """The addresses and the signature for an HTTP client of our own."""

@@ -21,6 +21,7 @@ from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.spec import Spec, WeightsSpec
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
 Outcome = str
 """The result of an action in a few words, for the record."""
@@ -270,6 +271,9 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 
     def access_token(self, ref: DeploymentRef, seconds: int) -> AccessToken:
         """For OpenAI's client libraries, without a proxy. UsageRefused where a target has no such path."""
+
+    def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:
+        """The addresses and the signature for an HTTP client of our own. NotFound if it was never deployed."""
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         """Lines of the serving process, oldest first; with `follow` until the caller stops."""

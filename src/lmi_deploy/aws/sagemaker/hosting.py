@@ -33,6 +33,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedModel,
 )
 from lmi_deploy.errors import Conflict, NotFound
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
 _RETAINED_PROPERTIES: Final = (
     {"VariantPropertyType": "DesiredWeight"},
@@ -148,6 +149,9 @@ class SageMakerHosting:
 
     def address(self, name: str) -> str:
         return self._runtime.address(name)
+
+    def inference_endpoint(self, name: str) -> InferenceEndpoint:
+        return self._runtime.inference_endpoint(name)
 
     def _described(self, call: str, kind: str, name: str, needs: str, **given: str) -> dict[str, Any] | None:
         try:

@@ -9,8 +9,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.aws.signing_keys import SessionKeys
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint, RequestSigning
 
 MOST_BYTES: Final = 6_291_456
 _MEMBERS: Final = {
@@ -40,6 +42,17 @@ class SageMakerRuntime:
 
     def address(self, name: str) -> str:
         return f"{self._service(self._access.read_seconds).endpoint}/endpoints/{name}/invocations"
+
+    def inference_endpoint(self, name: str) -> InferenceEndpoint:
+        keys = SessionKeys(self._access.session)
+        base = f"{self._service(self._access.read_seconds).endpoint}/endpoints/{name}/invocations"
+        region = self._service(self._access.read_seconds).region
+        return InferenceEndpoint(
+            url=base,
+            stream_url=f"{base}-response-stream",
+            max_bytes=MOST_BYTES,
+            signing=RequestSigning(region=region, service="sagemaker", keys=keys),
+        )
 
     def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
         """Nothing is sent before the first item is requested."""

@@ -20,6 +20,7 @@ from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.local_state import State
 from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.targets.local import dry_run
@@ -149,6 +150,10 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             f"{ref.name}: a server on this machine takes no tokens, and has no OpenAI API of its own",
             hint=f"run `lmi proxy {ref.name}`, and give its address to OpenAI's client library",
         )
+
+    def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:
+        address = self.address(ref)
+        return InferenceEndpoint(url=address, stream_url=address)
 
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
         """Its address: of the pending generation, else of the current one."""

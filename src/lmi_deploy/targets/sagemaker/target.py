@@ -24,6 +24,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.deployment_index import DeploymentIndex
 from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.sagemaker import costs, running_costs
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
@@ -234,6 +235,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         token = self._opened(ref).account.bearer_token(seconds)
         base_url = f"{self.address(ref).removesuffix('/invocations')}/openai/v1"
         return AccessToken(token=token, base_url=base_url)
+
+    def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:
+        return self._opened(ref).hosting.inference_endpoint(ref.name)
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         logs = self._opened(ref).logs

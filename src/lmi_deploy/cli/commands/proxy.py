@@ -1,0 +1,83 @@
+"""`lmi proxy`: find the deployments, then start a separate program and wait for it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.deployment_lookup import find_deployment
+from lmi_deploy.cli.shared_options import TargetOptions, deployment_names, json_option, place_options
+from lmi_deploy.errors import UsageRefused
+
+KEY_VARIABLE = "LMI_PROXY_API_KEY"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command("proxy")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=deployment_names)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="The port; 0 takes any free one.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen at; beyond this machine only with a key.",
+)
+@click.option(
+    "--api-key",
+    envvar=KEY_VARIABLE,
+    show_envvar=True,
+    metavar="KEY",
+    help="The key that clients must send; better in the variable, which other users cannot see.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="Requests that a deployment gets at the same time.",
+)
+@click.option(
+    "--queue",
+    type=click.IntRange(0),
+    default=1024,
+    show_default=True,
+    help="Requests that may wait; more are answered with 429.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=300.0,
+    show_default=True,
+    help="End a request after this many seconds without data.",
+)
+@place_options
+@json_option
+def command(
+    *, names: tuple[str, ...], where: TargetOptions, api_key: str | None, as_json: bool, **given: Any
+) -> int:
+    """Serve OpenAI's API on this machine for the deployments NAME, or for all that this machine knows.
+
+    The name of a deployment is the name of its model. Requests to SageMaker are signed with your credentials. Ctrl-C
+    lets requests end, a second Ctrl-C does not.
+    """
+    from lmi_deploy.composition.local import run_proxy
+
+    if given["host"] not in LOOPBACK and not api_key:
+        raise UsageRefused(
+            f"--host {given['host']}: without a key everyone who reaches this machine could use your deployments",
+            hint=f"set {KEY_VARIABLE}, or omit --host",
+        )
+    context = open_context(as_json=as_json)
+    refs = [find_deployment(name, context.deps, where) for name in names]
+    flags = [text for name, value in given.items() for text in (f"--{name}", str(value))]
+    environ = {**os.environ, **({KEY_VARIABLE: api_key} if api_key else {})}
+    return run_proxy([*flags, *(["--json"] if as_json else [])], refs, environ)

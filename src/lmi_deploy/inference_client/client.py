@@ -1,0 +1,138 @@
+"""Requests to any number of servers, over connections that are used again."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from lmi_deploy.inference_client.connection import (
+    ConnectFailed,
+    ConnectionCut,
+    HttpConnection,
+    InferenceExchange,
+)
+
+CONNECT_SECONDS = 10.0
+IDLE_SECONDS = 30.0
+"""An idle connection is not used after that: the server may be about to close it."""
+
+
+class HttpAddress(NamedTuple):
+    """Where a request goes; `path` is sent as it is."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> HttpAddress:
+        """ValueError if it is no http or https address."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url}: not an http or https address")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return cls(parts.scheme, parts.hostname, port, parts.path or "/")
+
+    @property
+    def authority(self) -> str:
+        """The Host header: a default port is left out, as in signatures."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
+
+
+class InferenceClient:
+    """Belongs to one event loop. `tls`: None is the system's certificate authorities."""
+
+    def __init__(
+        self, *, tls: ssl.SSLContext | None = None, connect_seconds: float = CONNECT_SECONDS
+    ) -> None:
+        self._tls = tls
+        self._connect_seconds = connect_seconds
+        self._idle: dict[tuple[str, str, int], list[HttpConnection]] = {}
+        self._open: dict[HttpConnection, tuple[str, str, int]] = {}
+
+    async def post(
+        self, address: HttpAddress, headers: Sequence[tuple[str, str]], body: bytes, *, timeout: float
+    ) -> InferenceExchange:
+        """The exchange once its head has arrived. `timeout`: seconds without any data. TransferError.
+
+        Sent again only if a connection that had been used before was closed before any answer: the server had closed
+        it while it was idle.
+        """
+        head = _head(address, headers, len(body))
+        while True:
+            connection = self._take_idle(address) or await self._connect(address)
+            is_used = connection.exchanges > 0
+            exchange = connection.start(head, body, timeout=timeout)
+            try:
+                await exchange.wait_for_head()
+            except ConnectionCut as cut:
+                if is_used and cut.unanswered:
+                    continue
+                raise
+            except asyncio.CancelledError:
+                exchange.abort()
+                raise
+            return exchange
+
+    def close(self) -> None:
+        for connection in [*self._open]:
+            connection.close()
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._open)
+
+    def _take_idle(self, address: HttpAddress) -> HttpConnection | None:
+        idle = self._idle.get(address[:3])
+        oldest = time.perf_counter() - IDLE_SECONDS
+        while idle:
+            connection = idle.pop()
+            if connection.is_closed:
+                continue
+            if connection.idle_since > oldest:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self, address: HttpAddress) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        secure = address.scheme == "https"
+        if secure and self._tls is None:
+            self._tls = await asyncio.to_thread(ssl.create_default_context)
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                _, connection = await loop.create_connection(
+                    lambda: HttpConnection(loop, self._became_idle, self._closed),
+                    address.host,
+                    address.port,
+                    ssl=self._tls if secure else None,
+                )
+        except TimeoutError:
+            raise ConnectFailed(
+                f"no connection to {address.authority} within {self._connect_seconds:g} s"
+            ) from None
+        except OSError as exc:
+            raise ConnectFailed(f"no connection to {address.authority}: {exc.strerror or exc}") from exc
+        self._open[connection] = address[:3]
+        return connection
+
+    def _became_idle(self, connection: HttpConnection) -> None:
+        self._idle.setdefault(self._open[connection], []).append(connection)
+
+    def _closed(self, connection: HttpConnection) -> None:
+        origin = self._open.pop(connection, None)
+        idle = self._idle.get(origin, []) if origin else []
+        if connection in idle:
+            idle.remove(connection)
+
+
+def _head(address: HttpAddress, headers: Sequence[tuple[str, str]], length: int) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    text = f"POST {address.path} HTTP/1.1\r\nHost: {address.authority}\r\n{lines}Content-Length: {length}\r\n\r\n"
+    return text.encode("latin-1")

@@ -1,0 +1,78 @@
+"""The parts of a running proxy, constructed and connected."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lmi_deploy.composition.local import wire
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.secret import Secret
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.inference_client.client import InferenceClient
+from lmi_deploy.proxy.access import ProxyAccess
+from lmi_deploy.proxy.app import ProxyApp
+from lmi_deploy.proxy.deployments import Deployments
+from lmi_deploy.proxy.limiter import RequestLimiter
+from lmi_deploy.proxy.metrics import ProxyMetrics
+from lmi_deploy.proxy.upstream import Upstream
+
+AUTHORITIES = "AWS_CA_BUNDLE"
+"""Of the environment: a file of certificate authorities in place of the system's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """`refs`: None is every deployment that this machine knows. `timeout`: seconds without data."""
+
+    host: str
+    port: int
+    refs: tuple[DeploymentRef, ...] | None
+    key: Secret | None
+    concurrency: int
+    queue: int
+    timeout: float
+    drain_seconds: float
+    as_json: bool
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyParts:
+    app: ProxyApp
+    client: InferenceClient
+    deployments: Deployments
+
+
+def compose(settings: ProxySettings, environ: Mapping[str, str], report: Callable[[str], None]) -> ProxyParts:
+    """Nothing is opened before the first request."""
+    metrics = ProxyMetrics()
+
+    def limiter(name: str) -> RequestLimiter:
+        made = RequestLimiter(concurrency=settings.concurrency, queue=settings.queue)
+        metrics.watch(name, made)
+        return made
+
+    client = InferenceClient(tls=_authorities(environ))
+    deployments = Deployments(wire(environ, notify=report).targets, settings.refs, limiter=limiter)
+    app = ProxyApp(
+        deployments=deployments,
+        upstream=Upstream(client, deployments, timeout=settings.timeout),
+        access=ProxyAccess(settings.host, settings.key),
+        metrics=metrics,
+        report=report,
+    )
+    return ProxyParts(app=app, client=client, deployments=deployments)
+
+
+def _authorities(environ: Mapping[str, str]) -> ssl.SSLContext | None:
+    path = environ.get(AUTHORITIES)
+    if not path:
+        return None
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as exc:
+        raise UsageRefused(
+            f"{AUTHORITIES}: {path}: {exc.strerror or exc}", hint="name a file of certificates in PEM form"
+        ) from None

@@ -1,0 +1,69 @@
+"""Signatures of requests to one endpoint, with keys that are read outside the event loop and kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from lmi_deploy.domain.inference_http import SigningKeys
+from lmi_deploy.errors import LmiError
+from lmi_deploy.inference_client.client import HttpAddress
+from lmi_deploy.inference_client.sigv4 import RequestSigner
+from lmi_deploy.ports.inference_endpoint import RequestSigning
+from lmi_deploy.proxy.openai_error import of_lmi_error
+
+_KEPT_SECONDS: Final = 60.0
+"""botocore refreshes keys at least 10 minutes before they expire: asked once a minute, they never do."""
+
+
+class EndpointSigner:
+    """Belongs to one event loop."""
+
+    def __init__(self, signing: RequestSigning) -> None:
+        self._source = signing.keys
+        self._signer = RequestSigner(signing.region, signing.service)
+        self._keys: SigningKeys | None = None
+        self._read_at = 0.0
+        self._reading: asyncio.Task[None] | None = None
+
+    async def headers(
+        self, address: HttpAddress, headers: Sequence[tuple[str, str]], body: bytes
+    ) -> list[tuple[str, str]]:
+        """`headers` and those of the signature. OpenAIError if there are no credentials."""
+        keys = await self._current()
+        signed = {"Host": address.authority, **dict(headers)}
+        now = datetime.now(UTC)
+        added = self._signer.sign(keys, path=address.path, headers=signed, body=body, now=now)
+        return [*headers, *added.items()]
+
+    async def renew(self) -> None:
+        """The service refused the keys as expired. OpenAIError if there are no others."""
+        await self._read(renew=True)
+
+    async def _current(self) -> SigningKeys:
+        if self._keys is None:
+            await self._read(renew=False)
+        elif time.monotonic() - self._read_at > _KEPT_SECONDS and (
+            self._reading is None or self._reading.done()
+        ):
+            self._reading = asyncio.create_task(self._refresh())
+        assert self._keys is not None
+        return self._keys
+
+    async def _read(self, *, renew: bool) -> None:
+        try:
+            self._keys = await asyncio.to_thread(self._source, renew=renew)
+        except LmiError as error:
+            raise of_lmi_error(error) from error
+        self._read_at = time.monotonic()
+
+    async def _refresh(self) -> None:
+        """While requests use the keys that are known; if it fails, the service says when they have expired."""
+        self._read_at = time.monotonic()
+        try:
+            self._keys = await asyncio.to_thread(self._source)
+        except LmiError:
+            return
