@@ -1,7 +1,8 @@
 """Write catalog/images.json: the serving images that AWS publishes, from the image JSON of a `sagemaker-core` wheel.
 
-`python -m tools.generate_images [WHEEL]`; without one, the version that the table names is fetched. The package is
-never imported: it would bring pandas and scipy. A test compares the table with the wheel it names.
+`python -m tools.generate_images [WHEEL|newest]`; without one, the version that the table names is read. The package
+is never imported: it would bring pandas and scipy. Tests compare the table with the wheel that it names, and with the
+newest release: if they fail, AWS has published images that the table lacks, and `newest` adds them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from lmi_deploy.catalog import sagemaker_limits
 from tests.support.wheels import fetched
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "src" / "lmi_deploy" / "catalog" / "images.json"
+NEWEST: Final = "sagemaker-core"
+"""As a requirement: without a version."""
 FOLDER: Final = "sagemaker/core/image_uri_config"
 FAMILIES: Final = (
     *("djl-lmi", "djl-tensorrtllm", "djl-neuronx", "djl-deepspeed", "djl-fastertransformer"),
@@ -28,6 +31,11 @@ FAMILIES: Final = (
     *("huggingface-llm", "huggingface-llm-neuronx", "huggingface-tei", "huggingface-tei-cpu"),
     *("stabilityai", "sagemaker-tritonserver", "whisperx"),
 )
+_SERVERS: Final = (
+    *("djl", "vllm", "sglang", "llama", "ray-serve", "stabilityai", "whisper"),
+    *(f"huggingface-{server}" for server in ("vllm", "sglang", "llm", "llama", "tei")),
+)
+"""How families of servers for large models begin."""
 UNLISTED: Final = {
     "source": "aws/deep-learning-containers@e0ecedea, docs/src/data/djl: published, but not known to the SDK",
     "djl-lmi": [
@@ -163,16 +171,55 @@ def _rows(existing: Mapping[str, Any], indent: str) -> Iterator[str]:
         yield f"{indent}{json.dumps(key)}: {json.dumps(value)}{',' if index < last else ''}"
 
 
+def missing(known: Mapping[str, Any], fresh: Mapping[str, Any]) -> list[str]:
+    """What `fresh` has, and `known` has not or has otherwise: a line for each version of a family."""
+    lines = []
+    for name, family in fresh["families"].items():
+        ours = known["families"].get(name, {"versions": {}, "latest": ""})
+        for version, entry in family["versions"].items():
+            image = _published(entry, fresh["registries"])
+            existing = ours["versions"].get(version)
+            if existing is None or _published(existing, known["registries"]) != image:
+                was = "is missing" if existing is None else "differs"
+                lines.append(
+                    f"{name} {version} {was}: {entry['repository']}:{', '.join(entry['tags'].values())}"
+                )
+        if ours["latest"] != family["latest"]:
+            lines.append(
+                f"{name}: the latest version is {family['latest']}, not {ours['latest'] or 'unknown'}"
+            )
+    return lines
+
+
+def new_families(wheel: Path) -> list[str]:
+    """Families of model servers that the wheel has, and FAMILIES has not."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = {Path(name).stem for name in archive.namelist() if name.startswith(f"{FOLDER}/")}
+    return sorted(name for name in names - {*FAMILIES} if name.startswith(_SERVERS))
+
+
+def _published(entry: Mapping[str, Any], registries: Mapping[str, Any]) -> tuple[object, ...]:
+    """Without the number of its registry map, which depends on the order of the families."""
+    return entry["repository"], entry["tags"], registries[entry["registries"]]
+
+
 def named_wheel() -> str:
     """The requirement of which the table is made: `sagemaker-core==2.27.0`."""
     name, version = json.loads(TABLE.read_text())["source"].split(",")[0].split()
     return f"{name}=={version}"
 
 
+def _wheel(wanted: str) -> Path:
+    """A file, a requirement, or the newest release."""
+    if wanted.endswith(".whl"):
+        return Path(wanted)
+    return fetched(NEWEST if wanted == "newest" else wanted)
+
+
 def main(arguments: list[str]) -> None:
     """Rewrite the table; its date moves only when something else does."""
     known = json.loads(TABLE.read_text())
-    fresh = table(Path(arguments[0]) if arguments else fetched(named_wheel()))
+    fresh = table(_wheel(arguments[0] if arguments else named_wheel()))
     if {key: value for key, value in known.items() if key != "date"} == fresh:
         print(f"{TABLE.name}: up to date")
         return

@@ -4,8 +4,12 @@ unknown images."""
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import botocore.session
 import pytest
@@ -23,6 +27,57 @@ def test_image_table_equals_the_contents_of_its_wheel() -> None:
     kept = json.loads(path.read_text())
     assert {**fresh, "date": kept["date"]} == kept, "run `python -m tools.generate_images`"
     assert generate_images.written(kept) == path.read_text()
+
+
+def test_image_table_has_every_image_of_the_newest_sdk_release() -> None:
+    try:
+        wheel = fetched(generate_images.NEWEST)
+    except subprocess.CalledProcessError:
+        if os.environ.get("LMI_CI"):
+            raise
+        pytest.skip("needs a package registry, for the newest sagemaker-core")
+    lines = generate_images.missing(table_of_images(), generate_images.table(wheel))
+    lines += [f"{family} is not in FAMILIES" for family in generate_images.new_families(wheel)]
+    assert not lines, f"{wheel.name} has more; run `python -m tools.generate_images newest`:\n" + "\n".join(
+        lines
+    )
+
+
+def test_missing_images_are_listed_by_family_and_version() -> None:
+    fresh = table_of_images()
+    versions = fresh["families"]["djl-lmi"]["versions"]
+    versions["0.39.0"] = {**versions["0.38.0"], "tags": {"gpu": "0.39.0-lmi30.0.0-cu130"}}
+    versions["0.36.0"] = {**versions["0.36.0"], "tags": {"gpu": "0.36.0-lmi31.0.0-cu130"}}
+    fresh["families"]["djl-lmi"]["latest"] = "0.39.0"
+    assert generate_images.missing(table_of_images(), fresh) == [
+        "djl-lmi 0.36.0 differs: djl-inference:0.36.0-lmi31.0.0-cu130",
+        "djl-lmi 0.39.0 is missing: djl-inference:0.39.0-lmi30.0.0-cu130",
+        "djl-lmi: the latest version is 0.39.0, not 0.38.0",
+    ]
+    assert generate_images.missing(table_of_images(), table_of_images()) == []
+
+
+def test_new_family_of_a_model_server_is_listed(tmp_path: Path) -> None:
+    wheel = tmp_path / "sagemaker_core-9.0.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("djl-lmi", "djl-next", "xgboost"):
+            archive.writestr(f"{generate_images.FOLDER}/{name}.json", "{}")
+    assert generate_images.new_families(wheel) == ["djl-next"]
+
+
+def test_version_in_other_regions_is_listed_as_different() -> None:
+    fresh = table_of_images()
+    version = fresh["families"]["djl-lmi"]["versions"]["0.38.0"]
+    fresh["registries"]["other"] = {**fresh["registries"][version["registries"]], "xx-new-1": "111122223333"}
+    version["registries"] = "other"
+    (line,) = generate_images.missing(table_of_images(), fresh)
+    assert line.startswith("djl-lmi 0.38.0 differs: ")
+
+
+def table_of_images() -> dict[str, Any]:
+    """The packaged table, which a test may change."""
+    table: dict[str, Any] = json.loads(Path(images.__file__).with_name("images.json").read_text())
+    return table
 
 
 def test_every_region_has_the_registry_host_of_botocore() -> None:
