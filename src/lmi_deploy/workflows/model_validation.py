@@ -88,9 +88,13 @@ def with_instance(
             hint="name a type (`lmi instances --fits RECIPE` lists all, also unpriced ones), or reduce max_model_len. "
             f"`lmi catalog refresh --region {prices.region}` reads AWS's price list",
         )
-    why = _kept_words(chosen_one, cheapest) if kept else "the cheapest that holds the model"
-    lost = f"; {current}, which the deployment has, no longer holds it" if current and not kept else ""
-    words = f"instance_type auto: {_with_price(chosen_one, prices.region)}, {why} ({chosen_one.fit.verdict}){lost}"
+    why = (
+        "which the deployment has and which holds the model" if kept else "the cheapest that holds the model"
+    )
+    more = _cheaper(chosen_one, cheapest) if kept else ""
+    if current and not kept:
+        more = f"; {current}, which the deployment has, no longer holds it"
+    words = f"instance_type auto: {_with_price(chosen_one, prices.region)}, {why} ({chosen_one.fit.verdict}){more}"
     return replace(recipe, instance_type=(chosen_one.instance,)), words
 
 
@@ -111,24 +115,25 @@ def _with_price(one: FittingInstance, region: str) -> str:
     return f"{one.instance}, {price} in {region}"
 
 
-def _kept_words(kept: FittingInstance, cheapest: FittingInstance | None) -> str:
-    words = "which the deployment has and which holds the model"
+def _cheaper(kept: FittingInstance, cheapest: FittingInstance | None) -> str:
+    """How to move to a cheaper type; empty if there is none."""
     if cheapest is None or (cheapest.usd_per_hour or 0) >= (kept.usd_per_hour or 0):
-        return words
+        return ""
     other = cheapest.instance
-    moves = f"`--set instance_type={other}` once moves it there"
-    return f"{words}; {other} costs {cheapest.usd_per_hour:.2f}: {moves}"
+    return f"; {other} costs {cheapest.usd_per_hour:.2f}: `--set instance_type={other}` once moves it there"
 
 
-def choose_instance_from_facts(recipe: Recipe, facts: Facts, deps: Dependencies) -> tuple[Recipe, str]:
-    """The same from the facts of a plan."""
+def choose_instance_from_facts(
+    recipe: Recipe, facts: Facts, deps: Dependencies
+) -> tuple[Recipe, tuple[str, ...]]:
+    """The same from the facts of a plan; why, and warnings about the prices."""
     if recipe.instance_type != AUTO_INSTANCE:
-        return recipe, ""  # without a look at each tensor of the model
+        return recipe, ()  # without a look at each tensor of the model
     region = facts.cloud.region if facts.cloud else USUAL_REGION
     current = facts.cloud.instance if facts.cloud else ""
-    return with_instance(
-        recipe, gathered_checkpoint(facts), price_table(deps).of(region), deps, current=current
-    )
+    prices = price_table(deps)
+    recipe, why = with_instance(recipe, gathered_checkpoint(facts), prices.of(region), deps, current=current)
+    return recipe, (why, *prices.warnings(deps.clock.now().date(), region))
 
 
 def mistakes_of(

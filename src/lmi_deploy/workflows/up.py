@@ -36,16 +36,16 @@ class ResolvedRecipe:
     recipe: Recipe
     facts: Facts
     spec: Spec
-    why_instance: str
-    """Why it is this instance type; empty if the recipe names its types."""
+    of_instance: tuple[str, ...]
+    """Why it is this instance type, and warnings of its price; empty if the recipe names its types."""
 
 
 def resolve_recipe(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
-    """Reads the model's repository and the account, and nothing that is deployed."""
+    """Reads the model's repository and the account; of what is deployed the instance type alone, for `auto`."""
     facts = gather(recipe, deps)
-    recipe, why = choose_instance_from_facts(recipe, facts, deps)
+    recipe, of_instance = choose_instance_from_facts(recipe, facts, deps)
     spec = resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of)
-    return ResolvedRecipe(recipe=recipe, facts=facts, spec=spec, why_instance=why)
+    return ResolvedRecipe(recipe=recipe, facts=facts, spec=spec, of_instance=of_instance)
 
 
 def prepare(
@@ -72,7 +72,7 @@ def prepare(
         *target.notices(deployment.observed, plan),
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
-        *filter(None, [resolved.why_instance]),
+        *resolved.of_instance,
         *((*recipe_notices(recipe), *notes_of(recipe, facts.config)) if loads else ()),
         *target.preflight(spec, plan, recipe.arguments),
     )

@@ -135,7 +135,7 @@ def test_auto_keeps_the_type_when_prices_change(small: CloudApp) -> None:
     assert small.lmi("plan", *AUTO, "--exit-code").code == 0
     result = planned(small)
     assert f"instance_type auto: {first}, " in result.err
-    assert "which the deployment has and which holds the model" in result.err
+    assert "which the deployment has and which holds the model (fits); " in result.err
     assert "ml.g6e.2xlarge costs 0.01: `--set instance_type=ml.g6e.2xlarge` once moves it there" in result.err
     assert small.lmi("up", "--yes", *AUTO).code == 0
     assert instance_of(small) == first
@@ -184,3 +184,13 @@ def test_auto_takes_the_cheapest_after_down(small: CloudApp) -> None:
         "instance_type auto: ml.g6e.2xlarge, 0.01 USD per hour in us-east-1, the cheapest"
         in planned(small).err
     )
+
+
+def test_plan_with_auto_warns_of_old_and_damaged_prices(small: CloudApp) -> None:
+    assert "warning" not in planned(small).err
+    small.clock.passed = 200 * 86400.0
+    assert "the packaged prices are of 2026-11-21, 200 days ago" in planned(small).err
+    assert small.lmi(*REFRESH).code == 0
+    assert "200 days ago" not in planned(small).err
+    (small.root / "cache" / "prices" / "us-east-1.json").write_text("{")
+    assert "us-east-1.json: damaged; the packaged prices are used instead" in planned(small).err
