@@ -89,7 +89,9 @@ def image(family: str, version: str, region: str, *, device: str = "gpu") -> Ima
     tags: Mapping[str, str] = existing["tags"]
     made_for = device if device in tags else next(iter(tags))
     if len(tags) > 1 and device not in tags:
-        raise Unresolvable(f"{family} {found} has no image for {device}", hint=f"it has {', '.join(tags)}")
+        raise Unresolvable(
+            f"{family} {found} has no image for {device}", hint=f"use one of {', '.join(tags)}"
+        )
     account = _table()["registries"][existing["registries"]].get(region)
     if account is None:
         raise Unresolvable(
@@ -156,7 +158,7 @@ def _entry(family: str, required: str) -> tuple[str, dict[str, Any]]:
             return tag, entry
     output = f": {_ENDED[family]}" if family in _ENDED else ""
     raise Unresolvable(
-        f"{family} has no image of version {required}{output}", hint=f"it has {', '.join(existing)}"
+        f"{family} has no image of version {required}{output}", hint=f"use one of {', '.join(existing)}"
     )
 
 

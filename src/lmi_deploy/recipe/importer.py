@@ -118,7 +118,7 @@ def _draft(
         del own[move.name]
         if move.became:
             own[move.became[0]] = move.became[1]
-        became = f"became {': '.join(move.became)}" if move.became else "was removed"
+        became = f"became {': '.join(move.became)}" if move.became else "was dropped"
         notes.append(f"option.{move.name}={move.value} {became}: {move.why}")
     if source.other_files:
         notes.append(f"not imported: {', '.join(source.other_files[:8])}")

@@ -124,7 +124,7 @@ def test_family_with_several_devices_chooses_by_device() -> None:
     assert image("sagemaker-tritonserver", "26.05", "us-east-1").tag == "26.05-py3"
     with pytest.raises(Unresolvable, match="has no image for neuron") as caught:
         image("sagemaker-tritonserver", "26.05", "us-east-1", device="neuron")
-    assert caught.value.hint == "it has cpu, gpu"
+    assert caught.value.hint == "use one of cpu, gpu"
 
 
 def test_family_with_one_device_ignores_the_instance() -> None:
