@@ -11,7 +11,8 @@ from djl_python import Output
 
 def lines(body, count, delay, kind, broken):
     chat = "messages" in body
-    head = {"id": "x", "object": "chunk", "model": "/opt/ml/model", "choices": []}
+    name = "chat.completion.chunk" if chat else "text_completion"
+    head = {"id": "x", "object": name, "created": 1, "model": "/opt/ml/model", "choices": []}
     for number in range(count):
         if delay:
             time.sleep(delay)
@@ -42,7 +43,8 @@ def whole(body, text, count, kind):
     said = {"message": {"role": "assistant", "content": text}} if "messages" in body else {"text": text}
     usage = {"prompt_tokens": 3, "completion_tokens": count, "total_tokens": count + 3}
     choices = [{"index": 0, **said, "finish_reason": "stop"}]
-    return {"id": "x", "object": "o", "created": 1, "model": "/opt/ml/model", "choices": choices, "usage": usage}
+    name = "chat.completion" if "messages" in body else "text_completion"
+    return {"id": "x", "object": name, "created": 1, "model": "/opt/ml/model", "choices": choices, "usage": usage}
 
 def handle(inputs):
     if inputs.is_empty():

@@ -95,6 +95,7 @@ EXTRAS: Final = {
     "httptools": "proxy",
     "prometheus_client": "proxy",
     "uvicorn": "proxy",
+    "uvloop": "proxy",
     "obstore": "obstore",
     "sagemaker": "sagemaker",
 }

@@ -92,7 +92,8 @@ def test_optional_packages_are_listed_and_imported_late() -> None:
     """The list of extras is that of pyproject.toml; no command module imports one at import time."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     listed = {word.split("[")[0].split(">")[0] for words in extras.values() for word in words}
-    assert {package.replace("sagemaker", "sagemaker-core") for package in EXTRAS} == listed - {"lmi-deploy"}
+    names = {package.replace("sagemaker", "sagemaker-core").replace("_", "-") for package in EXTRAS}
+    assert names == listed - {"lmi-deploy"}
     for path in SOURCE.rglob("*.py"):
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(OWN_PROGRAMS):

@@ -28,7 +28,6 @@ probe: {body: '{"prompt": "words 1"}', expect: w0}
 options: {retry_threshold: "50"}
 """
 INVOCATIONS = "/endpoints/talks/invocations$"
-STREAMS = "/endpoints/talks/invocations-response-stream$"
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +106,6 @@ def test_stream_that_the_model_breaks_ends_with_an_error(aws: Emulated, talks: R
     assert before
     assert "StreamBroken" in last["error"]["message"]
     assert last["error"]["code"] == "stream_broken"
-
-
-@pytest.mark.parametrize("do", [{"cut": {"after": 600}}, {"flip": {"at": 600}}])
-def test_stream_that_is_cut_or_damaged_ends_with_an_error(
-    aws: Emulated, talks: RunningProxy, do: dict[str, Any]
-) -> None:
-    aws.fault({"path": STREAMS, "do": do})
-    assert talks.chat("words 50 slow 0.01", stream=True).events[-1]["error"]["code"] == "stream_broken"
 
 
 def test_throttling_is_passed_on_with_a_time_to_wait(aws: Emulated, talks: RunningProxy) -> None:
