@@ -14,6 +14,7 @@ from typing import Any, Final
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.planning.task_detection import DetectedTask, detect_task
 
+CLASSES: Final = Path(__file__).with_name("class_tasks.json")
 MODELS: Final = Path(__file__).with_name("published_models.json")
 PARTS: Final = ("build", "left-out")
 
@@ -45,11 +46,31 @@ def score(part: str) -> tuple[int, int, list[str]]:
     return len(judged) - len(wrong), len(judged), wrong
 
 
+def class_score() -> tuple[int, int, list[tuple[str, str, str]]]:
+    """The same for the classes of transformers, each by its default configuration: right ones, all, and of each wrong
+    one the class, its task and ours."""
+    rows = read_classes()["classes"]
+    found = [
+        (name, kind, recognition_of(name, {**config, "architectures": [name]}).kind)
+        for kind, name, config in rows
+    ]
+    wrong = [(name, kind, ours) for name, kind, ours in found if kind != ours]
+    return len(rows) - len(wrong), len(rows), wrong
+
+
+def read_classes() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(CLASSES.read_text(encoding="ascii"))
+    return table
+
+
 def main(parts: Sequence[str]) -> int:
     for part in parts or PARTS:
         right, judged, wrong = score(part)
         print(f"== {part}: {right} of {judged} right")
         print("\n".join(wrong))
+    right, judged, unequal = class_score()
+    print(f"== classes of transformers: {right} of {judged} right")
+    print("\n".join(f"{name}: {ours}, published {kind}" for name, kind, ours in unequal))
     return 0
 
 

@@ -86,19 +86,27 @@ _ENCODER_DECODERS: Final = _words(
 """Values of model_type whose ForConditionalGeneration reads a text and writes another (transformers 5.x)."""
 _SPEECH: Final = _words(
     """
-    whisper wav2vec2 wav2vec2-bert hubert wavlm speech_to_text speecht5 moonshine kyutai_speech_to_text sew
-    seamless_m4t seamless_m4t_v2 bark musicgen
+    whisper wav2vec2 wav2vec2-bert wav2vec2-conformer hubert wavlm speech_to_text speecht5 moonshine sew sew-d
+    moonshine_streaming kyutai_speech_to_text seamless_m4t seamless_m4t_v2 bark musicgen musicgen_melody data2vec-audio
+    unispeech unispeech-sat canary cohere_asr csm dia gradium_phonon_tts higgs_audio_v2 pocket_tts pop2piano vibevoice
+    vits
     """
 )
 """Values of model_type that read or write sound only."""
+_PAGES: Final = _words("layoutlm layoutlmv2 layoutlmv3 vilt")
+"""Values of model_type whose questions are about an image, or about words with their places on a page."""
 _SEES: Final = ("vision_config", "visual", "vision_tower", "mm_vision_tower", "img_processor")
 _HEARS: Final = ("audio_config", "audio_processor", "encoder_config")
 _SUFFIXES: Final[tuple[tuple[str, ModelKind], ...]] = (
     ("ForSequenceClassification", "text-classification"),
     ("ForQuestionAnswering", "question-answering"),
+    ("ForQuestionAnsweringSimple", "question-answering"),
     ("MTModel", "text2text-generation"),
+    ("ForTextToText", "text2text-generation"),
     ("ForCausalLM", "text-generation"),
     ("LMHeadModel", "text-generation"),
+    ("ModelWithLMHead", "text-generation"),
+    ("ForVisionText2Text", "vision-language"),
     ("ForConditionalGeneration", "vision-language"),
 )
 """Ends of a class name; a ForConditionalGeneration that is no encoder-decoder reads images as well."""
@@ -176,7 +184,7 @@ def _by_label(label: str | None, config: Mapping[str, Any]) -> DetectedTask | No
     evidence = f"the Hub's label {label}"
     if label in _OTHER_LABELS:
         return _other(evidence)
-    if (named := _model_type(config)) in _SPEECH:
+    if (named := _model_type(config)) in _SPEECH and not architecture_of(config).endswith("ForTextToText"):
         return _other(f"model_type {named}")
     kind = _LABELS.get(label or "")
     if kind is None:
@@ -216,6 +224,10 @@ def _by_class(config: Mapping[str, Any]) -> ModelKind | None:
     kind = next((kind for suffix, kind in _SUFFIXES if architecture.endswith(suffix)), None)
     if kind == "text-classification" and _one_label(config):
         return "reranking"
+    if kind == "question-answering" and (_has_part(config, _SEES) or _model_type(config) in _PAGES):
+        return None
+    if architecture == "EncoderDecoderModel":
+        return "text2text-generation"
     if kind in ("text-generation", "vision-language"):
         return _writer(kind, config)
     if kind is None and _is_text_encoder(architecture, config):
@@ -224,9 +236,12 @@ def _by_class(config: Mapping[str, Any]) -> ModelKind | None:
 
 
 def _writer(kind: ModelKind, config: Mapping[str, Any]) -> ModelKind:
-    sees, hears = (any(config.get(key) for key in keys) for keys in (_SEES, _HEARS))
+    sees = _has_part(config, _SEES)
+    # The encoder_config of a ForCausalLM is one of bytes (BLT).
+    hears = _has_part(config, _HEARS if kind == "vision-language" else _HEARS[:2])
     named = _model_type(config)
-    if named in _ENCODER_DECODERS or (config.get("is_encoder_decoder") is True and not sees and not hears):
+    both = named in _ENCODER_DECODERS or (config.get("is_encoder_decoder") is True and not sees and not hears)
+    if kind == "vision-language" and both:
         return "text2text-generation"
     if sees:
         return "vision-language"
@@ -248,8 +263,12 @@ def _one_label(config: Mapping[str, Any]) -> bool:
 
 def _is_text_encoder(architecture: str, config: Mapping[str, Any]) -> bool:
     """A model without a head, whose result is its hidden states; one of images has no vocabulary of its own."""
-    has_parts = any(config.get(key) for key in (*_SEES, *_HEARS))
+    has_parts = _has_part(config, (*_SEES, *_HEARS))
     return architecture.endswith("Model") and "vocab_size" in config and not has_parts
+
+
+def _has_part(config: Mapping[str, Any], keys: Collection[str]) -> bool:
+    return any(config.get(key) for key in keys)
 
 
 def _generative_reranker(evidence: str) -> DetectedTask:

@@ -12,7 +12,7 @@ import pytest
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.task_detection import DetectedTask, detect_task, require_model
-from tools.recognition_score import PARTS, read_models, score
+from tools.recognition_score import PARTS, class_score, read_classes, read_models, score
 
 SAFE = ("config.json", "model.safetensors")
 
@@ -53,6 +53,17 @@ VISION = {"vision_config": {"hidden_size": 1024}}
         ("BertForQuestionAnswering", {}, "question-answering"),
         ("BertForMaskedLM", {"vocab_size": 30522}, "other"),
         ("WhisperForConditionalGeneration", {"model_type": "whisper"}, "other"),
+        ("BartForCausalLM", {"model_type": "bart", "is_encoder_decoder": True}, "text-generation"),
+        ("BltForCausalLM", {"encoder_config": {"hidden_size": 1}}, "text-generation"),
+        ("ReformerModelWithLMHead", {}, "text-generation"),
+        ("EncoderDecoderModel", {"is_encoder_decoder": True}, "text2text-generation"),
+        ("SeamlessM4TForTextToText", {"model_type": "seamless_m4t"}, "text2text-generation"),
+        ("IdeficsForVisionText2Text", VISION, "vision-language"),
+        ("XLNetForQuestionAnsweringSimple", {}, "question-answering"),
+        ("LayoutLMForQuestionAnswering", {"model_type": "layoutlm"}, "other"),
+        ("BlipForQuestionAnswering", VISION, "other"),
+        ("UniSpeechForSequenceClassification", {"model_type": "unispeech"}, "other"),
+        ("CsmForConditionalGeneration", {"model_type": "csm"}, "other"),
     ],
 )
 def test_task_is_recognised_from_config_json(architecture: str, config: dict[str, Any], kind: str) -> None:
@@ -148,3 +159,9 @@ def test_left_out_models_are_chosen_by_hash() -> None:
     for name, model in read_models()["models"].items():
         is_third = int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
         assert model["part"] == ("left-out" if is_third else "build"), name
+
+
+def test_classes_of_transformers_are_detected_by_their_configuration() -> None:
+    right, count, _ = class_score()
+    assert count == read_classes()["first_look"]["judged"] >= 880
+    assert right / count >= 0.98
