@@ -35,7 +35,7 @@ _HEARS: Final = ("audio_config", "audio_processor", "encoder_config")
 
 
 def main() -> None:
-    import transformers
+    import transformers  # type: ignore[import-not-found, unused-ignore]
     from huggingface_hub.errors import StrictDataclassError
     from transformers import CONFIG_MAPPING
 

@@ -54,7 +54,7 @@ def class_score() -> tuple[int, int, list[tuple[str, str, str]]]:
         (name, kind, recognition_of(name, {**config, "architectures": [name]}).kind)
         for kind, name, config in rows
     ]
-    wrong = [(name, kind, ours) for name, kind, ours in found if kind != ours]
+    wrong = [(name, kind, str(ours)) for name, kind, ours in found if kind != ours]
     return len(rows) - len(wrong), len(rows), wrong
 
 

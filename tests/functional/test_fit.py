@@ -17,7 +17,7 @@ from lmi_deploy.sources.s3_prefix import S3Models
 from lmi_deploy.weights.manifests import read_manifest
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.local_app import LocalApp
-from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
+from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, T5_XL, Table
 
 LARGE: Table = {**LLAMA_8B, "max_position_embeddings": 8192}
 RECIPE = """\
@@ -460,3 +460,54 @@ def test_plan_reports_that_the_model_fits(app: Places) -> None:
     result = app.lmi("plan")
     assert result.code == 0, result.err
     assert "fit: fits" in result.out
+
+
+def test_fit_of_a_class_that_vllm_does_not_have_ends_with_2(app: Places) -> None:
+    write_folder(
+        Path("model"),
+        {
+            "model_type": "t5",
+            **T5_XL,
+            "architectures": ["T5ForConditionalGeneration"],
+            "is_encoder_decoder": True,
+        },
+    )
+    result = app.lmi("fit", "./model", "--instance", "ml.g5.xlarge", "--context", "512")
+    assert result.code == 2
+    assert (
+        "does-not-fit: vLLM 0.26.0 has no T5ForConditionalGeneration, an encoder-decoder; use engine: accel"
+        in result.out
+    )
+    assert (
+        app.lmi(
+            "fit", "./model", "--instance", "ml.g5.xlarge", "--context", "512", "--engine", "accelerate"
+        ).code
+        == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("adapter_config.json", "./model is an adapter: adapter_config.json, but no config.json"),
+        ("model.gguf", "./model is a model in GGUF: *.gguf files only"),
+    ],
+)
+def test_validate_refuses_an_adapter_and_gguf_files(app: Places, name: str, what: str) -> None:
+    Path("model").mkdir()
+    (Path("model") / name).write_text("{}")
+    Path("large.yaml").write_text(RECIPE)
+    result = app.lmi("validate", "large.yaml")
+    assert result.code == 2
+    assert f"large.yaml:2:1: model_id: {what}" in result.err
+
+
+def test_init_names_damaged_headers_and_asks_for_an_instance(app: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    for file in Path("model").glob("*.safetensors"):
+        file.write_bytes(b"\xff" * 40)
+    result = app.lmi("init", "./model", "--target", "sagemaker")
+    assert result.code == 2
+    assert "lmi cannot choose an instance type for ./model: model" in result.err
+    assert "safetensors: header length" in result.err
+    assert app.lmi("init", "./model", "--target", "sagemaker", "--instance", "ml.g5.xlarge").code == 0

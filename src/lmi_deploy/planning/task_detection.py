@@ -122,6 +122,11 @@ class DetectedTask:
     servable: bool = True
 
     @property
+    def unusual(self) -> str:
+        """What the files are, if no engine loads them as a model."""
+        return f"is {'an adapter' if self.kind == 'adapter' else 'a model in GGUF'}: {self.evidence}"
+
+    @property
     def task(self) -> Task | None:
         return TASKS.get(self.kind) if self.servable else None
 
@@ -136,14 +141,13 @@ def architecture_of(config: Mapping[str, Any]) -> str:
 def detect_task(listing: ModelListing, config: Mapping[str, Any]) -> DetectedTask:
     """Looks at names of files, never into them."""
     paths = {entry.path for entry in listing.files}
-    return _unusual_files(paths) or _by_label(listing.pipeline_tag, config) or _by_files(paths, config)
+    return unusual_files(paths) or _by_label(listing.pipeline_tag, config) or _by_files(paths, config)
 
 
 def refuse_unusual(listing: ModelListing) -> None:
     """Unresolvable for an adapter and for GGUF files, by name."""
-    if (found := _unusual_files({entry.path for entry in listing.files})) is not None:
-        what = "an adapter" if found.kind == "adapter" else "a model in GGUF"
-        raise Unresolvable(f"{listing.model_id} is {what}: {found.evidence}", hint=found.advice)
+    if (found := unusual_files({entry.path for entry in listing.files})) is not None:
+        raise Unresolvable(f"{listing.model_id} {found.unusual}", hint=found.advice)
 
 
 def require_model(listing: ModelListing) -> None:
@@ -158,7 +162,7 @@ def require_model(listing: ModelListing) -> None:
         )
 
 
-def _unusual_files(paths: Collection[str]) -> DetectedTask | None:
+def unusual_files(paths: Collection[str]) -> DetectedTask | None:
     """An adapter, or a GGUF file: no engine loads them as a model."""
     if "adapter_config.json" in paths and "config.json" not in paths:
         return DetectedTask(

@@ -36,7 +36,7 @@ def checkpoint_of(hub: Hub, listing: ModelListing) -> Checkpoint:
     try:
         return _checkpoint(hub, listing, files)
     except Unreadable as reason:
-        return Checkpoint(table={}, trouble=str(reason))
+        return Checkpoint(table={}, trouble=str(reason), files=tuple(files))
 
 
 def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry]) -> Checkpoint:

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.server_version import server_tag
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Engine, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
+from lmi_deploy.planning.compute_capability import Question
+from lmi_deploy.planning.model_compatibility import model_mistakes
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
@@ -106,6 +109,10 @@ def judge(
         choices = _devices(fit_request)
     except CannotTell as reason:
         return FitResult(fit=Fit(verdict="unknown", reason=str(reason), engine=fit_request.engine))
+    if refused := _refused_class(fit_request, checkpoint, request):
+        return FitResult(
+            fit=Fit(verdict="does-not-fit", reason=refused, engine=fit_request.engine, devices=choices[0])
+        )
     assessed = [(assess(checkpoint, request, devices), devices) for devices in choices]
     worst, devices = min(assessed, key=lambda each: _ORDER.index(each[0].verdict))
     worst = replace(worst, engine=fit_request.engine)
@@ -119,6 +126,15 @@ def judge(
         else (),
         notes=notes(checkpoint, worst, devices),
     )
+
+
+def _refused_class(fit_request: FitRequest, checkpoint: Checkpoint, request: SizingRequest) -> str:
+    """Why the vLLM of the request has no model for the checkpoint's class; empty if it has, or if that is unknown."""
+    if request.engine != "vllm":
+        return ""
+    asked = Question(options=fit_request.options, environment={}, image=vllm_arguments.image_of(request.vllm))
+    found = next((one for one in model_mistakes(checkpoint.table, asked) if one.option == "engine"), None)
+    return f"{found.what}; {found.hint}" if found else ""
 
 
 def _cheapest(checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices) -> str:
@@ -147,6 +163,8 @@ def matching_instances(
 def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> SizingRequest:
     """The question with a length, if it has none, and without a degree: each type takes its own. CannotTell."""
     request = _request(fit_request)
+    if checkpoint.trouble:
+        raise CannotTell(checkpoint.trouble)
     if request.context is None and request.whole("max_model_len") is None:
         request = replace(request, context=_usual_context(checkpoint))
     return replace(request, degree=None)

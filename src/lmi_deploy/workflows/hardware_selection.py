@@ -112,8 +112,8 @@ class InstanceChoice:
 
     def _by_size(self, reason: str) -> Hardware:
         """A choice all the same, which says that it is none of the fit."""
-        init_request = self.init_request
-        found = instance_by_size(size_of(self.checkpoint), self.prices.of(USUAL_REGION))
+        init_request, size = self.init_request, size_of(self.checkpoint)
+        found = instance_by_size(size, self.prices.of(USUAL_REGION)) if size else None
         name = init_request.instance or (found.instance if found else "")
         if not name:
             raise Unresolvable(f"lmi cannot choose an instance type: {reason}", hint="add --instance TYPE")

@@ -20,6 +20,7 @@ from lmi_deploy.planning.model_compatibility import (
     model_mistakes,
     model_notes,
 )
+from lmi_deploy.planning.task_detection import unusual_files
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Verdict
 from lmi_deploy.sizing.instance_selection import FittingInstance, by_price
 from lmi_deploy.sizing.longest_context import USUAL_REGION
@@ -51,7 +52,10 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     recipe, why = with_instance(recipe, checkpoint, prices.of(region), deps)
     request = replace(request, instances=recipe.instance_type)
     outcome = judge(request, checkpoint, prices, help_tight=False)
-    found = [*mistakes_of(recipe, checkpoint.table, deps, files=checkpoint.files)]
+    found = [
+        *_unusual(recipe, checkpoint),
+        *mistakes_of(recipe, checkpoint.table, deps, files=checkpoint.files),
+    ]
     notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table)]
     match outcome.fit.verdict:
         case "does-not-fit":
@@ -66,6 +70,13 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
         case "fits":
             pass
     return Judgement(fit=outcome.fit.verdict, mistakes=tuple(found), notes=tuple(notes))
+
+
+def _unusual(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[Mistake]:
+    """An adapter, or GGUF files: a plan refuses them, too."""
+    found = unusual_files(checkpoint.files)
+    if found is not None and recipe.handler.file is None:
+        yield Mistake(option="model_id", what=f"{recipe.model_id} {found.unusual}", hint=found.advice)
 
 
 def with_instance(
