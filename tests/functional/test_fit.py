@@ -484,6 +484,8 @@ def test_fit_of_a_class_that_vllm_does_not_have_ends_with_2(app: Places) -> None
         ).code
         == 0
     )
+    Path("large.yaml").write_text(RECIPE)
+    assert app.lmi("validate", "large.yaml").err.count("T5ForConditionalGeneration") == 1
 
 
 @pytest.mark.parametrize(

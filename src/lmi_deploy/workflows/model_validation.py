@@ -58,7 +58,8 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     ]
     notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table)]
     match outcome.fit.verdict:
-        case "does-not-fit":
+        # A class or a device that is refused needs no second message.
+        case "does-not-fit" if not any(one.option in _ABOVE for one in found):
             hint = f"try {outcome.remedies[0].what}" if outcome.remedies else "`lmi fit` shows the sum"
             what = f"{recipe.model_id} does not fit on {outcome.fit.where}: {outcome.fit.reason}"
             key = "instance_type" if recipe.instance_type else "model_id"
@@ -67,7 +68,7 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
             notes.append(f"lmi cannot compute whether the model fits: {outcome.fit.reason}")
         case "tight":
             notes.append(f"the model fits with little memory to spare: {outcome.fit.reason}")
-        case "fits":
+        case "fits" | "does-not-fit":
             pass
     return Judgement(fit=outcome.fit.verdict, mistakes=tuple(found), notes=tuple(notes))
 
