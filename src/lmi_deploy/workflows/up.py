@@ -62,12 +62,12 @@ def prepare(
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan, estimate = deployment.plan, deployment.estimate
     loads = plan.has_action(Phase.START)
+    if loads and not force_fit:
+        require_compatible(recipe, facts.config, deps, files=[file.path for file in facts.listing.files])
     if not plan.empty:
         fits = require_fit(recipe, facts, price_table(deps), force=force_fit or not loads)
         estimate = estimate.plus("fit", fits)
     _require_disk_space(deployment, deps)
-    if loads and not force_fit:
-        require_compatible(recipe, facts.config, deps, files=[file.path for file in facts.listing.files])
     lines = (
         *target.notices(deployment.observed, plan),
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
