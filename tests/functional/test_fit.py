@@ -475,7 +475,7 @@ def test_fit_of_a_class_that_vllm_does_not_have_ends_with_2(app: Places) -> None
     result = app.lmi("fit", "./model", "--instance", "ml.g5.xlarge", "--context", "512")
     assert result.code == 2
     assert (
-        "does-not-fit: vLLM 0.26.0 has no T5ForConditionalGeneration, an encoder-decoder; use engine: accel"
+        "does-not-fit: vLLM 0.26.0 does not support T5ForConditionalGeneration, an encoder-decoder; use engine: accel"
         in result.out
     )
     assert (
@@ -491,8 +491,8 @@ def test_fit_of_a_class_that_vllm_does_not_have_ends_with_2(app: Places) -> None
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("adapter_config.json", "./model is an adapter: adapter_config.json, but no config.json"),
-        ("model.gguf", "./model is a model in GGUF: *.gguf files only"),
+        ("adapter_config.json", "./model is an adapter: it has adapter_config.json, but no config.json"),
+        ("model.gguf", "./model is a model in GGUF: it has only *.gguf files"),
     ],
 )
 def test_validate_refuses_an_adapter_and_gguf_files(app: Places, name: str, what: str) -> None:
@@ -510,6 +510,6 @@ def test_init_names_damaged_headers_and_asks_for_an_instance(app: Places) -> Non
         file.write_bytes(b"\xff" * 40)
     result = app.lmi("init", "./model", "--target", "sagemaker")
     assert result.code == 2
-    assert "lmi cannot choose an instance type for ./model: model" in result.err
+    assert "lmi cannot choose an instance type: model" in result.err
     assert "safetensors: header length" in result.err
     assert app.lmi("init", "./model", "--target", "sagemaker", "--instance", "ml.g5.xlarge").code == 0

@@ -12,7 +12,7 @@ from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Engine, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
-from lmi_deploy.planning.compute_capability import Question
+from lmi_deploy.planning.compute_capability import EngineSettings
 from lmi_deploy.planning.model_compatibility import model_mistakes
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
@@ -132,8 +132,10 @@ def _refused_class(fit_request: FitRequest, checkpoint: Checkpoint, request: Siz
     """Why the vLLM of the request has no model for the checkpoint's class; empty if it has, or if that is unknown."""
     if request.engine != "vllm":
         return ""
-    asked = Question(options=fit_request.options, environment={}, image=vllm_arguments.image_of(request.vllm))
-    found = next((one for one in model_mistakes(checkpoint.table, asked) if one.option == "engine"), None)
+    settings = EngineSettings(
+        options=fit_request.options, environment={}, image=vllm_arguments.image_of(request.vllm)
+    )
+    found = next((one for one in model_mistakes(checkpoint.table, settings) if one.option == "engine"), None)
     return f"{found.what}; {found.hint}" if found else ""
 
 

@@ -97,7 +97,9 @@ def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
     try:
         value = parsed_json(hub, listing, path)
     except Unreadable as reason:
-        raise Unresolvable(f"{listing.model_id}: {reason}", hint="correct the file, or choose another revision") from None
+        raise Unresolvable(
+            f"{listing.model_id}: {reason}", hint="correct the file, or choose another revision"
+        ) from None
     return value if isinstance(value, dict) else {}
 
 
