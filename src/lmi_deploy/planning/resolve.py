@@ -25,7 +25,7 @@ from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
 from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
-from lmi_deploy.sizing.tensor_parallel import degree_of
+from lmi_deploy.sizing.tensor_parallel_degree import degree_of
 
 PREDICT_TIMEOUT = 60
 """Seconds: SageMaker cancels a real-time invocation then; a higher value would only hide that on other targets."""

@@ -130,10 +130,10 @@ class InstanceChoice:
         )
 
     def _price(self, name: str) -> str:
-        init_request = self.init_request.region
-        for region in dict.fromkeys((init_request, USUAL_REGION)):
+        requested = self.init_request.region
+        for region in dict.fromkeys((requested, USUAL_REGION)):
             if found := self.prices.price(name, region):
-                here = "" if region == init_request else f"; in {init_request} it is unknown"
+                here = "" if region == requested else f"; in {requested} it is unknown"
                 return f"{found.hourly:g} {found.currency} an hour in {region} ({found.source}){here}"
         return "its price is unknown"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
-from lmi_deploy.workflows.file_snapshot import FileSnapshot, difference, snapshot_files
 from lmi_deploy.workflows.handler_validation import folder_findings
 from lmi_deploy.workflows.serve import ServeOptions, launch_of, prepare
 
@@ -22,6 +21,8 @@ POLL = 0.4
 GRACE = 5.0
 """Seconds for a server to stop before the next one starts."""
 _KEY = "server"
+FileSnapshot = Mapping[str, tuple[int, int]]
+"""Path in the folder to time of change (nanoseconds) and size."""
 
 
 def watch(options: ServeOptions, deps: Dependencies) -> Iterator[Event]:
@@ -126,3 +127,33 @@ class _ServerRun:
         log = self.server.log(self.home)
         text = self.server.failure(self.home) or (log.read_text(errors="replace") if log.is_file() else "")
         return text.splitlines()
+
+
+def snapshot_files(folder: Path, *extra: Path) -> FileSnapshot:
+    """Every file except hidden ones and Python's compiled ones; and the files `extra` outside of the folder."""
+    found: dict[str, tuple[int, int]] = {}
+    named = [(path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*"))]
+    shown = [
+        (name, path)
+        for name, path in named
+        if not any(part.startswith(".") or part == "__pycache__" for part in name.split("/"))
+    ]
+    for name, path in [*shown, *((str(path), path) for path in extra)]:
+        try:
+            if path.is_file():
+                state = path.stat()
+                found[name] = (state.st_mtime_ns, state.st_size)
+        except FileNotFoundError:  # editors write beside and rename
+            continue
+    return found
+
+
+def difference(before: FileSnapshot, after: FileSnapshot) -> str:
+    """The changes, in a few words; empty if there are none."""
+    kinds = [
+        ("changed", [name for name in after if name in before and after[name] != before[name]]),
+        ("is new", [name for name in after if name not in before]),
+        ("is gone", [name for name in before if name not in after]),
+    ]
+    lines = [f"{name} {kind}" for kind, names in kinds for name in names]
+    return ", ".join(lines[:3]) + (f" and {len(lines) - 3} more" if len(lines) > 3 else "")

@@ -10,25 +10,28 @@ from pathlib import Path
 from lmi_deploy.domain import plan
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
-from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.engines.request_codec import Codec, codec_of
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.local_state import State
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.targets.local.readiness import ReadinessCheck
-from lmi_deploy.targets.local.stop import DRAIN, stop
 from lmi_deploy.targets.target import Outcome, Perform
 
 Steps = Generator[Event, None, Outcome]
 _RUNTIME = "runtime"
 """In a server's home: the runtime that it was started with."""
+_DRAIN = 90.0
+"""Seconds for a server's last requests; above the server's own limit of 60."""
+_NO_RESPONSE = 3.0
+"""Seconds after SIGTERM for a server that does not respond (it hangs, is suspended, or has only just started)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,7 @@ class LocalPerformers:
 
     def _stop(self, action: plan.StopServer) -> Steps:
         home = self.home(action.server)
-        yield from stop(self.server_of(home), home, key=action.key)
+        yield from _stop_server(self.server_of(home), home, key=action.key)
         return "ended"
 
     def _remove_artifact(self, action: plan.RemoveArtifact) -> Steps:
@@ -177,8 +180,8 @@ class _LocalDeployer:
         own, previous = self.writes.home(action.server), self.writes.home(action.previous)
         if action.loads_again:
             # It has proved itself beside the previous one, so it may be expected to load once more.
-            self.writes.server_of(previous).stop(previous, grace=DRAIN)
-            self._server().stop(own, grace=DRAIN)
+            self.writes.server_of(previous).stop(previous, grace=_DRAIN)
+            self._server().stop(own, grace=_DRAIN)
             self._run(action.server, host=action.host, port=action.port)
             timeout = self.spec.machine.startup_timeout
             yield from self._readiness().ready(action.server, action.key, timeout=timeout)
@@ -195,3 +198,25 @@ def runtime_of(home: Path) -> str:
         return (home / _RUNTIME).read_text() or "embedded"
     except OSError:
         return "embedded"
+
+
+def _stop_server(server: ModelServer, home: Path, *, key: str) -> Generator[Event, None, None]:
+    """Stop it and remove its home. DeployFailed if it still runs."""
+    observed = server.status(home)
+    silent = observed.phase == "starting"
+    if observed.in_flight:
+        note = f"{observed.in_flight} requests in flight"
+        yield Progress(key=key, done=0, total=None, unit="seconds", note=note)
+    if silent:
+        text = (
+            f"{home.name} (pid {observed.pid}) does not respond: lmi sends SIGTERM, and SIGKILL after "
+            f"{_NO_RESPONSE:g} s"
+        )
+        yield Line(key=key, text=text)
+    server.stop(home, grace=_NO_RESPONSE if silent else _DRAIN)
+    left = server.status(home)
+    if left.phase != "gone":
+        raise DeployFailed(
+            f"{home.name} is still {left.phase} (pid {left.pid})", hint="run the command again"
+        )
+    shutil.rmtree(home, ignore_errors=True)

@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from itertools import count
 
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.sagemaker.actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.expiry import is_expired
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
@@ -23,8 +25,9 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     is_resource_name,
 )
 from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
+from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, attempt_name
 from lmi_deploy.domain.weights import integrity_issues_text
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
 from lmi_deploy.targets.sagemaker.ownership import (
@@ -34,7 +37,6 @@ from lmi_deploy.targets.sagemaker.ownership import (
     shared_model,
     unfinished_names,
 )
-from lmi_deploy.targets.sagemaker.transfer_job.running_jobs import running_jobs
 
 BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
 
@@ -70,7 +72,7 @@ def observe(
         not_owned_reason=foreign,
         ownership=owned,
         missing=tuple(sorted(missing)),
-        jobs=running_jobs(ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud),
+        jobs=_running_jobs(ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud),
         artifacts=tuple(sorted(full)),
         incomplete_artifacts=tuple(sorted(stored.keys() - full)),
         stored=stored,
@@ -210,3 +212,43 @@ def _existing_resource(
     except NotFound:
         return None
     return resource if resource.tag(TAG) == observed.ref.name else None
+
+
+def _running_jobs(
+    deployment: str, listed: tuple[Resource, ...], record: Record | None, cloud: Cloud
+) -> tuple[ObservedJob, ...]:
+    """`listed` is what the tag search found. A job whose status may not be read is UNREADABLE: it may be running."""
+    tagged = {resource.name for resource in listed}
+    jobs = [job for name in sorted(tagged) if (job := _observe(name, cloud))]
+    jobs += [
+        job
+        for job in _started_jobs(record, cloud)
+        if job.name not in tagged and job.is_running and _is_owned(job, deployment, cloud)
+    ]
+    return tuple(job for job in jobs if job.is_running or job.status == UNREADABLE)
+
+
+def _started_jobs(record: Record | None, cloud: Cloud) -> Iterator[ObservedJob]:
+    """Every job attempt that the record says was started, without a recorded end."""
+    for intent in record.started(RunTransferJob) if record else ():
+        if intent.outcome is None:
+            for number in count(1):
+                job = _observe(attempt_name(str(intent.names["job"]), number), cloud)
+                if job is None or job.status == UNREADABLE:
+                    break
+                yield job
+
+
+def _observe(name: str, cloud: Cloud) -> ObservedJob | None:
+    try:
+        return cloud.jobs.job(name)
+    except AccessError:
+        return ObservedJob(name=name, arn="", status=UNREADABLE)
+
+
+def _is_owned(job: ObservedJob, deployment: str, cloud: Cloud) -> bool:
+    """By its own tags; if they may not be read, by our record and the digest in its name."""
+    try:
+        return dict(cloud.hosting.tags(job.arn)).get(TAG) == deployment
+    except AccessError:
+        return True

@@ -176,7 +176,7 @@ def test_account_is_required() -> None:
 def test_degree_that_does_not_divide_the_heads_is_refused() -> None:
     auto = replace(cloud_recipe("instance_type: ml.g5.48xlarge\n"), engine="vllm")
     recipe = replace(auto, tensor_parallel_degree=8)
-    from lmi_deploy.sizing.tensor_parallel import degree_of
+    from lmi_deploy.sizing.tensor_parallel_degree import degree_of
 
     for config in ({"num_attention_heads": 12}, {"text_config": {"num_attention_heads": 12}}):
         with pytest.raises(Unresolvable, match="8 does not divide the 12 attention heads") as refused:
