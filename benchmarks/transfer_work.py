@@ -126,7 +126,7 @@ def _weights() -> BucketWeights:
         clock=clock,
         settings=TransferSettings(),
         where=BUCKET,
-        carriers={"obstore": Obstore(boto3.Session, target, os.environ)},
+        uploaders={"obstore": Obstore(boto3.Session, target, os.environ)},
     )
 
 

@@ -33,7 +33,7 @@ def uploader(server: S3Server, bucket: str, folder: Path, engine: Engine) -> Gen
         clock=SystemClock(),
         settings=TransferSettings(streams=2),
         where=bucket,
-        carriers={"s5cmd": S5cmd(*carrying), "obstore": Obstore(*carrying)},
+        uploaders={"s5cmd": S5cmd(*carrying), "obstore": Obstore(*carrying)},
     )
     hub, transfer_options = LocalModel(), Travel(engine=engine)
     listing = hub.listing(str(folder), "main")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.aws.s3 import BucketLocation
     from lmi_deploy.aws.session import SessionFactory
+    from lmi_deploy.ports.external_uploader import ExternalUploader
 
 REQUESTS = "LMI_AWS_REQUESTS"
 """Names a file that gets one line for every request to AWS, including retries: the service and the operation."""
@@ -89,9 +90,6 @@ def open_bucket(
 ) -> tuple[ObjectStore, WeightsStore]:
     """Our existing bucket: its objects, and the models in it."""
     from lmi_deploy.aws.s3 import S3Settings, S3Store
-    from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
-    from lmi_deploy.aws.s3.uploaders.obstore import Obstore
-    from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
     from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
     from lmi_deploy.weights.bucket_weights import BucketWeights
     from lmi_deploy.weights.transfer_settings import TransferSettings
@@ -107,9 +105,6 @@ def open_bucket(
         guard=bucket_context.guard,
     )
     other_location = "" if _AWS in store.where else store.where
-    target = UploadTarget(
-        region=caller.region, endpoint=other_location, kms_key=place.kms_key, owner=place.owner
-    )
     by = f" (at {mask_urls(other_location)})" if other_location else ""
     weights = BucketWeights(
         store=store,
@@ -119,15 +114,26 @@ def open_bucket(
         where=f"s3://{place.bucket}{by}",
         served=lambda recorded: served_weights(store, resource_tags, hosting, recorded=recorded),
         advise=lambda: bucket_context.account.upload_rule_advice(place.bucket),
-        carriers={
-            "s5cmd": S5cmd(bucket_context.session, target, bucket_context.environ),
-            # obstore's own AWS addresses support neither FIPS nor dual stack: ours are passed to it.
-            "obstore": Obstore(
-                bucket_context.session, replace(target, endpoint=store.where), bucket_context.environ
-            ),
-        },
+        uploaders=_external_uploaders(bucket_context, place, caller.region, store.where),
     )
     return store, weights
+
+
+def _external_uploaders(
+    bucket_context: BucketContext, place: BucketLocation, region: str, where: str
+) -> Mapping[str, ExternalUploader]:
+    """By the recipe's `weights.engine`. `where` is the address of the bucket's service."""
+    from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
+    from lmi_deploy.aws.s3.uploaders.obstore import Obstore
+    from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
+
+    target = UploadTarget(region=region, endpoint=where, kms_key=place.kms_key, owner=place.owner)
+    # s5cmd knows AWS's own addresses. Those of obstore support neither FIPS nor dual stack: ours are passed to it.
+    for_s5cmd = replace(target, endpoint="") if _AWS in where else target
+    return {
+        "s5cmd": S5cmd(bucket_context.session, for_s5cmd, bucket_context.environ),
+        "obstore": Obstore(bucket_context.session, target, bucket_context.environ),
+    }
 
 
 def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str], *, notify: Notify = ignore) -> Hub:

@@ -54,7 +54,7 @@ class BucketWeights:
     """Weights that live endpoints serve from, by name, with the deployment of each endpoint. The argument: the
     deployments whose record names weights.
     """
-    carriers: Mapping[str, ExternalUploader] = field(default_factory=dict)
+    uploaders: Mapping[str, ExternalUploader] = field(default_factory=dict)
     """External uploaders, by their names in `weights.engine`."""
     _completed: set[str] = field(default_factory=set)
 
@@ -75,12 +75,12 @@ class BucketWeights:
 
     @property
     def engines(self) -> frozenset[str]:
-        return frozenset(name for name, uploader in self.carriers.items() if uploader.present)
+        return frozenset(name for name, uploader in self.uploaders.items() if uploader.present)
 
     def upload_files(
         self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
-        uploader = self.carriers.get(engine)
+        uploader = self.uploaders.get(engine)
         if uploader is None:
             raise UsageRefused(
                 f"weights.engine: {engine} is not installed", hint="remove it, or set it to auto"

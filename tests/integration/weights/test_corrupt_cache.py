@@ -81,7 +81,7 @@ def weights(versity: S3Server, bucket: str) -> BucketWeights:
         clock=SystemClock(),
         settings=TransferSettings(),
         where=bucket,
-        carriers={"s5cmd": S5cmd(session, target, environ), "obstore": Obstore(session, target, environ)},
+        uploaders={"s5cmd": S5cmd(session, target, environ), "obstore": Obstore(session, target, environ)},
     )
 
 

@@ -61,7 +61,7 @@ class Place:
             clock=SystemClock(),
             settings=TransferSettings(),
             where=self.bucket,
-            carriers={"obstore": Obstore(by.session(), target, {"PATH": "/usr/bin:/bin"})},
+            uploaders={"obstore": Obstore(by.session(), target, {"PATH": "/usr/bin:/bin"})},
         )
 
     def listing(self) -> ModelListing:

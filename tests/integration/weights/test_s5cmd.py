@@ -59,7 +59,7 @@ class Place:
             clock=SystemClock(),
             settings=TransferSettings(),
             where=self.bucket,
-            carriers={"s5cmd": S5cmd(by.session(), target, SECRET_ENVIRONMENT, program=program)},
+            uploaders={"s5cmd": S5cmd(by.session(), target, SECRET_ENVIRONMENT, program=program)},
         )
 
     @property

@@ -60,7 +60,7 @@ def weights(store: FakeStore, takes: Callable[[UploadItem], bool] = lambda load:
         clock=FakeClock(),
         settings=TransferSettings(),
         where=store.bucket,
-        carriers={"porter": ScriptedUploader(store, takes)},
+        uploaders={"porter": ScriptedUploader(store, takes)},
     )
 
 
@@ -118,4 +118,4 @@ def test_externally_uploaded_weights_can_be_copied(folder: Path) -> None:
 
 def test_missing_engine_is_an_error(folder: Path) -> None:
     with pytest.raises(UsageRefused, match="porter is not installed"):
-        upload(replace(weights(FakeStore()), carriers={}), folder)
+        upload(replace(weights(FakeStore()), uploaders={}), folder)

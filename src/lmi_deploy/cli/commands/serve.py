@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -55,15 +56,9 @@ _EXPECTED_EXITS = (0, ENDED_BY_CTRL_C, 143)
 def command(
     *,
     folder: Path,
-    runtime: str,
-    image: str,
-    host: str,
-    port: int,
-    settings: Path | None,
-    python: Path | None,
-    log_format: str,
     watched: bool,
     as_json: bool,
+    **flags: Any,
 ) -> int:
     """Serve the model folder DIR (serving.properties, model.py) in the foreground, until Ctrl-C.
 
@@ -74,21 +69,12 @@ def command(
     model.py and the folder's requirements.txt need.
     """
     context = open_context(as_json=as_json)
-    options = serve.ServeOptions(
-        folder=folder,
-        host=host,
-        port=port,
-        settings=settings,
-        python=python,
-        runtime=runtime,
-        image=image,
-        log_format=log_format,
-    )
+    options = serve.ServeOptions(folder=folder, **flags)
     if watched:
         return _watch(options, context)
     interpreter = context.outcome(serve.prepare(options, context.deps))
     context.view.note(
-        f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C stops it"
+        f"serving {folder} at http://{options.host}:{options.port}/invocations once it is loaded; Ctrl-C stops it"
     )
     log = (lambda text: context.view.show(Line(key="server", text=text))) if as_json else None
     code = serve.run(options, interpreter, context.deps, report=log)
