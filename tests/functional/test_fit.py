@@ -100,6 +100,19 @@ def test_model_that_does_not_fit_ends_with_2_and_remedies(app: Places) -> None:
     assert app.lmi(*argv, "--option", "kv_cache_dtype=fp8").code == 0
 
 
+def test_fit_shows_what_must_fit_beside_the_engine(app: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    argv = ("fit", "./model", "--instance", "ml.g6.12xlarge", "--option", "max_num_seqs=256")
+    shown = app.lmi(*argv).out
+    assert (
+        "  not available to the engine         1.76 GiB\n  - context, NCCL, graphs: about      1.56 GiB\n"
+        in shown
+    )
+    found = app.lmi(*argv, "--json").result
+    assert found["verdict"] == "tight"
+    assert 0 < found["reserve"] < found["outside"] == found["usable"] - found["budget"]
+
+
 def test_gpu_without_bfloat16_does_not_fit_a_bfloat16_model(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     argv = ("fit", "./model", "--gpu", "T4", "--gpus", "4", "--degree", "4", "--context", "2048")

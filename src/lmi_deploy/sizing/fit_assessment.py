@@ -61,6 +61,10 @@ class Fit:
     sequences: int = 0
     budget: int = 0
     parts: Mapping[str, int] = field(default_factory=dict)
+    outside: int = 0
+    """Bytes of the device that are not in the budget."""
+    reserve: int = 0
+    """About what the CUDA context, NCCL and graphs take of them."""
     cache: int = 0
     """Bytes of one device for the KV cache."""
     needed: int = 0
@@ -181,6 +185,8 @@ def _fit_of(subject: SizingCase, checkpoint: Checkpoint, *, limits: bool) -> Fit
         sequences=sequences,
         budget=demand.budget,
         parts=demand.parts,
+        outside=demand.outside,
+        reserve=demand.reserve,
         cache=memory,
         needed=needed,
         token_bytes=layout.token_bytes,

@@ -43,6 +43,9 @@ def _sum(fields: Mapping[str, Any]) -> Iterator[str]:
     if fields["context"]:
         yield _line("left for the KV cache", fields["left"])
         yield _line(f"{counted(fields['sequences'], 'sequence')} of {fields['context']}", fields["needed"])
+    if fields["reserve"]:
+        yield _line("not available to the engine", fields["outside"])
+        yield _line("- context, NCCL, graphs: about", fields["reserve"])
 
 
 def _line(what: str, size: int) -> str:

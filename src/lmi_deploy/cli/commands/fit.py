@@ -116,6 +116,8 @@ def result_fields(fit_request: FitRequest, outcome: FitResult) -> dict[str, Any]
         "max_sequences": found.max_sequences,
         "usable": devices.memory // devices.cores if devices else 0,
         "budget": found.budget,
+        "outside": found.outside,
+        "reserve": found.reserve,
         "parts": {**found.parts, **({"kv_cache": max(0, found.cache)} if found.context else {})},
         "left": found.cache,
         "needed": found.needed,
