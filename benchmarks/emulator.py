@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from benchmarks.measure import say
 from benchmarks.result import Figure, Result
 from benchmarks.suites import cases
-from lmi_deploy.emulator.operations import OPERATIONS
+from lmi_deploy.emulator.operation_table import OPERATIONS
 from lmi_deploy.emulator.wire.service_models import operation_names, service_model
 from tests.emulator.bad_requests import bad_requests, sample
 from tests.server.handlers import MANY_WAYS

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from lmi_deploy.catalog.known_failures_page import failures_page
-from lmi_deploy.cli.group import COMMANDS, lmi
+from lmi_deploy.cli.command_group import COMMANDS, lmi
 from lmi_deploy.recipe.json_schema import json_schema
 from lmi_deploy.recipe.reference_page import reference_page
 from lmi_deploy.targets.sagemaker.permissions.reference_page import rights_page

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pytest
 
-from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lmi_deploy.emulator.operations import OPERATIONS
+from lmi_deploy.emulator.operation_table import OPERATIONS
 from tests.emulator.bad_requests import bad_requests
 from tests.support.emulator_process import ACCOUNT, IMAGE, TIMEOUT, Emulated
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Notice, Started
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import DeployFailed, Unresolvable
 from lmi_deploy.planning.render import render
 from lmi_deploy.workflows import handler_dry_run, up

@@ -9,7 +9,7 @@ import pytest
 
 from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.workflows.serve import ServeOptions
-from lmi_deploy.workflows.watch import difference, snapshot_files, watch
+from lmi_deploy.workflows.serve_watch import difference, snapshot_files, watch
 from tests.support.fake_servers import Behaviour
 from tests.support.local_app import LocalApp
 

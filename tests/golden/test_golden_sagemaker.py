@@ -11,8 +11,8 @@ import pytest
 
 from lmi_deploy.catalog.package_files import recipes, templates
 from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
 from tests.support.factories import resolve
 from tests.support.recipe_parsing import parse

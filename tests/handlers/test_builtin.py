@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.deployment_artifact import SLOT
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, huggingface
 from tests.handlers.handler_worker import handle, serving, worker
 from tests.support.sample_model import cached_tiny_model

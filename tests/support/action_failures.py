@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.journal import Journal

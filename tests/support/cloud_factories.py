@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts, FileEntry, ModelListing
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.targets.sagemaker.resolve import place_of

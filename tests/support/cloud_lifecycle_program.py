@@ -13,9 +13,9 @@ import sys
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
+from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
-from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import Facts, FileEntry, Machine, ModelListing
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.serving_record import LocalServing, SageMakerServing, ServingRecord
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning import resolve as planning
 from lmi_deploy.targets.local.resolve import place_of as local_place
 from lmi_deploy.targets.sagemaker.resolve import place_of as sagemaker_place

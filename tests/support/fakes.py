@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lmi_deploy.domain.content_hashes import oid_of
-from lmi_deploy.domain.deployment_names import digest
+from lmi_deploy.domain.digests import digest
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.errors import DeployFailed, NotFound, TransferFailed

@@ -14,7 +14,7 @@ import boto3
 from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 from tests.support.frozen_clock import FrozenClock
 from tests.support.versitygw import running
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lmi_deploy.domain.inference_http import ResponseHead
+from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.engines.openai_api import openai_api
-from lmi_deploy.engines.request_codec import codec_of
 from lmi_deploy.proxy.stream_lines import ResponseIdentity
 from lmi_deploy.proxy.translation import ServedModel
 from tests.support.factories import LOCAL, serving

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from lmi_deploy.composition.local import environments_at
+from lmi_deploy.domain.deployment_spec import environment_name
 from lmi_deploy.domain.events import Finished, Notice, Progress
 from lmi_deploy.domain.recipe_keys import Handler
-from lmi_deploy.domain.spec import environment_name
 from lmi_deploy.engines.registry import engine
 
 

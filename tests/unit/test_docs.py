@@ -13,7 +13,7 @@ import click
 import pytest
 import yaml
 
-from lmi_deploy.cli.group import lmi
+from lmi_deploy.cli.command_group import lmi
 from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, anchors, blocks, links, shell_commands
 from tests.support.recipe_parsing import parse
 

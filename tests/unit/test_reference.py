@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.cli.group import COMMANDS
+from lmi_deploy.cli.command_group import COMMANDS
 from lmi_deploy.errors import EXIT_CODES
 from tools.reference import DOCS, pages
 

@@ -101,7 +101,7 @@ PURE = (
     *(
         f"targets/sagemaker/{name}.py"
         for name in (
-            *("costs", "desired_state", "download_time", "lost_tag", "notices", "resolve", "roles"),
+            *("costs", "desired_state", "download_time", "lost_ownership_tag", "notices", "resolve", "roles"),
             *("request_examples", "status", "transfer_job/resolve", "permissions/*", "plan/*", "validate/*"),
         )
     ),
@@ -348,7 +348,7 @@ def test_packages_have_no_import_cycle() -> None:
 )
 def test_help_imports_only_click(vendor: str) -> None:
     assert vendor not in loaded_by(
-        "from lmi_deploy.cli.group import lmi; lmi.main(['--help'], standalone_mode=False)"
+        "from lmi_deploy.cli.command_group import lmi; lmi.main(['--help'], standalone_mode=False)"
     )
 
 

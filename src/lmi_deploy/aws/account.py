@@ -17,7 +17,7 @@ from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 
 _OLD_NAMESPACE: Final = "us-east-1"
 """The one region that must not be named when a bucket is created in it."""

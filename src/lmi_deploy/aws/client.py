@@ -17,7 +17,7 @@ from lmi_deploy.aws.session import SessionFactory, region_of
 from lmi_deploy.errors import LmiError
 from lmi_deploy.host.retry_policy import RetryPolicy
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 
 NAMES: Final = {
     "application-autoscaling": "Application Auto Scaling",

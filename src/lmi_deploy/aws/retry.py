@@ -16,7 +16,7 @@ from lmi_deploy.aws.response_fields import UnexpectedResponse, defect_of
 from lmi_deploy.errors import LmiError
 from lmi_deploy.host.retry_policy import RetryPolicy
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 
 POLICY: Final = RetryPolicy(attempts=5, longest_wait=20.0)
 """The policy of every service of AWS. Each attempt contains several of botocore's own."""

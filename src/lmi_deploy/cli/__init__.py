@@ -25,8 +25,8 @@ def main() -> None:
     try:
         end_as_ctrl_c(sys.argv[1:])
         from lmi_deploy.cli import streams
+        from lmi_deploy.cli.command_group import COMMANDS, lmi
         from lmi_deploy.cli.exit_codes import run
-        from lmi_deploy.cli.group import COMMANDS, lmi
 
         streams.open_outputs()
         if any(command in COMMANDS and not COMMANDS[command].reads for command in sys.argv[1:2]):

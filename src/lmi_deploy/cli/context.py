@@ -11,8 +11,8 @@ import click
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Started
 from lmi_deploy.errors import RECORDED, Interrupted, LmiError
-from lmi_deploy.ui.selection import open_view
 from lmi_deploy.ui.view import View
+from lmi_deploy.ui.view_selection import open_view
 from lmi_deploy.workflows.dependencies import Dependencies
 
 T = TypeVar("T")

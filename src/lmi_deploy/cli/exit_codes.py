@@ -88,7 +88,7 @@ def _invoke(group: click.Group, argv: list[str], given: object) -> object:
 
 
 def _report_error(error: LmiError, argv: Sequence[str]) -> int:
-    from lmi_deploy.ui.selection import open_view
+    from lmi_deploy.ui.view_selection import open_view
 
     discard_when_closed()  # the exit code is the error's, whether anybody reads it or not
     try:
@@ -112,7 +112,7 @@ def _discard(stream: TextIO) -> None:
 
 def _version() -> int:
     from lmi_deploy import __version__
-    from lmi_deploy.ui.selection import open_view
+    from lmi_deploy.ui.view_selection import open_view
 
     open_view(as_json=True).result({"version": __version__})
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lmi_deploy.composition.weights import BucketContext, open_bucket, session_at
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard

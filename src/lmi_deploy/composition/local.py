@@ -14,7 +14,7 @@ from lmi_deploy.domain.gathered_facts import is_folder
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.plan import StartServer
 from lmi_deploy.domain.record import Record
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.workflows.dependencies import Dependencies
 
 if TYPE_CHECKING:

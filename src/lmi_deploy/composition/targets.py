@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.cloud import BucketServices, Cloud
     from lmi_deploy.ports.journal import Journal
     from lmi_deploy.ports.lock import Lock
-    from lmi_deploy.ports.notify import Notify
+    from lmi_deploy.ports.message_callback import Notify
     from lmi_deploy.recipe.checks.issue import Issue
     from lmi_deploy.state.state_dir import StateDir
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget

@@ -17,7 +17,7 @@ from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.hub import Hub
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.resource_tags import ResourceTags
 from lmi_deploy.ports.weights import WeightsStore

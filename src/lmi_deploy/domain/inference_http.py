@@ -6,7 +6,7 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lmi_deploy.domain.deployment_names import digest_tag
+from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.secret import Secret
 
 ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"

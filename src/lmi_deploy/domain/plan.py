@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import ActionBase, Phase
-from lmi_deploy.domain.deployment_names import digest_tag
+from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs

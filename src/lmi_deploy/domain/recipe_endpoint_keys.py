@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lmi_deploy.domain.deployment_names import digest_tag
+from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
     EnumOf,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lmi_deploy.domain.deployment_names import digest_tag
+from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lmi_deploy.domain.deployment_names import digest, digest_tag, short
+from lmi_deploy.domain.digests import digest, digest_tag, short
 from lmi_deploy.domain.gathered_facts import FileEntry, OidKind
 from lmi_deploy.domain.s3_address import SCHEME, read_prefix
 

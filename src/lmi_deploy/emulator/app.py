@@ -19,7 +19,7 @@ from lmi_deploy.emulator.iam.moto_permissions import SignedRequest, rights
 from lmi_deploy.emulator.iam.operation_permissions import invoking
 from lmi_deploy.emulator.iam.policy_quotas import exceeded_quota
 from lmi_deploy.emulator.iam.policy_simulation import OPERATION, read_form, simulated
-from lmi_deploy.emulator.operations import respond
+from lmi_deploy.emulator.operation_table import respond
 from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.invocation_request import is_invocation, read_invocation

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.deployment_artifact import SLOT
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
-from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.engine import Decoder

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.deployment_artifact import SLOT
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
-from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
-from lmi_deploy.engines.response_decoding import ErrorDecoder, TextDecoder
+from lmi_deploy.engines.response_stream_decoder import ErrorDecoder, TextDecoder
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
 name: Final[Engine] = "custom"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
-from lmi_deploy.domain.spec import HandlerSpec
 
 
 class Decoder(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lmi_deploy.engines import huggingface, vllm
-from lmi_deploy.engines.request_codec import Codec
+from lmi_deploy.engines.inference_codec import Codec
 
 TextField = Literal["", "prompt", "inputs"]
 EmbeddingField = Literal["", "input", "inputs"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.response_decoding import read_json, read_line, response_decoder
+from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
 
 NAMES: Final = ("text-generation", "text2text-generation", "text-embedding", "text-classification")

@@ -6,16 +6,16 @@ import json
 import re
 from typing import Any, Final
 
-from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.deployment_artifact import SLOT
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY, SERVER_VERSION
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
-from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
-from lmi_deploy.engines.response_decoding import read_json, read_line, response_decoder
+from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.errors import Unresolvable
 
 name: Final[Engine] = "vllm"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_weights_keys import Files
-from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.errors import Unresolvable
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")

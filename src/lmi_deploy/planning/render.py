@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lmi_deploy.catalog.package_files import templates
-from lmi_deploy.domain.artifact import SLOT, Artifact, ArtifactFile
+from lmi_deploy.domain.deployment_artifact import SLOT, Artifact, ArtifactFile
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import write_line
-from lmi_deploy.domain.spec import Spec
 
 
 def render(spec: Spec) -> Artifact:

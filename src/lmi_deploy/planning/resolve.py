@@ -6,10 +6,7 @@ import json
 from collections.abc import Callable
 
 from lmi_deploy.catalog.server_version import server_version
-from lmi_deploy.domain.gathered_facts import Facts
-from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
-from lmi_deploy.domain.recipe_keys import Pairs, Recipe, Task
-from lmi_deploy.domain.spec import (
+from lmi_deploy.domain.deployment_spec import (
     EngineSpec,
     HandlerSpec,
     Inputs,
@@ -17,6 +14,9 @@ from lmi_deploy.domain.spec import (
     Spec,
     WeightsSpec,
 )
+from lmi_deploy.domain.gathered_facts import Facts
+from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
+from lmi_deploy.domain.recipe_keys import Pairs, Recipe, Task
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.engines import vllm
 from lmi_deploy.engines.engine import EngineModule

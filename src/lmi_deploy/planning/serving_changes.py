@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.environment_digests import value_digest
 from lmi_deploy.domain.plan import Change
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.serving_record import LocalServing, SageMakerServing, ServingRecord
-from lmi_deploy.domain.spec import Spec
 
 _IN_OTHER_FIELDS = frozenset({"engine", "option.model_id", "option.entryPoint"})
 """Properties that other fields of the record already represent."""

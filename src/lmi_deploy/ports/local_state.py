@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.domain.artifact import ArtifactFile
+from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.record import Record
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.engines.inference_codec import Codec, codec_of
 from lmi_deploy.engines.openai_api import OpenAIApi, openai_api
-from lmi_deploy.engines.request_codec import Codec, codec_of
 from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.engines.response_decoding import error_text
+from lmi_deploy.engines.response_stream_decoder import error_text
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, parse_json, server_error
 from lmi_deploy.proxy.stream_lines import TokenUsage, usage_of
 from lmi_deploy.proxy.translation import ServedModel, TranslatedRequest, error_event, other_routes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lmi_deploy.engines.response_decoding import LONGEST_ERROR, error_text
+from lmi_deploy.engines.response_stream_decoder import LONGEST_ERROR, error_text
 from lmi_deploy.errors import AccessError, LmiError, NotFound, UsageRefused
 
 RETRY_SECONDS = 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lmi_deploy.domain.inference_http import Chunk
-from lmi_deploy.engines.response_decoding import LONGEST_ERROR, error_text, read_line
+from lmi_deploy.engines.response_stream_decoder import LONGEST_ERROR, error_text, read_line
 from lmi_deploy.proxy.openai_error import OpenAIError, parse_json, server_error
 
 CompletionKind = Literal["chat", "text"]

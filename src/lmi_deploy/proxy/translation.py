@@ -14,9 +14,9 @@ from lmi_deploy.domain.inference_http import (
     InferenceRequest,
     ResponseHead,
 )
+from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.openai_api import OpenAIApi
-from lmi_deploy.engines.request_codec import Codec
-from lmi_deploy.engines.response_decoding import error_text, read_json
+from lmi_deploy.engines.response_stream_decoder import error_text, read_json
 from lmi_deploy.proxy.completion_stream import DecodedStream, OpenAIStream
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, parse_json, server_error
 from lmi_deploy.proxy.stream_lines import (

@@ -11,8 +11,8 @@ from typing import Final
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import forward_bytes
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
-from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
+from lmi_deploy.sizing.kv_cache_size import CacheLayout
 from lmi_deploy.sizing.memory_demand import Demand, SizingCase
 from lmi_deploy.sizing.quantization import requested_bits
 from lmi_deploy.sizing.weights_per_device import Partition, weights_on_device

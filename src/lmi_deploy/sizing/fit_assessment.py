@@ -11,7 +11,7 @@ from lmi_deploy.sizing import accelerate, neuron, tensorrt_llm, vllm, vllm_cpu
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.device_support import unsupported
 from lmi_deploy.sizing.devices import Devices
-from lmi_deploy.sizing.kv_cache import longest_sequence, tokens_in
+from lmi_deploy.sizing.kv_cache_size import longest_sequence, tokens_in
 from lmi_deploy.sizing.memory_demand import Demand, SizingCase
 from lmi_deploy.sizing.quantization import Quantization, stored_quantization
 from lmi_deploy.sizing.sizing_request import SizingRequest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.devices import Devices
-from lmi_deploy.sizing.kv_cache import CacheLayout
+from lmi_deploy.sizing.kv_cache_size import CacheLayout
 from lmi_deploy.sizing.quantization import Quantization, requested_bits
 from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import Tensor

@@ -12,8 +12,8 @@ from typing import Final
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.sizing.activations import forward_bytes, rope_bytes
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
-from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
+from lmi_deploy.sizing.kv_cache_size import CacheLayout
 from lmi_deploy.sizing.memory_demand import Demand, SizingCase, device_weights
 
 _TOKENS: Final = 16384

@@ -20,8 +20,8 @@ from lmi_deploy.sizing.activations import (
 )
 from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
-from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
+from lmi_deploy.sizing.kv_cache_size import CacheLayout
 from lmi_deploy.sizing.memory_demand import Demand, SizingCase, device_weights
 from lmi_deploy.sizing.vllm_model_runner import (
     GRAPHS_COUNTED,

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from lmi_deploy.domain.deployment_names import digest
+from lmi_deploy.domain.digests import digest
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import check_relative_path

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lmi_deploy.domain.content_hashes import sha256_of
-from lmi_deploy.domain.deployment_names import digest
+from lmi_deploy.domain.digests import digest
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.number_text import size_text
@@ -24,7 +24,7 @@ from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
 from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.host.hash_cache import HashLedger
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.ports.source import BytesRead, ObjectLocation
 from lmi_deploy.sources.s3_download import S3Downloader

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.domain.artifact import ArtifactFile
+from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec, WeightsSpec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
@@ -18,7 +19,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.serving_record import ServingRecord
-from lmi_deploy.domain.spec import Spec, WeightsSpec
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint

@@ -26,7 +26,7 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import WeightsStore
-from lmi_deploy.weights import maintenance
+from lmi_deploy.weights import stored_weights
 from lmi_deploy.weights.cross_bucket_copy import CopyRoute, NoSource, copy_weights
 from lmi_deploy.weights.external_upload import ExternalUpload
 from lmi_deploy.weights.manifest_comparison import compare_listing, listed_weights
@@ -171,7 +171,7 @@ class BucketWeights:
         return None if manifest is None else compare_listing(self.store, manifest, listed)
 
     def exists(self, name: str) -> bool:
-        return maintenance.exists(self.store, name)
+        return stored_weights.exists(self.store, name)
 
     def references(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}
@@ -187,10 +187,10 @@ class BucketWeights:
     def verify(
         self, manifest: Manifest, *, deep: bool, key: str
     ) -> Generator[Event, None, tuple[IntegrityIssue, ...]]:
-        return (yield from maintenance.verify(self.store, manifest, key=key, deep=deep))
+        return (yield from stored_weights.verify(self.store, manifest, key=key, deep=deep))
 
     def remove(self, name: str, *, but: str = "") -> int:
-        return maintenance.remove(self.store, name, used=self.references(but=but))
+        return stored_weights.remove(self.store, name, used=self.references(but=but))
 
     def copy_from(self, origin: WeightsStore, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):
@@ -210,18 +210,18 @@ class BucketWeights:
         return (yield from copy_weights(name, route=route, key=key))
 
     def orphans(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
-        return _orphans(maintenance.orphans(self.store, before=before), self._unfinished(before))
+        return _orphans(stored_weights.orphans(self.store, before=before), self._unfinished(before))
 
     def clear(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
         # The objects are checked first: the check uses their uploads, too, which no longer exist afterwards.
-        unfinished, uploads = self._unfinished(before), maintenance.orphans(self.store, before=before)
-        maintenance.give_up(self.store, uploads)
+        unfinished, uploads = self._unfinished(before), stored_weights.orphans(self.store, before=before)
+        stored_weights.give_up(self.store, uploads)
         for one in unfinished:
             self.store.delete(one.keys)
         return _orphans(uploads, unfinished)
 
-    def _unfinished(self, before: datetime) -> tuple[maintenance.UnfinishedUpload, ...]:
-        return maintenance.unfinished(self.store, before=before, used=self.references())
+    def _unfinished(self, before: datetime) -> tuple[stored_weights.UnfinishedUpload, ...]:
+        return stored_weights.unfinished(self.store, before=before, used=self.references())
 
     def _named(self, key: str) -> tuple[str, ...]:
         """The weights that a record names. One that cannot be read names none, and frees none."""
@@ -232,7 +232,7 @@ class BucketWeights:
 
 
 def _orphans(
-    uploads: Sequence[MultipartUpload], unfinished: Sequence[maintenance.UnfinishedUpload]
+    uploads: Sequence[MultipartUpload], unfinished: Sequence[stored_weights.UnfinishedUpload]
 ) -> tuple[OrphanedWeights, ...]:
     return (
         *(OrphanedWeights(kind="upload", name=one.key, size=None, since=one.started) for one in uploads),

@@ -13,9 +13,9 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.ports.source import Source
 from lmi_deploy.weights.external_upload import ExternalUpload, upload_externally
-from lmi_deploy.weights.maintenance import give_up
 from lmi_deploy.weights.manifest_comparison import compare_listing, listed_weights
 from lmi_deploy.weights.manifests import write_manifest
+from lmi_deploy.weights.stored_weights import give_up
 from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.transfer_plan import plan_transfer, refuse_foreign_objects
 from lmi_deploy.weights.transfer_progress import TransferProgress

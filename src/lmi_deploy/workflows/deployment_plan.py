@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.domain.action import Phase
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import Inventory, Observed
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 

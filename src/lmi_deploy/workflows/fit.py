@@ -18,12 +18,12 @@ from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
 from lmi_deploy.sizing.fit_notes import notes
-from lmi_deploy.sizing.instance_selection import FittingInstance, by_price, fitting_instances
+from lmi_deploy.sizing.fitting_instances import FittingInstance, by_price, fitting_instances
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.sizing_request import ENGINES, SizingRequest, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
-from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
+from lmi_deploy.workflows.checkpoint_headers import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather_facts import model_location
 from lmi_deploy.workflows.price_refresh import price_table

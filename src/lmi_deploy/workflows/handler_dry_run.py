@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.plan import Action, ProbeServer
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import CreateModel
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import LmiError
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies

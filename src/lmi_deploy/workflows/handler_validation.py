@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.handler_syntax import HandlerFinding, HandlerRequirements, check_handler
 from lmi_deploy.planning.worker_packages import worker_packages

@@ -13,7 +13,7 @@ from lmi_deploy.errors import Unresolvable, UsageRefused
 from lmi_deploy.planning.recipe_generation import InitEngine
 from lmi_deploy.sizing.devices import instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit
-from lmi_deploy.sizing.instance_selection import cheapest_fitting
+from lmi_deploy.sizing.fitting_instances import cheapest_fitting
 from lmi_deploy.sizing.longest_context import (
     USUAL_REGION,
     instance_by_size,

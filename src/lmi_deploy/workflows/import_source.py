@@ -13,7 +13,7 @@ from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PR
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.import_settings import parse_environment
-from lmi_deploy.recipe.importer import ImportSource
+from lmi_deploy.recipe.recipe_import import ImportSource
 
 SMALL: Final = MIB
 """Bytes of a settings file, a handler or a list of packages; none is larger."""

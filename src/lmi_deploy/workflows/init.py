@@ -29,7 +29,7 @@ from lmi_deploy.planning.task_detection import require_model
 from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES
-from lmi_deploy.workflows.checkpoint import checkpoint_of, listing_without_hashes
+from lmi_deploy.workflows.checkpoint_headers import checkpoint_of, listing_without_hashes
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import FitRequest
 from lmi_deploy.workflows.gather_facts import read_json

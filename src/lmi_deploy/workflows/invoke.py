@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.serving_record import ServingRecord
-from lmi_deploy.engines.request_codec import codec_of
+from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
 

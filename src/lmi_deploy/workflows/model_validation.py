@@ -22,9 +22,9 @@ from lmi_deploy.planning.model_compatibility import (
 )
 from lmi_deploy.planning.task_detection import unusual_files
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Verdict
-from lmi_deploy.sizing.instance_selection import FittingInstance, by_price
+from lmi_deploy.sizing.fitting_instances import FittingInstance, by_price
 from lmi_deploy.sizing.longest_context import USUAL_REGION
-from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
+from lmi_deploy.workflows.checkpoint_headers import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import candidates, judge, recipe_request
 from lmi_deploy.workflows.gather_facts import read_json

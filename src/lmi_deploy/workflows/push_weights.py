@@ -6,10 +6,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from lmi_deploy.domain.action import Phase
+from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.events import Event, Finished, Started
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.weights import BucketRequest, Manifest, weights_name
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import require_shards, select

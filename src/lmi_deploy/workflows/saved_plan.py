@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lmi_deploy.domain.action import Phase
-from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.dataclass_json import dump, load
-from lmi_deploy.domain.deployment_names import digest
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.digests import digest
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.planning.stale_plan import binding, require_price
 from lmi_deploy.workflows.dependencies import Dependencies

@@ -8,10 +8,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmi_deploy.domain.deployment_spec import environment_name
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION, MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.local_runtimes import NEEDS
-from lmi_deploy.domain.spec import environment_name
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.planning.worker_packages import worker_packages
 from lmi_deploy.ports.model_server import Launch, ModelServer

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.planning.stale_plan import require_agreed

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     EndpointConfigSettings,
@@ -20,7 +21,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpointConfig,
     ObservedModel,
     Scaling,
-    is_resource_name,
 )
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.fake_cloud import LOGS

@@ -24,7 +24,7 @@ from lmi_deploy.errors import AccessError, IntegrityError, NotInstalled, Transfe
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.maintenance import give_up, orphans
+from lmi_deploy.weights.stored_weights import give_up, orphans
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.generators import finished, result_of
 from tests.support.proxy import Proxy, proxied

@@ -10,10 +10,10 @@ from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.cross_bucket_copy import CopyRoute, copy_weights
-from lmi_deploy.weights.maintenance import remove, verify
 from lmi_deploy.weights.manifest_comparison import compare_listing
 from lmi_deploy.weights.manifests import read_manifest
 from lmi_deploy.weights.part_size import USUAL
+from lmi_deploy.weights.stored_weights import remove, verify
 from tests.integration.weights.conftest import FILES, NOISE
 from tests.support.generators import result_of
 from tests.support.hub import LocalHub

@@ -5,7 +5,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.aws.s3.multipart import RequestBody
+from lmi_deploy.aws.s3.multipart_calls import RequestBody
 
 _CONTENT = bytes(range(256)) * 12_289
 

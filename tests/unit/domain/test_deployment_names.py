@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.artifact import Artifact, ArtifactFile
-from lmi_deploy.domain.deployment_names import (
-    MAX_NAME,
-    NAME,
-    canonical,
-    digest,
-    digest_tag,
-    name_error,
-    short,
-)
+from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
+from lmi_deploy.domain.deployment_names import MAX_NAME, NAME, name_error
+from lmi_deploy.domain.digests import canonical, digest, digest_tag, short
 
 
 @digest_tag("Noun")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, get_args, get_type_hints
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.plan import Action, Change
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
-from lmi_deploy.domain.spec import Spec
 
 NAMES_RESOURCES = (Spec, ModelSettings, EndpointConfigSettings, JobSettings)
 FIELDS = {

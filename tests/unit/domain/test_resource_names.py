@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind, is_resource_name, resource_name
+from lmi_deploy.domain.sagemaker.resource_names import is_resource_name, resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
 
 
 @pytest.mark.parametrize("kind", ["endpoint-config", "model", "processing-job"])

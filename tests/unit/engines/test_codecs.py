@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import (
     Chunk,
     ImageFile,
@@ -18,10 +19,9 @@ from lmi_deploy.domain.inference_http import (
     Turn,
     image_type,
 )
-from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, custom, huggingface, vllm
 from lmi_deploy.engines.engine import Decoder, EngineModule
-from lmi_deploy.engines.request_codec import Codec
+from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.errors import UsageRefused
 
 OURS = HandlerSpec(entry_point="model.py", template="text-generation")

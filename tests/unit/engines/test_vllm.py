@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lmi_deploy.catalog import images, options
-from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.deployment_artifact import SLOT
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Handler, Task
-from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import vllm
-from lmi_deploy.engines.request_codec import codec_of
+from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import Unresolvable
 from tests.support.factories import LOCAL, serving
 

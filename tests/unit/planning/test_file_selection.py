@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.recipe_weights_keys import Files
-from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import require_shards, select
 from tests.support.factories import listing

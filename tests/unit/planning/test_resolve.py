@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable
 from tests.support.factories import facts, listing, recipe, resolve
 

@@ -21,7 +21,7 @@ from lmi_deploy.aws.lock.lock_renewal import BucketLease, ClockReading, LeaseSet
 from lmi_deploy.aws.s3.record_journal import deployment_prefix
 from lmi_deploy.errors import Conflict, Refused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 
 _TRIES: Final = 5

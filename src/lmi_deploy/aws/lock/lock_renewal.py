@@ -12,7 +12,7 @@ from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.lock.lock_owner import LockOwner, read_lock_owner
 from lmi_deploy.errors import Conflict, LmiError, LockLost, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify
+from lmi_deploy.ports.message_callback import Notify
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 
 LASTS: Final = 90.0

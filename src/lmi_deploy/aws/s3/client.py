@@ -12,7 +12,7 @@ from lmi_deploy.aws.s3.error_messages import OWNERLESS, S3CallContext, explain
 from lmi_deploy.errors import LmiError
 from lmi_deploy.host.retry_policy import RetryPolicy
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 
 
 class S3Calls:

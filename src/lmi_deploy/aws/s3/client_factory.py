@@ -9,7 +9,7 @@ from lmi_deploy import __version__
 from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.retry import POLICY
-from lmi_deploy.aws.s3.fast_put import FastPutClient
+from lmi_deploy.aws.s3.signed_put import FastPutClient
 from lmi_deploy.aws.session import SessionFactory, region_of
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.host.retry_policy import RetryPolicy

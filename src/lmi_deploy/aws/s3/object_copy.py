@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from lmi_deploy.aws.s3 import multipart
+from lmi_deploy.aws.s3 import multipart_calls
 from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.object_reader import full_checksum
 from lmi_deploy.domain.crc32 import crc32_joined
@@ -95,7 +95,7 @@ def copy_at_once(
 def unfinished_copies(calls: S3Calls, key: str, size: int) -> tuple[UnfinishedCopy, ...]:
     """Incomplete uploads for the key, the best one to resume first: it has the most of our parts."""
     required = {number: last - first + 1 for number, first, last in _spans_of(calls, size)}
-    found = [upload for upload in multipart.uploads(calls, key) if upload.key == key]
+    found = [upload for upload in multipart_calls.uploads(calls, key) if upload.key == key]
     started = [UnfinishedCopy(upload, _uploaded_parts(calls, upload, required)) for upload in found]
     return tuple(sorted(started, key=lambda one: -len(one.parts)))
 
@@ -103,7 +103,7 @@ def unfinished_copies(calls: S3Calls, key: str, size: int) -> tuple[UnfinishedCo
 def _uploaded_parts(calls: S3Calls, upload: MultipartUpload, required: Mapping[int, int]) -> dict[int, Part]:
     """None if one of its parts has another size, or no CRC32: then another program created that upload."""
     try:
-        parts = {part.number: part for part in multipart.parts(calls, upload)}
+        parts = {part.number: part for part in multipart_calls.parts(calls, upload)}
     except NotFound:
         return {}
     is_owned = all(required.get(part.number) == part.size and part.crc32 for part in parts.values())
@@ -136,7 +136,7 @@ def copy_in_parts(
 def give_up(calls: S3Calls, upload: MultipartUpload) -> None:
     """`lmi gc` finds what cannot be aborted now."""
     with suppress(LmiError):
-        multipart.abort(calls, upload)
+        multipart_calls.abort(calls, upload)
 
 
 def _copy_part(

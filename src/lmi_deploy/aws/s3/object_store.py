@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
-from lmi_deploy.aws.s3 import multipart, object_copy
+from lmi_deploy.aws.s3 import multipart_calls, object_copy
 from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.client_factory import S3Clients, S3Settings
 from lmi_deploy.aws.s3.error_messages import PreconditionFailed
@@ -18,7 +18,7 @@ from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.ports.object_store import MultipartUpload, Part, StoredObject
 
 _MOST_KEYS: Final = 1000
@@ -151,28 +151,28 @@ class S3Store:
 
     def create_multipart(self, key: str, *, metadata: Mapping[str, str] | None = None) -> MultipartUpload:
         _check_key(key)
-        return multipart.begin(self._calls, key, metadata=metadata, encryption=self._encryption)
+        return multipart_calls.begin(self._calls, key, metadata=metadata, encryption=self._encryption)
 
     def put_part(self, upload: MultipartUpload, number: int, body: memoryview, *, crc32: str) -> Part:
-        return multipart.put_part(self._calls, upload, number, body=body, crc32=crc32)
+        return multipart_calls.put_part(self._calls, upload, number, body=body, crc32=crc32)
 
     def parts(self, upload: MultipartUpload) -> tuple[Part, ...]:
-        return tuple(multipart.parts(self._calls, upload))
+        return tuple(multipart_calls.parts(self._calls, upload))
 
     def complete(
         self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
     ) -> StoredObject:
         try:
-            created = multipart.complete(self._calls, upload, parts, crc32=crc32, size=size)
+            created = multipart_calls.complete(self._calls, upload, parts, crc32=crc32, size=size)
         except (NotFound, TransferFailed, AccessError) as exc:
             return self._confirm_created(upload.key, crc32, size, exc)
         return created or self._confirm_created(upload.key, crc32, size, None)
 
     def abort(self, upload: MultipartUpload) -> None:
-        multipart.abort(self._calls, upload)
+        multipart_calls.abort(self._calls, upload)
 
     def uploads(self, prefix: str) -> tuple[MultipartUpload, ...]:
-        return tuple(multipart.uploads(self._calls, prefix))
+        return tuple(multipart_calls.uploads(self._calls, prefix))
 
     @property
     def _encryption(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from lmi_deploy.cli.shared_options import json_option
-from lmi_deploy.ui.selection import open_view
+from lmi_deploy.ui.view_selection import open_view
 
 
 @click.command("completion")
@@ -14,7 +14,7 @@ from lmi_deploy.ui.selection import open_view
 @json_option
 def command(*, shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL; for bash: eval "$(lmi completion bash)"."""
-    from lmi_deploy.cli.group import lmi
+    from lmi_deploy.cli.command_group import lmi
 
     kind = get_completion_class(shell)
     assert kind is not None

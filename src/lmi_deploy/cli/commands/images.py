@@ -11,7 +11,7 @@ from lmi_deploy.catalog import images, sagemaker_limits
 from lmi_deploy.cli.shared_options import json_option, region_option
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.recipe.name_suggestions import suggestion_text
-from lmi_deploy.ui.selection import open_view
+from lmi_deploy.ui.view_selection import open_view
 
 Row = dict[str, Any]
 

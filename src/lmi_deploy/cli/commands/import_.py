@@ -9,7 +9,7 @@ import click
 
 from lmi_deploy.cli.output_files import require_absent, writing
 from lmi_deploy.cli.shared_options import json_option
-from lmi_deploy.ui.selection import open_view
+from lmi_deploy.ui.view_selection import open_view
 
 
 @click.command("import")
@@ -33,8 +33,8 @@ def command(
     extracts only model.py and requirements.txt, to a folder next to the recipe.
     """
     from lmi_deploy.composition.targets import recipe_issues
-    from lmi_deploy.recipe.importer import import_recipe, newest_version
     from lmi_deploy.recipe.reader import Purpose
+    from lmi_deploy.recipe.recipe_import import import_recipe, newest_version
     from lmi_deploy.workflows.import_source import read_source
 
     view = open_view(as_json=as_json)

@@ -14,7 +14,7 @@ from lmi_deploy.cli.shared_options import json_option, region_option, require_re
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.sizing.instance_selection import FittingInstance
+from lmi_deploy.sizing.fitting_instances import FittingInstance
 
 Row = dict[str, Any]
 _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict", "device_gib", "price_date")

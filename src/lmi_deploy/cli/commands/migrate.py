@@ -12,7 +12,7 @@ from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.recipe_loading import read
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.errors import CHANGES_PENDING, RecipeError, UsageRefused
-from lmi_deploy.ui.selection import open_view
+from lmi_deploy.ui.view_selection import open_view
 
 
 @click.command("migrate")
@@ -32,8 +32,8 @@ def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
     """
     from lmi_deploy.catalog.images import image
     from lmi_deploy.composition.targets import recipe_issues
-    from lmi_deploy.recipe.migrate import migrate
     from lmi_deploy.recipe.reader import Purpose
+    from lmi_deploy.recipe.recipe_rewrite import migrate
 
     view = open_view(as_json=as_json)
     image("djl-lmi", version, "us-east-1")

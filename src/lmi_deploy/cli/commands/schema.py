@@ -7,7 +7,7 @@ import json
 import click
 
 from lmi_deploy.cli.shared_options import json_option
-from lmi_deploy.ui.selection import open_view
+from lmi_deploy.ui.view_selection import open_view
 
 
 @click.command("schema")

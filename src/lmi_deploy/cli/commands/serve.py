@@ -88,7 +88,7 @@ def command(
 
 
 def _watch(options: serve.ServeOptions, context: CommandContext) -> int:
-    from lmi_deploy.workflows.watch import watch
+    from lmi_deploy.workflows.serve_watch import watch
 
     try:
         context.show_events(watch(options, context.deps))

@@ -13,8 +13,8 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import NotFound, RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.notices import notices
-from lmi_deploy.ui.selection import open_view
 from lmi_deploy.ui.view import View
+from lmi_deploy.ui.view_selection import open_view
 
 
 @click.command("validate")

@@ -1,17 +1,11 @@
-"""The parts of a deployment on SageMaker: settings of its resources, the names derived from them, and how they are
-found.
-
-A name contains the digest of all its settings, so that the same settings find the same resource on every machine. The
-tags, the version of the tool and the time to live are in no digest (design, decision 1).
-"""
+"""The parts of a deployment on SageMaker: settings of its resources, and how they are found."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lmi_deploy.domain.deployment_names import digest, digest_tag, short
+from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 
@@ -161,18 +155,3 @@ class Resource:
 
 SETTLING: Final = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})
 """Endpoint statuses that will change by themselves."""
-
-
-def resource_name(deployment: str, settings: object) -> str:
-    """`<deployment>-<10 hex>`: at most 59 of the 63 characters that SageMaker allows."""
-    return f"{deployment}-{short(digest(settings))}"
-
-
-def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
-    """Whether the name has lmi's form. A tag alone does not prove ownership: every principal with
-    AddTags can set it.
-    """
-    if kind == "endpoint":
-        return name == deployment
-    number = r"(-\d{1,3})?" if kind == "processing-job" else ""
-    return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None

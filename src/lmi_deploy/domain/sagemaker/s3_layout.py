@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.sagemaker.resource_settings import MODEL_FOLDER, MOUNTS, WEIGHTS_CHANNEL, Mount
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 
 ARTIFACTS: Final = "artifacts/"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lmi_deploy import __version__
-from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
@@ -20,7 +21,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_WEIGHTS,
 )
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.weights import Travel, weights_label
 
 OWN = frozenset(

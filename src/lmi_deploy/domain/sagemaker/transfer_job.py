@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from lmi_deploy.domain.deployment_names import digest_tag
+from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs

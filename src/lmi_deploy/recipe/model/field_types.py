@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.recipe_key_types import NotImplementedYet
-from lmi_deploy.recipe.model.mapping_rules import PairRules
 from lmi_deploy.recipe.model.scalar_types import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
+from lmi_deploy.recipe.model.user_mappings import PairRules
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,
     MappingNode,

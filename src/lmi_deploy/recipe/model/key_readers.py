@@ -22,8 +22,8 @@ from lmi_deploy.recipe.model.field_types import (
     ScalarField,
     ScalarOrListField,
 )
-from lmi_deploy.recipe.model.mapping_rules import PAIR_RULES
 from lmi_deploy.recipe.model.scalar_types import FLAG, choice, scalar_type
+from lmi_deploy.recipe.model.user_mappings import PAIR_RULES
 
 TEMPLATES = tuple(TEMPLATE_OPTIONS)
 """lmi's own handler templates."""

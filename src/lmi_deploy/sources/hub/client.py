@@ -35,8 +35,8 @@ from lmi_deploy.sources.hub.errors import HubResource
 from lmi_deploy.sources.hub.file_download import BAD_BYTES, SEGMENT, HubDownloader, damaged_offline
 from lmi_deploy.sources.hub.file_listing import cached_listing, parse_listing, reject_unsafe_paths
 from lmi_deploy.sources.hub.hub_settings import HubSettings
+from lmi_deploy.sources.hub.range_headers import ByteSpan, open_span
 from lmi_deploy.sources.hub.range_reader import RangeReader
-from lmi_deploy.sources.hub.range_request import ByteSpan, open_span
 from lmi_deploy.sources.hub.snapshot_download import SnapshotDownload
 from lmi_deploy.sources.hub.socket_reader import SocketReader
 from lmi_deploy.sources.hub.storage_connection import HttpClient

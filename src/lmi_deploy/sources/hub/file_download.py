@@ -18,8 +18,8 @@ from lmi_deploy.sources.download_retry import (
 )
 from lmi_deploy.sources.hub.cache import RepoCache
 from lmi_deploy.sources.hub.hub_settings import HubSettings
+from lmi_deploy.sources.hub.range_headers import ByteSpan
 from lmi_deploy.sources.hub.range_reader import RangeReader
-from lmi_deploy.sources.hub.range_request import ByteSpan
 from lmi_deploy.sources.verified_download import PartialFile, Report, hash_file
 
 GO_ON = "run the same command again: it continues with the part that was kept"

@@ -13,7 +13,7 @@ from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.download_retry import Attempts, RateLimiter, RetryableError
 from lmi_deploy.sources.hub.api_connection import MOST_OF_AN_ERROR, HubConnection, HubResponse
 from lmi_deploy.sources.hub.errors import HubErrorResponse, HubResource, translate
-from lmi_deploy.sources.hub.range_request import ByteSpan, begin, open_span
+from lmi_deploy.sources.hub.range_headers import ByteSpan, begin, open_span
 from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
 from lmi_deploy.sources.hub.storage_connection import FAILURES, HttpClient, OpenResponse
 

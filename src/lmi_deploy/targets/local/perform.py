@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.domain import plan
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.engines.inference_codec import Codec, codec_of
 from lmi_deploy.engines.registry import engine
-from lmi_deploy.engines.request_codec import Codec, codec_of
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.deployment_names import digest, short
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.local_runtimes import NEEDS
 from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
@@ -27,7 +28,6 @@ from lmi_deploy.domain.plan import (
 )
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.serving_changes import changes, serving_record
 from lmi_deploy.targets.local.runtime_selection import supports_handover
 from lmi_deploy.targets.local.status import probe_unanswered

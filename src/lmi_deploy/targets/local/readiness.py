@@ -10,13 +10,13 @@ from pathlib import Path
 from lmi_deploy.domain import plan
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.engines.request_codec import Codec
+from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.errors import AccessError, DeployFailed, Overdue
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import ModelServer
+from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.local.http_client import exchange
 from lmi_deploy.targets.local.log_file import exception_line, last_lines
-from lmi_deploy.targets.probe import TIMEOUT, probe
 from lmi_deploy.targets.target import Outcome, Perform
 
 Steps = Generator[Event, None, Outcome]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.deployment_spec import Spec
 
 
 def request_examples(spec: Spec, address: str) -> tuple[str, str]:

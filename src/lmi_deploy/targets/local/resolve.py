@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import startup_timeout

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
@@ -15,7 +16,6 @@ from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, Obse
 from lmi_deploy.domain.plan import Action, Plan, ProbeServer
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory
-from lmi_deploy.domain.sagemaker.resource_settings import (
-    EndpointConfigSettings,
-    ModelSettings,
-    Placement,
-    resource_name,
-)
+from lmi_deploy.domain.sagemaker.resource_names import resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Placement
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts
-from lmi_deploy.domain.spec import Spec
 
 PROVISION = 1800
 """Seconds for AWS to provide the instance and pull the image, in addition to the recipe's limit for the container."""

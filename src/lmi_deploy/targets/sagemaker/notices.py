@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import instance
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import CreateEndpointConfig, DeleteEndpoint, RunTransferJob
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_notice
 from lmi_deploy.targets.sagemaker.status import failed_update_reason, missing_words

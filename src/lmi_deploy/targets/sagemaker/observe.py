@@ -14,6 +14,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.expiry import is_expired
+from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
@@ -22,7 +23,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
     Resource,
     ResourceKind,
-    is_resource_name,
 )
 from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
 from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, attempt_name

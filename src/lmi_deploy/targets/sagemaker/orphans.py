@@ -10,13 +10,8 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import is_expired
-from lmi_deploy.domain.sagemaker.resource_settings import (
-    TAG,
-    TAG_BUCKET,
-    TAG_EXPIRES,
-    Resource,
-    is_resource_name,
-)
+from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, TAG_BUCKET, TAG_EXPIRES, Resource
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.lock import Lock

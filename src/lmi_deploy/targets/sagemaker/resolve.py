@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.recorded_prices import packaged
+from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
-from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options

@@ -6,7 +6,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentStatus, Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
-from lmi_deploy.targets.sagemaker.lost_tag import missing_tag_text
+from lmi_deploy.targets.sagemaker.lost_ownership_tag import missing_tag_text
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
@@ -18,7 +19,6 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
@@ -29,7 +29,7 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.sagemaker import costs, running_costs
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
-from lmi_deploy.targets.sagemaker.lost_tag import require_endpoint, require_ownership_tag
+from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.performers import SageMakerPerformers

@@ -7,8 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.dataclass_json import dump
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import (
     Action,
@@ -26,7 +27,6 @@ from lmi_deploy.domain.plan import (
     TakeAddress,
 )
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.local.plan import diff, server_name, serving, teardown
 from tests.support.factories import facts, recipe, resolve

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes
 from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import TakeAddress
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.local.plan import diff, server_name

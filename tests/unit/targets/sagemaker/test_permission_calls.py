@@ -11,7 +11,7 @@ import botocore.session
 from botocore import xform_name
 
 from lmi_deploy.aws.s3.error_messages import ACTIONS
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.cloud_factories import cloud_spec
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.sagemaker.resource_settings import resource_name
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.emulator.iam.policy_evaluation import AccessRequest, allows, trusts
 from lmi_deploy.targets.sagemaker.permissions import policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import INLINE_MOST, MANAGED_MOST, role_commands

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Action, Plan, PutArtifact, RemoveArtifact, RemoveDeployment
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -36,7 +37,6 @@ from lmi_deploy.domain.sagemaker.actions import (
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind, Scaling
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
 from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.sagemaker.desired_state import desired_state

@@ -10,9 +10,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from lmi_deploy.catalog import instances, sagemaker_limits
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts
-from lmi_deploy.domain.sagemaker.resource_settings import resource_name
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.errors import RecipeError, Unresolvable
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.sagemaker.permissions import policies

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.domain.artifact import Artifact, ArtifactFile
+from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.plan import PutArtifact, RemoveArtifact
 from lmi_deploy.domain.sagemaker.actions import PushWeights
@@ -17,7 +18,6 @@ from lmi_deploy.domain.sagemaker.s3_layout import (
     weights_of,
     weights_placeholder_value,
 )
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.errors import Conflict, IntegrityError
 from lmi_deploy.ports.cloud import BucketServices

@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import ParamSpec
 
 from lmi_deploy.domain import plan
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_TTL
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.engines.inference_codec import Codec, codec_of
 from lmi_deploy.engines.registry import engine
-from lmi_deploy.engines.request_codec import Codec, codec_of
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.probe import TIMEOUT, probe
+from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact

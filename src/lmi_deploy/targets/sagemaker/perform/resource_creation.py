@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from lmi_deploy import __version__
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -24,7 +25,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedModel,
 )
 from lmi_deploy.domain.sagemaker.tags import tags_of
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Conflict, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import Permission, PolicyStatement
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.deployer_policy import deployer
 from lmi_deploy.targets.sagemaker.permissions.execution_role_policy import execution

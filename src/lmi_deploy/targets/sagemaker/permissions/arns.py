@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import Condition
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.s3_layout import artifacts_prefix, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import job_prefix
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.validate.images import repository_of
 
 _DIGEST = "?" * 10

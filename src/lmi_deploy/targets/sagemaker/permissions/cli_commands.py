@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.targets.sagemaker.permissions import Policies, Policy
 
 MANAGED_MOST: Final = 6144

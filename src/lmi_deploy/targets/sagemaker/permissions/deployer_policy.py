@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import WRITE_OBJECTS, lend_key

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts, FileEntry, ModelListing
 from lmi_deploy.domain.permissions import PolicyStatement
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.reader import DEPLOYING

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, Plan
 from lmi_deploy.domain.sagemaker.actions import (
@@ -20,7 +21,6 @@ from lmi_deploy.domain.sagemaker.actions import (
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG_BUCKET, ObservedEndpoint, Scaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.serving_record import ServingRecord
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import (
@@ -29,7 +29,7 @@ from lmi_deploy.targets.sagemaker.desired_state import (
     desired_state,
     wait_timeout,
 )
-from lmi_deploy.targets.sagemaker.lost_tag import require_ownership_tag
+from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, set_expiry
 from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     clear,

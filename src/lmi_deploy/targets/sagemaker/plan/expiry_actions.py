@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Change, Plan
 from lmi_deploy.domain.sagemaker.actions import SetExpiry
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_TTL
-from lmi_deploy.domain.spec import Spec
 
 
 def set_expiry(spec: Spec, observed: CloudObserved) -> Iterator[SetExpiry]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, RemoveArtifact
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Generation
@@ -16,7 +17,6 @@ from lmi_deploy.domain.sagemaker.actions import (
 )
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint, ResourceKind
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredState
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, PutArtifact
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights, RunTransferJob, StopTransferJob
-from lmi_deploy.domain.sagemaker.resource_settings import resource_name
+from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, bundled_weights, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotFound
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -12,7 +13,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, weights_of
 from lmi_deploy.domain.sagemaker.tags import spec_digest
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.serving_changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob, StopTransferJob
@@ -21,7 +22,6 @@ from lmi_deploy.domain.sagemaker.transfer_job import (
     job_prefix,
     order_text,
 )
-from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Conflict, Overdue, TransferFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud

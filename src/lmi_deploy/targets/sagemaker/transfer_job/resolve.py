@@ -8,11 +8,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lmi_deploy.catalog.images import image
+from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, SERVER_VERSION
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.recipe_weights_keys import TransferJob
-from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.roles import JOB_ROLE, role_arn
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.import_settings import merged_settings, parse_environment
-from lmi_deploy.recipe.importer import ImportedRecipe, ImportSource, import_recipe, newest_version
+from lmi_deploy.recipe.recipe_import import ImportedRecipe, ImportSource, import_recipe, newest_version
 from tests.support.recipe_parsing import CHECKED, parse
 
 MODEL = {"option.model_id": "org/some-model"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lmi_deploy.sizing.architecture import read_architecture
-from lmi_deploy.sizing.kv_cache import CacheLayout, longest_sequence, tokens_in
 from lmi_deploy.sizing.kv_cache_layers import cache_layers
+from lmi_deploy.sizing.kv_cache_size import CacheLayout, longest_sequence, tokens_in
 from lmi_deploy.sizing.tensors import CannotTell
 from tests.support.model_shapes import (
     BERT,

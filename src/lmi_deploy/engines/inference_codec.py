@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Task
 from lmi_deploy.domain.serving_record import ServingRecord
-from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines.engine import Decoder, EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from lmi_deploy.catalog import sagemaker_limits
-from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.recipe.model.scalar_types import InvalidValue
 from lmi_deploy.recipe.secret_detection import names_secret
 from lmi_deploy.recipe.yaml.tree import quoted

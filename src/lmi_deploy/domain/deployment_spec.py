@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmi_deploy.domain.deployment_names import digest, digest_tag, short
+from lmi_deploy.domain.digests import digest, digest_tag, short
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName

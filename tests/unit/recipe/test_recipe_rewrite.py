@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.errors import RecipeError, UsageRefused
-from lmi_deploy.recipe.migrate import Migration, migrate
 from lmi_deploy.recipe.option_migration import moves
+from lmi_deploy.recipe.recipe_rewrite import Migration, migrate
 from tests.support.recipe_parsing import CHECKED, parse
 
 OLD = """\

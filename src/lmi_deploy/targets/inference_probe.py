@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from lmi_deploy.domain.events import Answered
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ProbeSpec, ResponseHead
-from lmi_deploy.engines.request_codec import Codec
+from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 

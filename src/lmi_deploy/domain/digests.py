@@ -1,0 +1,46 @@
+"""Digests of settings: the same settings have the same digest, on every machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def digest_tag(tag: str) -> Callable[[type[T]], type[T]]:
+    """The name of a dataclass in digests. Digests name live resources: the tag stays when the class is renamed."""
+
+    def set_tag(cls: type[T]) -> type[T]:
+        cls.__digest_tag__ = tag  # type: ignore[attr-defined]
+        return cls
+
+    return set_tag
+
+
+def canonical(value: Any) -> Any:
+    """Plain JSON values: dataclasses by field name and with their tag, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"type": type(value).__dict__["__digest_tag__"], **fields}
+    if isinstance(value, dict):
+        return {str(key): canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [canonical(item) for item in value]
+    if isinstance(value, bytes):
+        return hashlib.sha256(value).hexdigest()
+    return value
+
+
+def digest(value: Any) -> str:
+    """sha256 in hex over the canonical JSON of a value; stable over runs, machines and dictionary order."""
+    text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def short(hex_digest: str, length: int = 10) -> str:
+    """The part of a digest that is used in a name."""
+    return hex_digest[:length]
