@@ -133,6 +133,21 @@ def test_list_has_every_hosting_price_of_a_region(aws: Emulated, recorder: Recor
         listing(recorder, "aws-cn").listed("cn-north-1")
 
 
+@pytest.mark.parametrize(
+    ("region", "nearest"),
+    [("eu-west-1", "eu-central-1"), ("ap-southeast-2", "ap-south-1"), ("sa-east-1", "us-east-1")],
+)
+def test_request_goes_to_the_nearest_region_of_the_price_list(
+    aws: Emulated, recorder: Recorder, region: str, nearest: str
+) -> None:
+    prices = AwsPrices(recorder.access(), region=region, partition="aws", known=unknown_price)
+    assert len(prices.listed("eu-west-1").hourly) == len(packaged().of("eu-west-1").hourly)
+    answer = {"status": 200, "body": json.dumps(listing_page(aws, "ml.g5.xlarge"))}
+    signed = {**PRICE_LIST, "Authorization": f"/{nearest}/pricing/"}
+    aws.fault({"headers": signed, "do": {"answer": answer}, "times": None})
+    assert set(prices.listed(region).hourly) == {"ml.g5.xlarge"}
+
+
 def test_products_with_component_alone_are_listed(aws: Emulated, recorder: Recorder) -> None:
     empty = {"status": 200, "body": json.dumps({"FormatVersion": "aws_v1", "PriceList": []})}
     aws.fault({"headers": PRICE_LIST, "do": {"answer": empty}, "times": 1})
