@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.domain.byte_units import GIB
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sources.local_folder import LocalModel
@@ -173,6 +175,23 @@ def test_local_recipe_is_compared_with_the_memory_of_this_machine(app: Places) -
     Path("here.yaml").write_text(text)
     result = app.lmi("fit", "here.yaml", "--json")
     assert (result.code, result.result["device"], result.result["usable"]) == (2, "CPU", 8_000_000_000)
+
+
+def test_options_are_checked_against_the_gpu_of_this_machine(app: Places) -> None:
+    app.machine = Machine(
+        memory=64 * GIB, cores=8, accelerators=(("Tesla T4", 15360 * 2**20),), compute_capability=7.5
+    )
+    write_folder(Path("model"), {**LARGE, "num_hidden_layers": 8})
+    recipe = "name: here\nmodel_id: ./model\nengine: vllm\nendpoint: {target: local}\noptions: {%s}\n"
+    Path("here.yaml").write_text(recipe % "dtype: bf16")
+    result = app.lmi("validate", "here.yaml")
+    assert result.code == 2
+    assert (
+        "here.yaml:5:11: options.dtype: bf16 needs compute capability 8.0, but the Tesla T4 of this"
+        in result.err
+    )
+    Path("here.yaml").write_text(recipe % "quantize: fp8, max_model_len: 2048")
+    assert "the Tesla T4 of this machine cannot compute in fp8" in app.lmi("validate", "here.yaml").err
 
 
 def test_validate_checks_that_a_local_folder_fits(app: Places) -> None:

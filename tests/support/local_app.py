@@ -80,6 +80,7 @@ class LocalApp:
     spoken_for: set[int] = field(default_factory=set)
     journal: Callable[[Journal], Journal] = lambda journal: journal
     target: Callable[[AnyTarget], AnyTarget] = lambda target: target
+    machine: Machine = field(default_factory=lambda: Machine(memory=8_000_000_000, cores=2))
     advice: str = ""
     """The upload rule advice of the bucket."""
 
@@ -104,7 +105,7 @@ class LocalApp:
             servers=servers,
             environments=self.environments,
             clock=self.clock,
-            machine=lambda: Machine(memory=8_000_000_000, cores=2),
+            machine=lambda: self.machine,
             port=lambda name: port_of(name, state, self.servers.status, self._free_port),
             runtimes=lambda image: AvailableRuntimes(names=("embedded",)),
         )

@@ -8,11 +8,17 @@ from typing import Any
 
 from lmi_deploy.catalog import accelerators
 from lmi_deploy.catalog.instances import chosen
-from lmi_deploy.domain.gathered_facts import Facts
+from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
-from lmi_deploy.planning.compute_capability import EngineSettings, Mistake, device_notes, engine_settings
+from lmi_deploy.planning.compute_capability import (
+    EngineSettings,
+    Mistake,
+    device_mistakes,
+    device_notes,
+    engine_settings,
+)
 from lmi_deploy.planning.model_compatibility import (
     checkpoint_needs,
     draft_mistake,
@@ -56,7 +62,7 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
         *_unusual(recipe, checkpoint),
         *mistakes_of(recipe, checkpoint.table, deps, files=checkpoint.files),
     ]
-    notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table)]
+    notes = [*filter(None, [why]), *notes_of(recipe, checkpoint.table, request.machine)]
     match outcome.fit.verdict:
         # A class or a device that is refused needs no second message.
         case "does-not-fit" if not any(one.option in _ABOVE for one in found):
@@ -156,17 +162,21 @@ def mistakes_of(
         return ()
     settings = engine_settings(recipe)
     found = [*model_mistakes(config, settings, files=files), *_devices(recipe, config, settings)]
+    if deps is not None and recipe.endpoint.target == "local":
+        found += [one for device in _own_gpu(deps.machine()) for one in device_mistakes(settings, *device)]
     if deps is not None and (draft := draft_model(settings)) and config:
         found += _draft(config, draft, deps)
     return tuple(found)
 
 
-def notes_of(recipe: Recipe, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is different or unknown, and stops nothing."""
+def notes_of(recipe: Recipe, config: Mapping[str, Any], own: Machine | None) -> tuple[str, ...]:
+    """What is different or unknown, and stops nothing. `own` is this machine, for target local."""
     if not _runs_vllm(recipe):
         return ()
     settings = engine_settings(recipe)
     notes = [*model_notes(config, settings)]
+    for device in _own_gpu(own):
+        notes += device_notes(settings, *device)
     for machine in chosen(recipe):
         existing = machine.accelerators
         if existing and existing.compute_capability:
@@ -200,6 +210,12 @@ def path_of(mistake: Mistake) -> str:
 def _runs_vllm(recipe: Recipe) -> bool:
     """With its own rules: what a handler of the user's does is unknown."""
     return recipe.engine == "vllm" and not recipe.handler.file
+
+
+def _own_gpu(machine: Machine | None) -> Iterator[tuple[str, float]]:
+    """The GPU of this machine that can do least, with its compute capability; nothing if that is unknown."""
+    if machine is not None and machine.accelerators and machine.compute_capability is not None:
+        yield f"the {machine.accelerators[0][0]} of this machine", machine.compute_capability
 
 
 def _devices(recipe: Recipe, config: Mapping[str, Any], settings: EngineSettings) -> Iterator[Mistake]:

@@ -73,7 +73,7 @@ def prepare(
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
         *resolved.of_instance,
-        *((*recipe_notices(recipe), *notes_of(recipe, facts.config)) if loads else ()),
+        *((*recipe_notices(recipe), *notes_of(recipe, facts.config, facts.machine)) if loads else ()),
         *target.preflight(spec, plan, recipe.arguments),
     )
     return replace(deployment, estimate=estimate, recipe=recipe.arguments, notices=lines)
