@@ -25,6 +25,7 @@ class Figure:
     runs: Sequence[float] = ()
     total: int | None = None
     at_most: float | None = None
+    at_least: float | None = None
     note: str = ""
 
     @classmethod
@@ -37,6 +38,8 @@ class Figure:
         """None where nothing was aimed at."""
         if self.total is not None:
             return self.value == self.total
+        if self.at_least is not None:
+            return self.value >= self.at_least
         return None if self.at_most is None else self.value <= self.at_most
 
     def fields(self) -> dict[str, Any]:
@@ -49,12 +52,13 @@ class Figure:
             if self.runs
             else {}
         )
-        aim = {"total": self.total} if self.total is not None else {"at_most": self.at_most}
+        aims = {"total": self.total, "at_least": self.at_least, "at_most": self.at_most}
+        stated = [{key: value} for key, value in aims.items() if value is not None]
         response = {
             "what": self.what,
             "value": _short(self.value),
             "unit": self.unit,
-            "aim": aim,
+            "aim": stated[0] if stated else {"at_most": None},
             "met": self.met,
         }
         note = {"note": self.note} if self.note else {}

@@ -25,6 +25,7 @@ ORDER = (
     "hub",
     "transfer",
     "server",
+    "proxy",
     "emulator",
     "sagemaker",
 )
@@ -85,8 +86,8 @@ def _value(figure: dict[str, Any]) -> str:
 def _aim(figure: dict[str, Any]) -> str:
     if "total" in figure["aim"]:
         return "all"
-    limit = figure["aim"]["at_most"]
-    return "" if limit is None else f"at most {_bound(limit, figure['unit'])}"
+    ((kind, limit),) = figure["aim"].items()
+    return "" if limit is None else f"{kind.replace('_', ' ')} {_bound(limit, figure['unit'])}"
 
 
 def _label(figure: dict[str, Any]) -> str:
@@ -119,7 +120,9 @@ def _scaled(number: float, unit: str, *, like: float) -> tuple[str, str]:
 def _bound(limit: float, unit: str) -> str:
     """An aim is a round number: no digits that nobody wrote."""
     return (
-        _with_unit(f"{limit * 1000:g}", "ms") if unit == "s" and limit < 1 else _with_unit(f"{limit:g}", unit)
+        _with_unit(f"{limit * 1000:g}", "ms")
+        if unit == "s" and limit < 1
+        else _with_unit(f"{limit:,g}", unit)
     )
 
 
