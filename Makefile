@@ -5,10 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit bless reference docs picture bench fuzz kills clean help lock wheelhouse
+.PHONY: quickstart test setup lint unit test-clients bless reference docs picture bench fuzz kills clean help lock wheelhouse
 
 help:  ## What there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 quickstart: setup  ## Deploy a real model on this machine, ask it, say what to do next
 	@$(BIN)/python -m tools.quickstart
@@ -27,6 +27,9 @@ lint: setup  ## Format, lint and types only
 
 unit: setup  ## The fast tests only: unit and golden
 	@$(BIN)/python -m tools.check lint unit
+
+test-clients: setup  ## OpenAI's client library, LangChain, curl and a load tool against `lmi proxy`
+	@$(BIN)/python -m tools.check clients
 
 bless: setup  ## Take today's output as the golden files
 	@$(BIN)/python -m pytest -q tests/golden --bless
@@ -58,6 +61,10 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  --group dev pyproject.toml -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/clients.in \
 	  -o requirements/clients.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 \
+	  requirements/openai-clients.in -o requirements/openai-clients.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 \
+	  requirements/load-tools.in -o requirements/load-tools.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/policies.in \
 	  -o requirements/policies.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/docs.in \

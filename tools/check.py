@@ -34,6 +34,7 @@ STEPS: dict[str, list[list[str]]] = {
         # One file with a thousand cases: spread over both cores.
         [*PYTEST, MATRIX, "-n", "2"],
     ],
+    "clients": [[*PYTEST, "tests/clients"]],
     "e2e": [[*PYTEST, "tests/e2e"]],
 }
 

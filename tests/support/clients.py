@@ -1,5 +1,5 @@
-"""Programs of other vendors, in environments of their own: AWS CLI, boto3, sagemaker-core; policy checkers;
-and Terraform's provider."""
+"""Programs of other vendors, in environments of their own: AWS CLI, boto3, sagemaker-core; OpenAI's client library and
+LangChain; policy checkers; and Terraform's provider."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ _MIRRORS = ("~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/us
 def clients() -> Path:
     """The bin folder of the AWS CLI, boto3 and sagemaker-core (about 500 MB)."""
     return _environment("clients")
+
+
+def openai_clients() -> Path:
+    """The bin folder of openai and langchain-openai."""
+    return _environment("openai-clients")
+
+
+def load_tools() -> Path:
+    """The bin folder of aiperf (250 MB)."""
+    return _environment("load-tools")
 
 
 def policy_checkers() -> Path:
