@@ -94,6 +94,7 @@ PURE = (
             *("responses_api", "stream_lines", "translation"),
         )
     ),
+    "targets/openai_example.py",
     *(
         f"targets/local/{name}.py"
         for name in ("dry_run", "plan", "request_examples", "resolve", "runtime_selection", "status")

@@ -1,18 +1,20 @@
-"""How to invoke an endpoint from a shell and from Python."""
+"""How to invoke an endpoint: with OpenAI's client library, from a shell and from Python."""
 
 from __future__ import annotations
 
 import shlex
 
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.targets.openai_example import openai_example
 
 
 def request_examples(spec: Spec, address: str) -> tuple[str, str]:
-    """Where it answers, and how to invoke it from a shell and from Python."""
+    """Where it answers, and how to invoke it."""
     name, body, kind, region = spec.name, spec.probe.body, spec.probe.content_type, spec.cloud.region
     return (
         address,
         f"""\
+{openai_example(spec)}\
   {aws_cli_command(name, region, kind, body)}
   curl -s {address} -H 'Content-Type: {kind}' -d {shlex.quote(body)} \\
     --aws-sigv4 aws:amz:{region}:sagemaker --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\

@@ -1,0 +1,48 @@
+"""How to use a deployment with OpenAI's client library, through `lmi proxy`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from lmi_deploy.domain.deployment_spec import Spec
+
+_BASE_URL: Final = "http://127.0.0.1:8000/v1"
+"""Of `lmi proxy`, unless --port says otherwise."""
+
+
+def openai_example(spec: Spec) -> str:
+    """Lines that send the probe again; empty for a deployment whose requests have no form in OpenAI's API."""
+    call = _call(spec)
+    if not call:
+        return ""
+    return f"""\
+With OpenAI's client library, through `lmi proxy {spec.name}`, which runs until Ctrl-C:
+  from openai import OpenAI
+  client = OpenAI(base_url="{_BASE_URL}", api_key="none")
+  {call}
+Without it:
+"""
+
+
+def _call(spec: Spec) -> str:
+    body = _json_object(spec.probe.body)
+    # Others of the probe's keys may be unknown to the client library.
+    shown = ("messages", "prompt", "max_tokens", "temperature")
+    arguments = ", ".join(f"{key}={body[key]!r}" for key in shown if key in body)
+    if "messages" in body:
+        return f'print(client.chat.completions.create(model="{spec.name}", {arguments}).choices[0].message.content)'
+    if "prompt" in body:
+        return f'print(client.completions.create(model="{spec.name}", {arguments}).choices[0].text)'
+    if "inputs" in body and spec.model.task == "text-embedding":
+        text = body["inputs"]
+        return f'print(client.embeddings.create(model="{spec.name}", input={text!r}).data[0].embedding)'
+    return ""
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,43 @@
+"""The lines after `lmi up` that show OpenAI's client library; tests/e2e/test_openai_clients.py runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.targets.local.request_examples import request_examples
+from lmi_deploy.targets.openai_example import openai_example
+from tests.support.factories import facts, recipe, resolve
+
+CLIENT = 'client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")'
+
+
+@pytest.mark.parametrize(
+    ("extra", "call"),
+    [
+        (
+            "",
+            """client.chat.completions.create(model="m", messages=[{'role': 'user', 'content': 'Say OK'}], """
+            "max_tokens=8, temperature=0).choices[0].message.content",
+        ),
+        (
+            """probe: {body: '{"prompt": "Say", "max_tokens": 3, "top_k": 1}'}\n""",
+            "client.completions.create(model=\"m\", prompt='Say', max_tokens=3).choices[0].text",
+        ),
+        (
+            "handler: {template: text-embedding}\ntask: text-embedding\n",
+            "client.embeddings.create(model=\"m\", input='OK').data[0].embedding",
+        ),
+    ],
+)
+def test_printed_example_sends_the_probe_through_the_proxy(extra: str, call: str) -> None:
+    lines = openai_example(resolve(recipe(extra), facts())).splitlines()
+    assert "`lmi proxy m`" in lines[0]
+    assert CLIENT in lines[2]
+    assert lines[3].strip() == f"print({call})"
+
+
+def test_no_openai_example_is_printed_if_the_body_has_another_form() -> None:
+    spec = resolve(recipe("probe: {body: '[1, 2]'}\n"), facts())
+    assert openai_example(spec) == ""
+    _, examples = request_examples(spec, "http://127.0.0.1:1/invocations")
+    assert examples.startswith("  curl -s http://127.0.0.1:1/invocations")
