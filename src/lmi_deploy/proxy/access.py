@@ -6,6 +6,7 @@ import hmac
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.proxy.openai_error import OpenAIError
@@ -61,6 +62,7 @@ class ProxyAccess:
             )
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it."""
     try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lmi_deploy.proxy.limiter import RequestLimiter
 from lmi_deploy.proxy.stream_lines import TokenUsage
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter, Histogram
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -19,6 +22,7 @@ class ProxyMetrics:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
         disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._registry = registry = CollectorRegistry(auto_describe=True)
         self._requests = Counter(
             "lmi_proxy_requests",
@@ -60,8 +64,13 @@ class ProxyMetrics:
         self._queued.labels(model).set_function(lambda: limiter.waiting)
 
     def ended(self, model: str, route: str, status: int, seconds: float) -> None:
-        self._requests.labels(model, route, str(status)).inc()
-        self._seconds.labels(model, route).observe(seconds)
+        key = (model, route, status)
+        if key not in self._known:  # a look-up by label takes longer than the count itself
+            requests = self._requests.labels(model, route, str(status))
+            self._known[key] = (requests, self._seconds.labels(model, route))
+        requests, durations = self._known[key]
+        requests.inc()
+        durations.observe(seconds)
 
     def first_token(self, model: str, seconds: float) -> None:
         self._first.labels(model).observe(seconds)

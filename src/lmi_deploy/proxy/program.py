@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -20,6 +21,7 @@ from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.proxy.app import ProxyApp
 from lmi_deploy.proxy.composition import ProxySettings, compose
 from lmi_deploy.proxy.deployments import Deployments
+from lmi_deploy.proxy.joined_writes import JoiningProtocol
 from lmi_deploy.proxy.openai_error import OpenAIError
 
 _WATCH: Final = 0.5
@@ -36,12 +38,13 @@ class ProxyServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=JoiningProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE,
             )
         )
@@ -120,6 +123,7 @@ async def run(settings: ProxySettings, environ: Mapping[str, str], output: Proxy
         names = await parts.deployments.names()
         await _require_named(settings, parts.deployments, output)
         output.ready(address, names, await _example(f"{address}/v1", names, parts.deployments))
+        gc.freeze()  # what is here now stays: the collector need not look at it again
         await serving
     finally:
         watching.cancel()
