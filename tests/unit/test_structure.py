@@ -143,6 +143,7 @@ SMALL_MODULES_WITH_A_REASON = {
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
+    "proxy/joined_writes.py": "the only code that depends on how uvicorn writes",
     "emulator/sagemaker/tags.py": "one group of operations a file",
     "emulator/wire/eventstream.py": "one wire format a file",
     "runtimes/runtime_detection.py": "implements a port; its importer only composes",

@@ -122,7 +122,9 @@ async def run(settings: ProxySettings, environ: Mapping[str, str], output: Proxy
             await asyncio.sleep(0.005)
         names = await parts.deployments.names()
         await _require_named(settings, parts.deployments, output)
-        output.ready(address, names, await _example(f"{address}/v1", names, parts.deployments))
+        key = "none" if settings.key is None else "THE KEY"
+        example = await _example(f'base_url="{address}/v1", api_key="{key}"', names, parts.deployments)
+        output.ready(address, names, example)
         gc.freeze()  # what is here now stays: the collector need not look at it again
         await serving
     finally:
@@ -152,7 +154,8 @@ def _stop(server: ProxyServer, output: ProxyOutput) -> None:
     server.should_exit = True
     count = len(server.server_state.tasks)
     if count:
-        output.report(f"stopping: {count} requests may end; Ctrl-C again stops them")
+        requests = "1 request" if count == 1 else f"{count} requests"
+        output.report(f"stopping once {requests} ended; Ctrl-C again stops at once")
 
 
 async def _stop_when_orphaned(server: ProxyServer, parent: int | None) -> None:
@@ -185,7 +188,7 @@ def _address(host: str, listener: socket.socket) -> str:
     return f"http://{name}:{port}"
 
 
-async def _example(base: str, names: tuple[str, ...], deployments: Deployments) -> str:
+async def _example(client: str, names: tuple[str, ...], deployments: Deployments) -> str:
     """Three lines of Python for the first deployment that can be looked up now."""
     name, embeds, texts = next(iter(names), "NAME"), False, False
     with contextlib.suppress(OpenAIError):
@@ -197,8 +200,4 @@ async def _example(base: str, names: tuple[str, ...], deployments: Deployments) 
         call = f'embeddings.create(model="{name}", input="Hello")'
     elif texts:
         call = f'completions.create(model="{name}", prompt="Hello")'
-    return (
-        "  from openai import OpenAI\n"
-        f'  client = OpenAI(base_url="{base}", api_key="none")\n'
-        f"  print(client.{call})\n"
-    )
+    return f"  from openai import OpenAI\n  client = OpenAI({client})\n  print(client.{call})\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,15 @@ def test_request_over_six_megabytes_is_not_sent(talks: RunningProxy) -> None:
     status, code, message = error(talks.chat("x" * 6_291_456))
     assert (status, code) == (413, "request_too_large")
     assert "accepts at most 6,291,456" in message
+
+
+def test_response_after_sixty_seconds_is_a_timeout(aws: Emulated, talks: RunningProxy) -> None:
+    turn = threading.Timer(0.6, aws.advance, (61,))
+    turn.start()
+    status, code, message = error(talks.chat("words 1 slow 5"))
+    turn.join()
+    assert (status, code) == (504, "model_timeout")
+    assert "timed out" in message
 
 
 def test_endpoint_that_is_deleted_is_not_found(aws: Emulated, talks: RunningProxy) -> None:
