@@ -41,8 +41,9 @@ _CLASSES = """
 {source} gives each of its model classes a task. {count} of them have one task that `lmi` distinguishes, and a default
 configuration. When they were looked at for the first time ({date}), the rules had been written without this table, and
 {first} of {count} ({first_share:.1%}) were right. That was the second list: an earlier one, which also had classes with
-several tasks and composite configurations, gave 831 of 899, and the list was narrowed after that result. Since then rules were added for what was wrong, so that today's
-score, {right} of {count} ({share:.1%}), does not measure new models. What is still wrong:
+several tasks and composite configurations, gave 831 of 899, and the list was narrowed after that result. Since then
+rules were added for what was wrong, so that today's score, {right} of {count} ({share:.1%}), does not measure new
+models. What is still wrong:
 
 | Class | Task | lmi |
 |---|---|---|
