@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.catalog import amis, images, instances, options, recorded_prices, vllm_arguments
+from lmi_deploy.catalog import amis, images, instances, options, packaged_prices, vllm_arguments
 from lmi_deploy.catalog.amis import AMIS
 from lmi_deploy.catalog.vllm_arguments import ArgumentRule
 from lmi_deploy.recipe.checks.option_values import rule_of
@@ -208,7 +208,7 @@ def _score() -> Iterator[str]:
 
 
 def _prices() -> Iterator[str]:
-    for region, found in sorted(recorded_prices.packaged().regions.items()):
+    for region, found in sorted(packaged_prices.packaged().regions.items()):
         days = sorted(price.date for price in found.hourly.values() if price.date)
         span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "unknown"
         yield f"| {region} | {len(found.hourly)} | {span} |"

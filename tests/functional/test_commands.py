@@ -15,7 +15,7 @@ import pytest
 
 from lmi_deploy.cli.command_group import COMMANDS, lmi
 from lmi_deploy.cli.context import DependenciesFactory
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from tests.support.fake_servers import Behaviour, FakeResponse, chat
 from tests.support.local_app import MODEL, RECIPE, REF, LocalApp
 

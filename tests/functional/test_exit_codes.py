@@ -175,7 +175,7 @@ main()
 
 
 @pytest.mark.parametrize(
-    "while_importing", ["click", "lmi_deploy.cli.exit_codes", "lmi_deploy.cli.commands.up"]
+    "while_importing", ["click", "lmi_deploy.cli.error_boundary", "lmi_deploy.cli.commands.up"]
 )
 def test_ctrl_c_during_start_up_prints_one_line(while_importing: str) -> None:
     def response(*argv: str) -> subprocess.CompletedProcess[str]:

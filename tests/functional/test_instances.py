@@ -13,7 +13,7 @@ import pytest
 from lmi_deploy.catalog import instances
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.context import DependenciesFactory
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.price_table import RegionPrices
 from tests.support.local_app import LocalApp, Terminal

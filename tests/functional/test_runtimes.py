@@ -18,7 +18,7 @@ import pytest
 
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.context import DependenciesFactory
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.runtimes.server_dirs import chosen_port

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.context import DependenciesFactory
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action

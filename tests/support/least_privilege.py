@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.cli.command_group import lmi
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from tests.support.aws_requests import LOG
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated
 

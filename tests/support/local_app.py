@@ -13,7 +13,7 @@ from typing import Any
 
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.context import DependenciesFactory
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.composition.local import port_of
 from lmi_deploy.composition.targets import recipe_issues
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine, is_folder

@@ -86,7 +86,7 @@ VENDORS: dict[str, set[str]] = {
 }
 PURE = (
     *(f"{package}/*.py" for package in PURE_PACKAGES),
-    *(f"inference_client/{name}.py" for name in ("eventstream", "line_decoding", "sigv4")),
+    *(f"inference_client/{name}.py" for name in ("eventstream", "line_splitting", "sigv4")),
     *(
         f"proxy/{name}.py"
         for name in (

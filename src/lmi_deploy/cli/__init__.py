@@ -26,7 +26,7 @@ def main() -> None:
         end_as_ctrl_c(sys.argv[1:])
         from lmi_deploy.cli import streams
         from lmi_deploy.cli.command_group import COMMANDS, lmi
-        from lmi_deploy.cli.exit_codes import run
+        from lmi_deploy.cli.error_boundary import run
 
         streams.open_outputs()
         if any(command in COMMANDS and not COMMANDS[command].reads for command in sys.argv[1:2]):
@@ -34,7 +34,7 @@ def main() -> None:
         tune_gc()
         code = run(lmi, sys.argv[1:])
     except KeyboardInterrupt:  # outside of the boundary
-        from lmi_deploy.cli.exit_codes import interrupted
+        from lmi_deploy.cli.error_boundary import interrupted
 
         code = interrupted(sys.argv[1:])
     ignore_at_exit()

@@ -36,7 +36,7 @@ def open_cloud(
     from lmi_deploy.aws.client import AwsConnection
     from lmi_deploy.aws.iam import IamRoles
     from lmi_deploy.aws.logs import CloudWatchLogs
-    from lmi_deploy.aws.prices import AwsPrices
+    from lmi_deploy.aws.price_list import AwsPrices
     from lmi_deploy.aws.quotas import AwsQuotas
     from lmi_deploy.aws.resource_tags import AwsResourceTags
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
@@ -66,7 +66,7 @@ def open_cloud(
 
 def _known_price(environ: Mapping[str, str]) -> Callable[[str, str], Price | None]:
     """Of an instance type in a region; the tables are read when they are first needed."""
-    from lmi_deploy.catalog.recorded_prices import packaged
+    from lmi_deploy.catalog.packaged_prices import packaged
     from lmi_deploy.composition.local import price_cache
 
     @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 from lmi_deploy.domain.inference_http import Chunk, ResponseHead
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.inference_client.line_decoding import EventDecoder, LineDecoder
+from lmi_deploy.inference_client.line_splitting import EventDecoder, LineDecoder
 from lmi_deploy.proxy.openai_error import OpenAIError, parse_json, server_error
 from lmi_deploy.proxy.stream_lines import (
     DONE,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.domain.inference_http import ResponseHead
-from lmi_deploy.inference_client.line_decoding import EventDecoder, LineDecoder
+from lmi_deploy.inference_client.line_splitting import EventDecoder, LineDecoder
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, parse_json
 from lmi_deploy.proxy.stream_lines import (
     ResponseIdentity,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lmi_deploy.catalog.recorded_prices import packaged
+from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.workflows.dependencies import Dependencies
 

@@ -12,9 +12,9 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
+from lmi_deploy.planning.agreed_plan import require_agreed
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
-from lmi_deploy.planning.stale_plan import require_agreed
 from lmi_deploy.recipe.checks.notices import notices as recipe_notices
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies

@@ -11,10 +11,10 @@ import pytest
 from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.logs import CloudWatchLogs
-from lmi_deploy.aws.prices import AwsPrices
+from lmi_deploy.aws.price_list import AwsPrices
 from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.secrets import read_secret
-from lmi_deploy.catalog.recorded_prices import packaged
+from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.composition.aws import open_cloud
 from lmi_deploy.composition.weights import session_at
 from lmi_deploy.domain.observed_state import Price

@@ -12,7 +12,7 @@ import pytest
 
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.context import DependenciesFactory
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.targets.local.target import LocalTarget

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.cli.command_group import lmi
-from lmi_deploy.cli.exit_codes import run, write_report
+from lmi_deploy.cli.error_boundary import run, write_report
 from lmi_deploy.emulator.faults.rules import Call
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
 from tests.support.hub import HubModels, HubState, serve_hub

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.cli.command_group import lmi
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from tests.support.certificate import certificate
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.fakes import model_files

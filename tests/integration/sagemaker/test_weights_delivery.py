@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.cli.command_group import lmi
-from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.least_privilege import clear_buckets, write_model
 

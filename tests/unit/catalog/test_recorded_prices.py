@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.catalog import instances, sagemaker_limits
-from lmi_deploy.catalog.recorded_prices import packaged
+from lmi_deploy.catalog.packaged_prices import packaged
 
 
 def test_price_names_its_source_and_date() -> None:

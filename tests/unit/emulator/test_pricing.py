@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmi_deploy.catalog.recorded_prices import packaged
+from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.emulator.services.pricing import LOCATIONS
 
 

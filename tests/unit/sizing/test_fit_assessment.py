@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.catalog.instances import instance
-from lmi_deploy.catalog.recorded_prices import packaged
+from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices

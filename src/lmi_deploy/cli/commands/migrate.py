@@ -33,7 +33,7 @@ def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
     from lmi_deploy.catalog.images import image
     from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.reader import Purpose
-    from lmi_deploy.recipe.recipe_rewrite import migrate
+    from lmi_deploy.recipe.recipe_migration import migrate
 
     view = open_view(as_json=as_json)
     image("djl-lmi", version, "us-east-1")

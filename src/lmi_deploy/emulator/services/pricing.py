@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.catalog import recorded_prices
+from lmi_deploy.catalog import packaged_prices
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -39,7 +39,7 @@ def get_products(context: EmulatorContext, request: ApiRequest) -> Mapping[str, 
 
 
 def _products() -> Iterator[dict[str, Any]]:
-    for region, listed in recorded_prices.packaged().regions.items():
+    for region, listed in packaged_prices.packaged().regions.items():
         for kind, price in listed.hourly.items():
             day = f"{price.date or listed.date}-01"[:10]
             for use in USES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lmi_deploy.catalog.instances import chosen
-from lmi_deploy.catalog.recorded_prices import packaged
+from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text

@@ -6,7 +6,7 @@ import pytest
 
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.recipe.option_migration import moves
-from lmi_deploy.recipe.recipe_rewrite import Migration, migrate
+from lmi_deploy.recipe.recipe_migration import Migration, migrate
 from tests.support.recipe_parsing import CHECKED, parse
 
 OLD = """\

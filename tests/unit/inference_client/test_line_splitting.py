@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.inference_client.line_decoding import EventDecoder, LineDecoder
+from lmi_deploy.inference_client.line_splitting import EventDecoder, LineDecoder
 
 
 def decoded(decoder: LineDecoder | EventDecoder, stream: bytes, size: int) -> list[bytes]:
