@@ -57,8 +57,8 @@ _MORE = """
 Types with local disks (g4dn, g5, g6, g7, p4d, p5, p6, trn and every type with a `d`) refuse a volume size. For the
 others, `lmi` chooses one by the size of the weights.
 
-`lmi` knows every type that SageMaker's API allows for an endpoint. What is not known of a type is `unknown`: it is
-neither guessed nor chosen by `instance_type: auto`.
+`lmi` knows every type that SageMaker's API allows for an endpoint. If it lacks a fact about a type, it prints
+`unknown` and does not guess; `instance_type: auto` does not choose that type.
 
 | Devices | Types | Memory, devices and disks known | Not known |
 |---|---:|---:|---|
@@ -72,7 +72,7 @@ Sources: {sources}.
 ```bash
 lmi instances                           # devices, memory, price with its date, and whether the region has the type
 lmi instances --all --region eu-west-1  # types without accelerators, too
-lmi instances --json                    # a line a type, for programs; null is unknown
+lmi instances --json                    # one line per type, for programs; null means unknown
 ```
 
 `offered` is `yes` if SageMaker has a price for the type in the region. It is `no` if AWS's price list, which
@@ -80,10 +80,10 @@ lmi instances --json                    # a line a type, for programs; null is u
 
 ## Prices
 
-`lmi plan` asks AWS's price list. If you have no permission for that, it uses the prices that this machine knows: those
-that you refreshed, else the packaged ones, each with its date and source. It never takes the price of another region
-or of EC2. `instance_type: auto`, `lmi init`, `lmi fit` and `lmi instances` use the prices that this machine knows, and
-never call a type without a price the cheapest. How to refresh them: [control costs](../how-to/control-costs.md).
+`lmi plan` asks AWS's price list. Without permission for that, it uses the local prices: those of the last
+`lmi catalog refresh`, else the packaged ones, each with its date and source. It never takes the price of another region
+or of EC2. `instance_type: auto`, `lmi init`, `lmi fit` and `lmi instances` use the local prices. They never choose a
+type without a price as the cheapest. [Control costs](../how-to/control-costs.md) shows how to refresh them.
 
 | Region | Packaged prices | Dates |
 |---|---:|---|

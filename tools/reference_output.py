@@ -27,7 +27,7 @@ _IN_A_SCRIPT = {
     2: "correct the recipe or the command; a retry does not help",
     3: "attach the report file to a bug report",
     4: "`plan --exit-code`: run `lmi up`. `status`: the deployment is drifted, starting or absent",
-    5: "nothing was changed; plan again, or decide who is right",
+    5: "nothing was changed; follow the message; for a stale plan, run `lmi plan` again",
     6: "do not retry blindly: the source or the copy is damaged",
     7: "a measured objective was not met",
     130: "run the command again to continue; the message says what exists and costs money",
@@ -58,7 +58,7 @@ _PRINTED = {
     "progress": "how far the running action is; `total` is `null` if it is unknown",
     "line": "one line of another program's output: the installer's, the worker's, the container's",
     "finished": "an action ended",
-    "notice": "a warning, or something worth knowing; not an error",
+    "notice": "a warning or a note; not an error",
     "answered": "the deployment answered the probe",
 }
 _OF_THE_VIEW = {

@@ -1,4 +1,4 @@
-"""docs/reference/sizing.md: how `lmi fit` counts, and how right it is on every published pair."""
+"""docs/reference/sizing.md: how `lmi fit` counts, and how accurate it is on every published pair."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.domain.byte_units import GIB
-from tools.sizing_score import AlarmEvaluation, Figure, figures, judge, read_pairs, tally
+from tools.sizing_score import PARTS, AlarmEvaluation, Figure, figures, judge, read_pairs, tally
 
 _HEAD = Path(__file__).with_name("sizing_head.md")
 _RULES = Path(__file__).with_name("sizing_rules.md")
@@ -31,22 +31,23 @@ def sizing_page() -> str:
 
 
 def _scores(table: dict[str, Any], found: Sequence[AlarmEvaluation]) -> Iterator[str]:
-    yield "| Part | pairs | judged | right | `fits` said of a failure | tokens within 2% | GiB within 10% |"
+    yield "| Part | pairs | judged | correct | false `fits` | tokens within 2% | GiB within 10% |"
     yield "|---|---|---|---|---|---|---|"
-    for name, title in (("build", "used while building"), ("left-out", "left out")):
+    for name in PARTS:
         part = [one for one in found if one.pair["part"] == name]
         all_pairs, evaluation, right, false_fits = tally(part)
         shown = [figure for one in part for figure in figures(one) if figure.counted]
         share = f"{right} ({right / max(1, evaluation):.1%})"
         tokens, gib = _share(shown, "tokens from GiB"), _share(shown, "KV GiB")
-        yield f"| {title} | {all_pairs} | {evaluation} | {share} | {false_fits} | {tokens} | {gib} |"
+        yield f"| `{name}` | {all_pairs} | {evaluation} | {share} | {false_fits} | {tokens} | {gib} |"
     first = table["first_look"]
     yield ""
     yield (
-        f"When the left-out part was looked at for the first time ({first['date']}), {first['right']} of"
-        f" {first['judged']} were right and `fits` was said of a failure {first['false_fits']} times.\nSince then two"
-        " rules were added and one pair was corrected: the wider margin before vLLM 0.6, whose lines in the other part"
-        "\nwere off as well, and what vLLM's own code leaves beside the budget."
+        f"The first measurement of `left-out` ({first['date']}) had {first['right']} correct verdicts of"
+        f" {first['judged']}, and {first['false_fits']} false `fits`.\nAfter it, one pair was corrected (below), and"
+        " two rules were added:\n\n- the margin of 15% before vLLM 0.6; the figures of these versions in `build` were"
+        " wrong, too;"
+        "\n- the memory that vLLM's own code leaves outside the budget."
     )
 
 
@@ -58,7 +59,12 @@ def _share(shown: Sequence[Figure], what: str) -> str:
 def _figure_table(found: Sequence[AlarmEvaluation]) -> Iterator[str]:
     yield "## Figures that engines printed"
     yield ""
-    yield "| Part | Model | Device | Figure | printed | lmi | off | counted |"
+    yield "Some engines print in their log how they use the memory of one device. `tokens from GiB` is the number of"
+    yield "tokens that lmi computes from the printed GiB. `counted` is `yes` if the figure is in the table above: the"
+    yield "source names `gpu_memory_utilization` (for GiB), and the figure is not of one rank only. Weights are not"
+    yield "counted."
+    yield ""
+    yield "| Part | Model | Device | Figure | printed | lmi | difference | counted |"
     yield "|---|---|---|---|---|---|---|---|"
     for one in found:
         for figure in figures(one):
@@ -71,8 +77,8 @@ def _figure_table(found: Sequence[AlarmEvaluation]) -> Iterator[str]:
 
 
 def _pair_tables(found: Sequence[AlarmEvaluation]) -> Iterator[str]:
-    for part, title in (("build", "used while building"), ("left-out", "left out")):
-        yield f"## Pairs: {title}"
+    for part in PARTS:
+        yield f"## Pairs: {part}"
         yield ""
         yield "| Model | Device | Engine | Context | Published | lmi | Cache GiB | Source |"
         yield "|---|---|---|---|---|---|---|---|"
@@ -104,13 +110,13 @@ def _device(one: AlarmEvaluation) -> str:
 def _sources(table: dict[str, Any]) -> Iterator[str]:
     yield "## Sources"
     yield ""
-    yield f"{table['origin'][0].upper()}{table['origin'][1:]}. `gh:OWNER/REPO#N` is an issue on GitHub, `fs:N` a stored"
-    yield "copy without an address."
+    yield f"{table['origin'][0].upper()}{table['origin'][1:]}. `gh:OWNER/REPO#N` is an issue on GitHub; `fs:N` is a"
+    yield "stored copy of a page whose address is not known."
     yield ""
     yield from (f"- `{name}`: {where}" for name, where in table["sources"].items() if "<" not in name)
     yield ""
     yield (
-        "Shapes of the models: "
+        "Where the sizes of each model come from: "
         + "; ".join(f"{name} ({model['source']})" for name, model in sorted(table["models"].items()))
         + "."
     )

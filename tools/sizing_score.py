@@ -161,7 +161,7 @@ def main(parts: Sequence[str]) -> int:
 
 
 def tally(found: Sequence[AlarmEvaluation]) -> tuple[int, int, int, int]:
-    """Pairs, those that can be judged, those judged rightly, and how often `fits` was said of a failure."""
+    """Pairs, those that can be judged, those judged correctly, and how often lmi says `fits` of a pair that fails."""
     pairs = [one for one in found if one.pair["kind"] == "pair"]
     evaluation = [one for one in pairs if one.right is not None]
     false_fits = sum(one.fit.verdict == "fits" and one.pair["result"] == "fails" for one in found)
@@ -171,7 +171,7 @@ def tally(found: Sequence[AlarmEvaluation]) -> tuple[int, int, int, int]:
 def score(found: Sequence[AlarmEvaluation]) -> str:
     pairs, evaluation, right, false_fits = tally(found)
     share = f"{right / max(1, evaluation):.1%}"
-    return f"{right} of {evaluation} right ({share}), of {pairs}; fits said of a failure {false_fits} times"
+    return f"{right} of {evaluation} verdicts correct ({share}), {pairs} pairs, {false_fits} false fits"
 
 
 def _line(one: AlarmEvaluation) -> str:

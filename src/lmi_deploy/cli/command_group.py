@@ -29,14 +29,16 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "ls": CommandEntry("ls", "List the deployments.", reads=True),
     "invoke": CommandEntry("invoke", "Send a request to a deployment, and stream the response.", reads=True),
-    "chat": CommandEntry("chat", "Hold a conversation with a deployment.", reads=True),
-    "token": CommandEntry("token", "Print a short-lived token for an endpoint's own OpenAI API.", reads=True),
-    "proxy": CommandEntry("proxy", "Serve OpenAI's API on this machine for deployments anywhere."),
+    "chat": CommandEntry("chat", "Chat with a deployment.", reads=True),
+    "token": CommandEntry(
+        "token", "Print a short-lived token for a SageMaker endpoint's OpenAI API.", reads=True
+    ),
+    "proxy": CommandEntry("proxy", "Serve OpenAI's API on this machine, and send requests to deployments."),
     "logs": CommandEntry("logs", "Show the logs of the model server.", reads=True),
     "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
     "wait": CommandEntry("wait", "Wait until a deployment started with `lmi up --detach` answers."),
     "rollback": CommandEntry("rollback", "Roll back to an earlier generation."),
-    "extend": CommandEntry("extend", "Set a later time of expiry."),
+    "extend": CommandEntry("extend", "Change the time when a deployment expires."),
     "unlock": CommandEntry("unlock", "Remove a stale lock."),
     "validate": CommandEntry("validate", "Check recipes, without network access.", reads=True),
     "fit": CommandEntry("fit", "Compute whether a model fits on an instance type or a GPU.", reads=True),
@@ -45,7 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "emulator": CommandEntry("emulator", "Run an emulator of SageMaker on this machine."),
     "init": CommandEntry("init", "Write a commented recipe for a model."),
     "import": CommandEntry(
-        "import_", "Make a recipe of a serving.properties, a folder, an archive or variables."
+        "import_", "Write a recipe for an existing folder, archive or serving.properties."
     ),
     "migrate": CommandEntry("migrate", "Rewrite a recipe for another version of the server."),
     "weights": CommandEntry("weights", "Manage weights in a bucket: push, ls, verify, rm, copy."),
@@ -56,7 +58,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "List instance types with their accelerators and prices, or those that hold a model.",
         reads=True,
     ),
-    "catalog": CommandEntry("catalog", "Show the tables that lmi decides by, and refresh the prices."),
+    "catalog": CommandEntry("catalog", "Show the tables that lmi uses, and refresh the prices."),
     "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
     "schema": CommandEntry("schema", "Print the recipe's JSON Schema.", reads=True),
     "cache": CommandEntry("cache", "List and remove cached files on this machine."),

@@ -35,9 +35,11 @@ runtime_option = click.option(
     help="Target local: the model server, overrides endpoint.runtime.",
 )
 force_fit_option = click.option(
-    "--force-fit", is_flag=True, help="Continue although the model does not fit (`lmi fit`)."
+    "--force-fit", is_flag=True, help="Continue even if the model does not fit (see `lmi fit`)."
 )
-yes_option = click.option("-y", "--yes", is_flag=True, help="Agree in advance; required without a terminal.")
+yes_option = click.option(
+    "-y", "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal."
+)
 
 
 def require_region(region: str) -> None:
@@ -84,10 +86,10 @@ def request_options(command: F) -> F:
             multiple=True,
             metavar="KEY=VALUE",
             callback=_parameters,
-            help="e.g. max_tokens=64.",
+            help="Add a parameter to the request, such as max_tokens=64; can be repeated.",
         ),
         click.option(
-            "--adapter", default="", metavar="NAME", callback=_adapter, help="Let this LoRA adapter answer."
+            "--adapter", default="", metavar="NAME", callback=_adapter, help="Use this LoRA adapter."
         ),
         click.option("--system", default="", help="Add a system prompt."),
     ):
@@ -133,7 +135,7 @@ max_hourly_option = click.option(
     type=float,
     callback=_amount,
     metavar="DOLLARS",
-    help="Refuse (exit 5) if it may cost more per hour, or if a price is unknown.",
+    help="Refuse (exit 5) if the deployment may cost more per hour, or if a price is unknown.",
 )
 
 

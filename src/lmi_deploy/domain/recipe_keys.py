@@ -203,7 +203,8 @@ class Recipe:
         default_factory=Container
     )
     handler: Annotated[
-        Handler, Doc("The code that handles requests: one of the three; by default the engine's own.")
+        Handler,
+        Doc("The code that handles requests: one of the three keys below; by default the engine's own."),
     ] = field(default_factory=Handler)
     options: Annotated[
         Pairs,

@@ -13,10 +13,10 @@ _HEAD = """\
 
 This page is generated from the declaration that reads recipes (`lmi_deploy/domain/recipe_keys.py`).
 
-A recipe is one YAML file of at most 1 MiB. Every plain value stays the text that was written (`1.10`, `012`, `no`);
-each key reads that text as its type says, and `options`, `properties` and `environment` pass it unchanged. Aliases,
-anchors, merge keys, tags, duplicate keys, several documents and tabs as indentation are refused, each with its
-line. Keys that start with `x-` are ignored at every level. `lmi` checks a key marked *not yet* like any other, then
+A recipe is one YAML file of at most 1 MiB. `lmi` reads every plain value as text: `1.10`, `012` and `no` stay
+as written. Each key converts the text to its own type; `options`, `properties` and `environment` pass it unchanged.
+`lmi` refuses aliases, anchors, merge keys, tags, duplicate keys, several documents and tabs as indentation, and names
+the line. It ignores keys that start with `x-`, at every level. `lmi` checks a key marked *not yet* like any other, then
 refuses it.
 
 `lmi validate` reports every mistake at once, as `file:line:column: key: what failed, what to do`. `lmi schema` prints

@@ -1,4 +1,4 @@
-"""`lmi catalog`: the tables that lmi decides by, and a refresh of the prices."""
+"""`lmi catalog`: the tables that lmi uses, and a refresh of the prices."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Row = dict[str, Any]
 @json_option
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool) -> None:
-    """Show the tables that lmi decides by: images, instance types, options, prices; each with its source and date.
+    """Show the tables that lmi uses (images, instance types, options, prices), each with its source and date.
 
-    All of them are packaged with lmi. `lmi catalog refresh` reads the prices again, from AWS's price list.
+    All tables are packaged with lmi. `lmi catalog refresh` reads today's prices from AWS's price list.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -69,15 +69,15 @@ def _price_rows(prices: PriceTable) -> Iterator[Row]:
     "--region",
     "regions",
     multiple=True,
-    help="A region whose prices to read; can be repeated.  [default: that of the AWS credentials]",
+    help="The region of the prices; can be repeated.  [default: that of the AWS credentials]",
 )
 @json_option
 def refresh(*, regions: tuple[str, ...], as_json: bool) -> None:
-    """Read the hosting prices of a region from AWS's price list, and keep them on this machine.
+    """Read the hosting prices of a region from AWS's price list, and store them on this machine.
 
-    They replace the packaged prices of that region, in the folder `prices` of LMI_CACHE_HOME (else ~/.cache/lmi). The
-    permission `pricing:GetProducts` is needed. The earlier prices stay until all new ones are read: an interrupted
-    refresh loses nothing.
+    lmi then uses them instead of the packaged prices of that region. It stores them in the folder `prices` of
+    LMI_CACHE_HOME (else ~/.cache/lmi). Your credentials need the permission `pricing:GetProducts`. If a refresh is
+    interrupted, lmi keeps the earlier prices.
     """
     for region in regions:
         require_region(region)

@@ -49,16 +49,17 @@ _SHORTEN: Final = (
 @place_options
 @json_option
 def command(*, name: str | None, where: TargetOptions, timeout: float, as_json: bool, **chosen: Any) -> None:
-    """Hold a conversation with the deployment NAME: each answer is streamed, and the next question knows it.
+    """Chat with the deployment NAME. lmi streams each answer, and sends the earlier turns with the next question.
 
     \b
     /reset        forget the conversation, keep the system prompt
     /system TEXT  set the system prompt; without TEXT, remove it
     /save FILE    write the conversation as a request body (JSON)
-    /exit         end; so does Ctrl-D
-    //TEXT        send TEXT with one slash before it
+    /exit         end the conversation, like Ctrl-D
+    //TEXT        send /TEXT to the model
 
-    Ctrl-C stops the answer. From a pipe, each line is a question, and the first error ends the command.
+    Ctrl-C stops the current answer. If stdin is not a terminal, each line is a question, and the first error ends the
+    command.
     """
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, where)

@@ -30,7 +30,7 @@ SCHEMA = "recipe.schema.json"
 @click.option(
     "--engine",
     type=click.Choice(["vllm", "accelerate"]),
-    help="The inference engine.  [default: chosen by the model]",
+    help="The inference engine.  [default: chosen for the model]",
 )
 @click.option(
     "--instance",

@@ -43,11 +43,11 @@ def command(
     region: str,
     as_json: bool,
 ) -> None:
-    """List the instance types that have accelerators; with --fits those that hold a model, with the longest context.
+    """List the instance types with accelerators; with --fits, those that can hold a model, with its longest context.
 
-    The price is that of an hour, with its date. `offered` says whether SageMaker has the type in the region: `yes` if
-    it has a price there, `no` if AWS's price list (`lmi catalog refresh`) has none or EC2 does not have the type
-    there, else `unknown`. Types with an unknown price come last in a list of --fits.
+    The price is per hour, with its date. `offered` says whether SageMaker offers the type in the region. It is `yes` if
+    SageMaker has a price for it there. It is `no` if AWS's price list (`lmi catalog refresh`) has no price, or if EC2
+    does not have the type there. Otherwise it is `unknown`. With --fits, types without a known price come last.
     """
     from lmi_deploy.workflows.price_refresh import price_table
 

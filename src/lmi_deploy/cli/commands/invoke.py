@@ -33,7 +33,7 @@ from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
     "--file", "file", type=click.Path(dir_okay=False), help="Read the prompt from a file; - reads stdin."
 )
 @click.option("--body", help="Send this request body unchanged; @FILE reads it from a file.")
-@click.option("--content-type", default="application/json", show_default=True, help="Of --body.")
+@click.option("--content-type", default="application/json", show_default=True, help="Content type of --body.")
 @click.option(
     "--image",
     "images",
@@ -67,7 +67,8 @@ def command(
 
     The response is printed to stdout; latency, time to the first token and tokens/s to stderr.
 
-    A request to SageMaker has at most 6 MiB, one to a server on this machine 64 MiB; an image takes 4/3 of its file.
+    A request to SageMaker can have at most 6 MiB; a request to a server on this machine, 64 MiB. An image takes 4/3 of
+    the size of its file (base64).
     """
     if raw and as_json:
         raise UsageRefused(

@@ -30,7 +30,7 @@ _SPARE = ("account", "address", "since", "memory")
 def command(*, everywhere: bool, region: str, as_json: bool) -> None:
     """List the deployments that run on this machine or were deployed from it.
 
-    With --all also those in AWS that other machines deployed or that an interrupted run left.
+    With --all, also list deployments in AWS that other machines created or that an interrupted run left.
     """
     context = open_context(as_json=as_json)
     rows = {_key(ref): _row(ref, context.deps) for ref in known(context.deps)}

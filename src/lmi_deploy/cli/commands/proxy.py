@@ -29,28 +29,28 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen at; beyond this machine only with a key.",
+    help="The address to listen on; one that other machines can reach requires a key.",
 )
 @click.option(
     "--api-key",
     envvar=KEY_VARIABLE,
     show_envvar=True,
     metavar="KEY",
-    help="The key that clients must send; better in the variable, which other users cannot see.",
+    help="The key that clients must send. Prefer the variable: other users can see the command line.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="Requests that a deployment gets at the same time.",
+    help="Largest number of requests that lmi sends to one deployment at the same time.",
 )
 @click.option(
     "--queue",
     type=click.IntRange(0),
     default=1024,
     show_default=True,
-    help="Requests that may wait; more are answered with 429.",
+    help="Largest number of requests that wait; lmi answers further requests with 429.",
 )
 @click.option(
     "--timeout",
@@ -64,10 +64,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def command(
     *, names: tuple[str, ...], where: TargetOptions, api_key: str | None, as_json: bool, **given: Any
 ) -> int:
-    """Serve OpenAI's API on this machine for the deployments NAME, or for all that this machine knows.
+    """Serve OpenAI's API on this machine for the deployments NAME; without NAME, for all that `lmi ls` lists.
 
-    The name of a deployment is the name of its model. Requests to SageMaker are signed with your credentials. Ctrl-C
-    lets requests end, a second Ctrl-C does not.
+    In a request, `model` is the name of a deployment. lmi signs requests to SageMaker with your credentials. The first
+    Ctrl-C waits until all requests have ended; the second one does not wait.
     """
     from lmi_deploy.composition.local import run_proxy
 

@@ -17,19 +17,20 @@ from lmi_deploy.workflows.access_token import access_token
     default="1h",
     show_default=True,
     metavar="DURATION",
-    help="How long it is valid, at most 12h.",
+    help="How long the token is valid, at most 12h.",
 )
 @place_options
 @json_option
 def command(*, name: str | None, expires: str, where: TargetOptions, as_json: bool) -> None:
     """Print a short-lived bearer token for the OpenAI API of SageMaker endpoint NAME.
 
-    The token is the only text on stdout, so that OPENAI_API_KEY=$(lmi token NAME) works; the base URL of the API is
-    on stderr. It is signed on this machine with your credentials, and ends no later than they do; it cannot be revoked
-    alone. They need sagemaker:CallWithBearerToken and sagemaker:InvokeEndpoint.
+    lmi prints only the token to stdout, so that OPENAI_API_KEY=$(lmi token NAME) works, and the base URL of the API to
+    stderr. lmi signs the token on this machine with your credentials. The token expires no later than they do. To
+    revoke it earlier, revoke the credentials. They need the permissions sagemaker:CallWithBearerToken and
+    sagemaker:InvokeEndpoint.
 
-    SageMaker passes the container's response on unchanged. The handlers of an LMI image stream JSON lines, which
-    OpenAI's client libraries cannot read: use `lmi proxy` for streams.
+    SageMaker returns the container's response unchanged. The handlers of an LMI image stream JSON lines, which
+    OpenAI's client libraries cannot read. Use `lmi proxy` to stream.
     """
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, where)

@@ -20,10 +20,10 @@ from lmi_deploy.cli.shared_options import TargetOptions, json_option, place_opti
 )
 @json_option
 def command(*, name: str, lock_id: str, where: TargetOptions, force: bool, as_json: bool) -> None:
-    """Remove the lock ID of deployment NAME, if you know that its holder is dead.
+    """Remove the lock ID of deployment NAME, if the process that holds it has ended.
 
-    A lock expires 90 s after its last renewal, so this command is only needed if you cannot wait. A lock that was
-    renewed in the last 45 s has a running holder, and is removed only with --force.
+    A lock expires 90 s after its last renewal, so this command is only needed if you cannot wait. If the lock was
+    renewed in the last 45 s, its process is still running, and lmi removes the lock only with --force.
     """
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, where)

@@ -19,7 +19,11 @@ from lmi_deploy.ui.view_selection import open_view
 
 @click.command("validate")
 @click.argument("recipes", nargs=-1, type=click.Path(dir_okay=False), metavar="[RECIPE]...")
-@click.option("--hub", is_flag=True, help="Read the model's config.json and headers: does it fit and run.")
+@click.option(
+    "--hub",
+    is_flag=True,
+    help="Also read the model's config.json and safetensors headers; check that it fits and runs.",
+)
 @recipe_options
 @json_option
 def command(

@@ -64,7 +64,7 @@ def push(
     create_bucket: bool,
     as_json: bool,
 ) -> None:
-    """Transfer the weights of RECIPE to the bucket, without the files that are already there.
+    """Transfer the weights of RECIPE to the bucket, except files that are already there.
 
     lmi streams files from the Hub to S3 without storing them on disk, and verifies each against the Hub's own hash
     before it becomes an object. Run an interrupted push again to continue it.
@@ -132,8 +132,8 @@ def rm(*, name: str, bucket_request: BucketRequest, yes: bool, as_json: bool) ->
 @command.command("copy")
 @click.argument("name")
 @bucket_options
-@click.option("--to-bucket", required=True, help="Where to.")
-@click.option("--to-region", default="", help="Its region.")
+@click.option("--to-bucket", required=True, help="The bucket to copy to.")
+@click.option("--to-region", default="", help="The region of that bucket.")
 @json_option
 def copy(*, name: str, bucket_request: BucketRequest, to_bucket: str, to_region: str, as_json: bool) -> None:
     """Copy weights to another bucket, in any region, inside S3: no byte passes through this machine."""

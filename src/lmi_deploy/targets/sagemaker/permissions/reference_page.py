@@ -19,8 +19,7 @@ _HEAD: Final = """\
 # Permissions
 
 This page is generated from the policies that `lmi iam` prints (`lmi_deploy/targets/sagemaker/permissions`).
-What AWS requires for each
-request, and where that is documented: [AWS requests](aws-requests.md).
+[AWS requests](aws-requests.md) lists what AWS requires for each request, and where AWS documents it.
 
 `lmi iam RECIPE` prints the smallest policies that this recipe needs: for the person or pipeline that deploys it
 (`--part deployer`), for the role that the endpoint runs with (`--part execution`), for the role that a transfer job
@@ -35,17 +34,17 @@ aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME --policy
 ```
 
 `endpoint.role` names the endpoint's role, by its ARN or by its name in your account; by default it is
-`lmi-endpoint`. It reads its model and writes no object. `weights.job.role` names the role of a transfer job, by
-default `lmi-transfer-job`. It writes the weights of its own model and reads its own order, and can change neither
-another deployment's job nor another model's weights. The trust document lets SageMaker assume them for endpoints
-and jobs of your own account only. `sts:GetCallerIdentity` needs no permission. Permissions on `*` are for calls
-that have no resource.
+`lmi-endpoint`. This role can read its model and can write no object. `weights.job.role` names the role of a transfer
+job, by default `lmi-transfer-job`. This role can write the weights of its own model and read the request of its own
+job. It cannot change another deployment's job or another model's weights. The trust document lets SageMaker assume
+both roles, only for endpoints and jobs of your own account. `sts:GetCallerIdentity` needs no permission. A statement
+has the resource `*` if the call does not support resource-level permissions.
 
 ## A role for many deployments
 
-IAM allows 10,240 characters of inline policies in one role, without whitespace, all its policies together; 2,048 in
-a user, 5,120 in a group, and 6,144 in a managed policy. About eight policies of one deployment each fill the role
-of endpoints. For a team, print one for all:
+IAM limits the total size of all inline policies, without whitespace: 10,240 characters for a role, 5,120 for a group,
+2,048 for a user. A managed policy can have 6,144. The role of the endpoints is full after the policies of about eight
+deployments. For a team, print one policy for all deployments:
 
 ```
 lmi iam recipe.yaml --shared team-a- --part execution > execution.json
@@ -54,14 +53,15 @@ aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-team-a --poli
 
 It covers every deployment whose name begins with `team-a-`, whichever model it serves, in the recipe's account,
 region and bucket, with the recipe's roles, key and VPC. End the prefix with a dash: `team-a` would also cover
-`team-about`. Autoscaling is always part of it. If the team uses jobs, print it from a recipe with `weights.via:
-job`. Weights are shared by all who use the bucket, so anyone with a shared policy may replace those of any model in
-it: give teams that must not trust each other a bucket each (`endpoint.bucket`).
+`team-about`. Autoscaling is always part of it. If the team uses jobs, print it from a recipe with
+`weights.via: job`. All deployments in a bucket share its weights. So a user with a shared policy can replace the
+weights of any model in the bucket. If teams must not trust each other, give each team its own bucket
+(`endpoint.bucket`).
 
 ## One deployment
 
-Below, NAME is the deployment's name, ten `?` stand for the digest at the end of a resource's name, and MODEL for
-the model's name in the bucket, such as `google--flan-t5-xxl`.
+Below, NAME is the deployment's name. Ten `?` are the digest at the end of a resource's name. MODEL is the model's name
+in the bucket, such as `google--flan-t5-xxl`.
 """
 _BASE: Final = (
     "name: NAME\nmodel_id: MODEL\nengine: custom\ninstance_type: ml.g5.xlarge\nhandler: {file: model.py}\n"
