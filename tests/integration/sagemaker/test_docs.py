@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.djl_engine import cache_home
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.least_privilege import write_model
 from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, Block, blocks
@@ -76,6 +77,7 @@ def test_commands_of_a_page_have_the_documented_output(
         **inherited,
         **aws.environment(tmp_path),
         "BASH_ENV": str(tmp_path / "yes.sh"),
+        "LMI_CACHE_HOME": str(cache_without_prices(tmp_path / "cache")),
         "HF_ENDPOINT": hub,
         "HF_HOME": str(tmp_path / "hub"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -91,6 +93,16 @@ def test_commands_of_a_page_have_the_documented_output(
             for line in masked(block.text).splitlines():
                 assert line.strip() in masked(printed), f"{line}\nis not in\n{printed}"
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == [], "a page ends what it began"
+
+
+def cache_without_prices(folder: Path) -> Path:
+    """The user's cache of serving environments; a page that refreshes the prices leaves the user's as they are."""
+    folder.mkdir()
+    for name in ("engines", "environments"):
+        kept = cache_home() / name
+        kept.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(kept)
+    return folder
 
 
 def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
@@ -112,6 +124,7 @@ def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
 def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
     other_location = {
         "run-in-ci.md",  # test_pipeline_page.py runs its scripts
+        "use-openai-clients.md",  # tests/clients runs such clients
         "use-secrets.md",  # the AWS CLI's commands
         "use-networks-and-keys.md",  # a table of keys
     }
