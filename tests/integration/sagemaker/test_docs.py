@@ -124,6 +124,7 @@ def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
 def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
     other_location = {
         "run-in-ci.md",  # test_pipeline_page.py runs its scripts
+        "send-requests.md",  # needs a model that answers: tests/functional/test_chat.py, test_invoke_options.py
         "use-openai-clients.md",  # tests/clients runs such clients
         "use-secrets.md",  # the AWS CLI's commands
         "use-networks-and-keys.md",  # a table of keys
