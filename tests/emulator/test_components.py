@@ -145,7 +145,7 @@ def test_invocation_must_name_the_component(aws: Emulated) -> None:
         VariantName="AllTraffic",
         Specification={"ModelName": "plain", "ComputeResourceRequirements": NEEDS},
     )
-    assert "takes no inference components" in message
+    assert "cannot have inference components" in message
 
 
 def test_component_scales_to_zero_copies_and_back(aws: Emulated) -> None:
