@@ -93,7 +93,7 @@ def _only_recipe() -> str:
 
 def as_model_id(text: str) -> str:
     """A folder named without ./ as a recipe names it; any other text unchanged."""
-    is_plain = not text.startswith(("/", "./", "../", "~", "s3://"))
+    is_plain = text and not text.startswith(("/", "./", "../", "~", "s3://"))
     return f"./{text}" if is_plain and Path(text).is_dir() else text
 
 
