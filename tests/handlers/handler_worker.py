@@ -11,7 +11,7 @@ from pathlib import Path
 from lmi_deploy.composition.local import environments_at
 from lmi_deploy.domain.deployment_spec import HandlerSpec, environment_name
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
-from lmi_deploy.engines import accelerate
+from lmi_deploy.engines.accelerate import engine as accelerate
 from tests.support.djl_engine import engine_dir
 from tests.support.handler_driver import HEADERS, Worker
 

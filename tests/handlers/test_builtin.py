@@ -10,7 +10,8 @@ from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.engines import accelerate, huggingface
+from lmi_deploy.engines import huggingface
+from lmi_deploy.engines.accelerate import engine as accelerate
 from tests.handlers.handler_worker import handle, serving, worker
 from tests.support.sample_model import cached_tiny_model
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
-from lmi_deploy.engines import vllm
+from lmi_deploy.engines.vllm import engine as vllm
 from tests.support.running_server import RunningServer
 from tests.support.vllm_server import HANDLER, vllm_server
 

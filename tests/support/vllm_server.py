@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.java_properties import write_line
 from lmi_deploy.domain.recipe_keys import Handler
-from lmi_deploy.engines import vllm
+from lmi_deploy.engines.vllm import engine as vllm
 from tests.support.running_server import RunningServer, serving
 
 HANDLER = vllm.handler(Handler(), "text-generation")

@@ -67,7 +67,7 @@ VENDORS: dict[str, set[str]] = {
     "rich": {"ui"},
     "pydantic": {"recipe"},
     "yaml": {"recipe"},
-    "jinja2": {"planning"},
+    "jinja2": {"engines"},
     "boto3": {"aws"},
     "botocore": {"aws", "emulator"},
     "sagemaker": {"aws"},
@@ -129,6 +129,7 @@ SMALL_MODULES_WITH_A_REASON = {
     **dict.fromkeys(
         (
             "targets/sagemaker/validate/compute_capability.py",
+            "targets/sagemaker/validate/counts.py",
             "targets/sagemaker/validate/network_isolation.py",
             "targets/sagemaker/validate/transfer_job.py",
         ),
@@ -142,6 +143,7 @@ SMALL_MODULES_WITH_A_REASON = {
     **dict.fromkeys(
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
+    "engines/file_templates.py": "the only code that depends on Jinja",
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
     "proxy/joined_writes.py": "the only code that depends on how uvicorn writes",
     "emulator/sagemaker/tags.py": "one group of operations a file",

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
+from typing import Final, Literal
 
-from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import escape_value
+from lmi_deploy.domain.recipe_keys import Pairs
 
-SLOT = "{{weights}}"
-"""The placeholder in serving.properties that the target replaces by the location of the weights."""
+SLOT: Final = "{{weights}}"
+"""The placeholder in the server's settings that the target replaces by the location of the weights."""
+MARKER: Final = "lmi.json"
+"""The file that completes an artifact whose server has no serving.properties; servers ignore it."""
+SlotFormat = Literal["java-properties", "json-string"]
+"""How the location is escaped: as a value of a Java properties file, or inside double quotes (JSON, Protocol Buffers'
+text format).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFile:
+    """`slot`: the format of the slot in it; None if it contains none, whatever its text looks like."""
+
     path: str
     content: bytes
+    slot: SlotFormat | None = None
+
+    def filled(self, location: str) -> ArtifactFile:
+        """With the weights at `location`."""
+        if self.slot is None:
+            return self
+        text = escape_value(location) if self.slot == "java-properties" else json.dumps(location)[1:-1]
+        return ArtifactFile(self.path, self.content.replace(SLOT.encode(), text.encode("latin-1")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +52,9 @@ class Artifact:
 
     def filled(self, location: str) -> tuple[ArtifactFile, ...]:
         """The files as the server reads them, with the weights at `location`."""
-        value = escape_value(location).encode("latin-1")
-        slot = SLOT.encode()
-        return tuple(
-            ArtifactFile(file.path, file.content.replace(slot, value))
-            if file.path == SERVING_PROPERTIES
-            else file
-            for file in self.files
-        )
+        return tuple(file.filled(location) for file in self.files)
+
+
+def filled_pairs(pairs: Pairs, location: str) -> Pairs:
+    """Environment variables with the weights at `location`."""
+    return tuple((name, value.replace(SLOT, location)) for name, value in pairs)

@@ -1,12 +1,16 @@
-"""The interface of an inference engine; one module each, in the registry."""
+"""The interface of an inference engine: one folder each, whose module `engine` is in the registry."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from lmi_deploy.domain.deployment_spec import HandlerSpec
+from lmi_deploy.catalog.instances import Kind
+from lmi_deploy.domain.deployment_artifact import ArtifactFile
+from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 
 
 class Decoder(Protocol):
@@ -35,6 +39,18 @@ class EngineModule(Protocol):
     def templates(self) -> tuple[str, ...]:
         """lmi's handlers (folders of `templates/`) that this engine can run."""
 
+    @property
+    def devices(self) -> tuple[Kind, ...]:
+        """The kinds of instances that it runs on, the usual one first."""
+
+    @property
+    def local_runtimes(self) -> tuple[RuntimeName, ...]:
+        """The runtimes of this machine that run it without an image; `container` runs every engine."""
+
+    @property
+    def deliveries(self) -> tuple[Delivery, ...]:
+        """How its server can get the weights, the default first."""
+
     def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
         """`version` is the server's, empty the newest. Raises Unresolvable if there is no handler."""
 
@@ -44,9 +60,15 @@ class EngineModule(Protocol):
     def properties(
         self, handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
     ) -> Pairs:
-        """serving.properties in the order written. `option.model_id` contains the slot; `options` (the recipe's,
-        without `option.`) replace ours in place; additional ones follow.
+        """The settings of the server in the order written: of DJLServing those of serving.properties. One of them
+        contains the slot; `options` (the recipe's, without `option.`) replace ours in place; additional ones follow.
         """
+
+    def artifact(self, spec: Spec) -> tuple[ArtifactFile, ...]:
+        """The files that are deployed beside the weights, with the unfilled slot."""
+
+    def environment(self, spec: EngineSpec) -> Pairs:
+        """Variables that the server in its image needs; a value may contain the slot. The recipe's replace them."""
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
         """The probe of a deployment if the recipe has none; None if the recipe must set one."""

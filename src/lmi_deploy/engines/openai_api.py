@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lmi_deploy.engines import huggingface, vllm
+from lmi_deploy.engines import huggingface
 from lmi_deploy.engines.inference_codec import Codec
+from lmi_deploy.engines.vllm import engine as vllm
 
 TextField = Literal["", "prompt", "inputs"]
 EmbeddingField = Literal["", "input", "inputs"]

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from lmi_deploy.domain.recipe_keys import Engine
-from lmi_deploy.engines import accelerate, custom, vllm
+from lmi_deploy.engines.accelerate import engine as accelerate
+from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.engines.engine import EngineModule
+from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import Unresolvable
 
 ENGINES: Final[Mapping[Engine, EngineModule]] = {

@@ -18,9 +18,9 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe, Task
 from lmi_deploy.domain.target_spec import Place
-from lmi_deploy.engines import vllm
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
@@ -32,7 +32,7 @@ PREDICT_TIMEOUT = 60
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
-PlaceOf = Callable[[Recipe, Facts, WeightsSpec], Place]
+PlaceOf = Callable[[Recipe, Facts, WeightsSpec, EngineSpec], Place]
 
 
 def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
@@ -49,14 +49,15 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     module = engine(recipe.engine)
     version, _ = server_version(recipe.container.version, recipe.container.image)
     handler = module.handler(recipe.handler, model.task, version=version)
+    engine_spec = _engine(recipe, facts, weights, model, handler=handler)
     return Spec(
         name=recipe.name,
         model=model,
-        engine=_engine(recipe, facts, weights, model, handler=handler),
+        engine=engine_spec,
         weights=weights,
         inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
         probe=_probe(recipe, module, handler, model.task),
-        place=place_of(recipe, facts, weights),
+        place=place_of(recipe, facts, weights, engine_spec),
     )
 
 
@@ -79,7 +80,7 @@ def _engine(
     module = engine(recipe.engine)
     degree = degree_of(recipe, facts.config)
     # Clients use the model's own name, not the folder of its weights, or vLLM's `lmi`.
-    by_name = (handler.template or handler.entry_point == vllm.SERVICE) and model.source == "hub"
+    by_name = (handler.template or handler.entry_point == VLLM_SERVICE) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()
     options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
     lines = module.properties(handler, options, task=model.task, tensor_parallel_degree=degree)

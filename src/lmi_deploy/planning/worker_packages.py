@@ -7,7 +7,9 @@ import ast
 from lmi_deploy.domain.djl_serving import MODEL_PY
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe_keys import Handler
-from lmi_deploy.engines import accelerate, custom, huggingface
+from lmi_deploy.engines import huggingface
+from lmi_deploy.engines.accelerate import engine as accelerate
+from lmi_deploy.engines.custom import engine as custom
 
 _HEAVY = frozenset({"torch", "transformers"})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from lmi_deploy.domain.deployment_artifact import Artifact
-from lmi_deploy.domain.deployment_spec import Spec, WeightsSpec
+from lmi_deploy.domain.deployment_spec import EngineSpec, Spec, WeightsSpec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
@@ -68,7 +68,7 @@ class OrphanedDeployment:
 class Decisions(Protocol[ObservedT_contra, InventoryT]):
     """Pure: from recipe, facts and what was observed. What a target does not have stays as it is here."""
 
-    def place_of(self, recipe: Recipe, facts: Facts, weights: WeightsSpec) -> Place:
+    def place_of(self, recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineSpec) -> Place:
         """The target's part of the spec, with every choice made. Raises Unresolvable."""
 
     def plan_deployment(

@@ -10,7 +10,7 @@ import pytest
 
 from lmi_deploy.domain.events import Event
 from lmi_deploy.emulator.container_runtime import WORKER_PACKAGES, WORKERS, worker_python
-from lmi_deploy.engines import custom
+from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.errors import DeployFailed, UsageRefused
 from lmi_deploy.ports.environments import CacheEntry
 

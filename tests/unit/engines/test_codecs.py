@@ -19,9 +19,12 @@ from lmi_deploy.domain.inference_http import (
     Turn,
     image_type,
 )
-from lmi_deploy.engines import accelerate, custom, huggingface, vllm
+from lmi_deploy.engines import huggingface
+from lmi_deploy.engines.accelerate import engine as accelerate
+from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.engines.engine import Decoder, EngineModule
 from lmi_deploy.engines.inference_codec import Codec
+from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import UsageRefused
 
 OURS = HandlerSpec(entry_point="model.py", template="text-generation")

@@ -12,7 +12,9 @@ from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Handler, Task
-from lmi_deploy.engines import accelerate, custom, huggingface
+from lmi_deploy.engines import huggingface
+from lmi_deploy.engines.accelerate import engine as accelerate
+from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.engines.registry import ENGINES, engine
 from lmi_deploy.errors import Unresolvable
 

@@ -12,8 +12,8 @@ from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Handler, Task
-from lmi_deploy.engines import vllm
 from lmi_deploy.engines.inference_codec import codec_of
+from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import Unresolvable
 from tests.support.factories import LOCAL, serving
 

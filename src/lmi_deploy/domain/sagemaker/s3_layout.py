@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import MARKER, Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
@@ -15,8 +15,8 @@ from lmi_deploy.domain.sagemaker.resource_settings import MODEL_FOLDER, MOUNTS, 
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 
 ARTIFACTS: Final = "artifacts/"
-WRITTEN_LAST: Final = SERVING_PROPERTIES
-"""The object that completes a stored artifact: without it the prefix is an interrupted upload."""
+WRITTEN_LAST: Final = (SERVING_PROPERTIES, MARKER)
+"""The objects that complete a stored artifact: with none of them the prefix is an interrupted upload."""
 _ID_LENGTH: Final = 16
 
 

@@ -10,12 +10,12 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.gathered_facts import Machine
-from lmi_deploy.domain.local_runtimes import RUNS
 from lmi_deploy.domain.observed_state import LocalInventory
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.targets.local.resolve import LOCAL_HOST, device_of
+from lmi_deploy.targets.local.runtime_selection import can_run
 
 _RUNTIME: Final[RuntimeName] = "embedded"
 STARTUP: Final = 1800
@@ -24,7 +24,7 @@ STARTUP: Final = 1800
 
 def lacking(spec: Spec, inventory: Callable[[], LocalInventory]) -> str:
     """Why a try would cost more than its time, in words; empty if everything for it is on this machine."""
-    if spec.engine.name not in RUNS[_RUNTIME]:
+    if not can_run(_RUNTIME, spec.engine.name):
         return f"engine {spec.engine.name} does not run on this machine"
     present = inventory()
     missing = {
@@ -40,7 +40,7 @@ def trial_spec(spec: Spec, artifact: Artifact, machine: Machine) -> Spec:
     """The same spec on this machine, under a name that no recipe's deployment has. Unresolvable if its engine does
     not run here.
     """
-    if spec.engine.name not in RUNS[_RUNTIME]:
+    if not can_run(_RUNTIME, spec.engine.name):
         raise Unresolvable(
             f"--check-handler: engine {spec.engine.name} does not run on this machine",
             hint="omit --check-handler; lmi still checks the syntax tree of model.py",

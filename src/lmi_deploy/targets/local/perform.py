@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.domain import plan
-from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Line, Progress
@@ -153,6 +153,7 @@ class _LocalDeployer:
 
     def _run(self, server: str, *, host: str, port: int) -> ObservedServer:
         home, place = self.writes.home(server), self.spec.machine
+        weights = str(self.hub.folder(self.spec.model.listing(self.spec.weights.files)))
         home.mkdir(parents=True, exist_ok=True)
         # Written before anything runs: a process that finds the home must know which runtime it belongs to.
         (home / _RUNTIME).write_text(place.runtime)
@@ -163,7 +164,7 @@ class _LocalDeployer:
             engine=self.environments.engine(ENGINE_VERSION),
             host=host,
             port=port,
-            environment=dict(place.environment),
+            environment=dict(filled_pairs(place.environment, weights)),
             labels={
                 "deployment": self.writes.ref.name,
                 "server": server,

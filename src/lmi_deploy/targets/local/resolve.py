@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.deployment_spec import WeightsSpec
+from lmi_deploy.domain.deployment_spec import EngineSpec, WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts, Machine
-from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
+from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.target_spec import LocalPlace
+from lmi_deploy.engines.registry import engine as module_of
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import startup_timeout
 from lmi_deploy.targets.local.runtime_selection import runtime_of
@@ -13,7 +15,7 @@ from lmi_deploy.targets.local.runtime_selection import runtime_of
 LOCAL_HOST = "127.0.0.1"
 
 
-def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> LocalPlace:
+def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineSpec) -> LocalPlace:
     machine, port = facts.machine, recipe.endpoint.port or facts.port
     if machine is None or port is None:
         raise Unresolvable(
@@ -28,9 +30,16 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> LocalPlace:
         device=device,
         device_memory=memory,
         startup_timeout=startup_timeout(recipe.timeouts, weights.size),
-        environment=recipe.container.environment,
+        environment=_environment(recipe.container.environment, engine, runtime),
         image=(recipe.container.image or "") if runtime == "container" else "",
     )
+
+
+def _environment(given: Pairs, engine: EngineSpec, runtime: RuntimeName) -> Pairs:
+    """lmi's own server and an installed DJLServing are started by lmi, which needs no variables for that."""
+    if runtime in ("embedded", "djl-serving"):
+        return given
+    return tuple((dict(module_of(engine.name).environment(engine)) | dict(given)).items())
 
 
 def device_of(machine: Machine) -> tuple[str, int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Final, get_args
 
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes
-from lmi_deploy.domain.local_runtimes import ENVIRONMENT_ENGINES, RUNS
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Recipe
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
+
+_NAMES: Final[tuple[RuntimeName, ...]] = get_args(RuntimeName)
 
 
 def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
@@ -22,9 +24,15 @@ def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
             f"endpoint.runtime: {requested} is not available on this machine: {why}",
             hint=f"available: {', '.join(available.names)}",
         )
-    if recipe.engine not in RUNS[requested]:
+    if not can_run(requested, recipe.engine):
         raise _cannot(recipe.engine, f"runtime {requested} cannot run engine {recipe.engine}", available)
     return requested
+
+
+def can_run(runtime: RuntimeName, engine: Engine) -> bool:
+    """An image contains its own engine; otherwise the engine must name the runtime."""
+    module = ENGINES.get(engine)
+    return runtime == "container" or (module is not None and runtime in module.local_runtimes)
 
 
 def supports_handover(runtime: str, previous: str) -> bool:
@@ -33,15 +41,15 @@ def supports_handover(runtime: str, previous: str) -> bool:
 
 
 def _best(engine: Engine, available: AvailableRuntimes) -> RuntimeName:
-    names: tuple[RuntimeName, ...] = get_args(RuntimeName)
+    able = _able(engine)
     for name in available.names:
-        if engine in RUNS[name]:
-            return next(known for known in names if known == name)
+        if name in able:
+            return next(known for known in able if known == name)
     raise _cannot(engine, f"no runtime on this machine runs engine {engine}", available)
 
 
 def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolvable:
-    able = [name for name, engines in RUNS.items() if engine in engines]
+    able = _able(engine)
     ready = [name for name in able if name in available.names]
     if ready:
         return Unresolvable(
@@ -50,4 +58,9 @@ def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolv
     lacking = "; ".join(
         f"{name} could, but {available.lacking.get(name, 'it is not available')}" for name in able
     )
-    return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(ENVIRONMENT_ENGINES)}")
+    without_image = [name for name, module in ENGINES.items() if module.local_runtimes]
+    return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(without_image)}")
+
+
+def _able(engine: Engine) -> list[RuntimeName]:
+    return [name for name in _NAMES if name != "auto" and can_run(name, engine)]

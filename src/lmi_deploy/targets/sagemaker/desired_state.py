@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Placement
-from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts, weights_placeholder_value
 
 PROVISION = 1800
 """Seconds for AWS to provide the instance and pull the image, in addition to the recipe's limit for the container."""
@@ -43,7 +43,7 @@ def desired_state(spec: Spec, artifact: Artifact) -> DesiredState:
     settings = ModelSettings(
         role=place.role,
         image=place.image,
-        environment=place.environment,
+        environment=filled_pairs(place.environment, weights_placeholder_value(spec)),
         artifact=artifact_address(spec, artifact),
         mounts=mounts(spec),
         network_isolation=place.network_isolation,

@@ -59,7 +59,7 @@ def observe(
     if not own_tags and _is_stale(resources, record):
         resources, foreign, tags = _owned_resources(ref.name, endpoint, found, cloud, own_tags=True)
     stored = _stored(ref.name, bucket_services)
-    full = {one for one, files in stored.items() if WRITTEN_LAST in files}
+    full = {one for one, files in stored.items() if any(path in files for path in WRITTEN_LAST)}
     owned = ownership(endpoint, tags, resources, record) if foreign else ""
     config, missing = parts_of(endpoint if owned or not foreign else None, ref.name, record, cloud)
     return CloudObserved(

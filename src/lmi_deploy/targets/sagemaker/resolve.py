@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.packaged_prices import packaged
-from lmi_deploy.domain.deployment_spec import WeightsSpec
+from lmi_deploy.domain.deployment_spec import EngineSpec, WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.engines.registry import engine as module_of
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
@@ -20,7 +21,6 @@ from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
 from lmi_deploy.targets.sagemaker.validate import validate
-from lmi_deploy.targets.sagemaker.validate.counts import OUR_ENVIRONMENT
 from lmi_deploy.targets.sagemaker.validate.images import host_of, image_of
 
 ARTIFACT_LIMIT = 5_000_000_000
@@ -29,7 +29,7 @@ limited to objects of 5 GB.
 """
 
 
-def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPlace:
+def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineSpec) -> SageMakerPlace:
     """Raises Unresolvable, with the arithmetic shown."""
     cloud = facts.cloud
     if cloud is None:
@@ -50,7 +50,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
         image=image,
         placements=_placements(recipe, image, weights.size),
         count=endpoint.count or (scaling.min if scaling else 1),
-        environment=_environment(recipe.container.environment),
+        environment=_environment(engine, recipe.container.environment),
         delivery=delivery,
         model_download=time.model_download,
         startup_timeout=time.startup,
@@ -96,7 +96,14 @@ def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
 
 
 def _delivery(recipe: Recipe, size: int) -> Delivery:
-    chosen = recipe.weights.deliver or ("mount" if recipe.endpoint.network_isolation else "s3")
+    possible = module_of(recipe.engine).deliveries
+    usual = "mount" if recipe.endpoint.network_isolation and "mount" in possible else possible[0]
+    chosen = recipe.weights.deliver or usual
+    if chosen not in possible:
+        raise Unresolvable(
+            f"weights.deliver: the server of engine {recipe.engine} cannot get its weights by {chosen}",
+            hint=f"use {' or '.join(possible)}, or omit it",
+        )
     if chosen == "artifact" and size > ARTIFACT_LIMIT:
         raise Unresolvable(
             f"weights.deliver: artifact is for at most {ARTIFACT_LIMIT / 1000000000.0:g} GB, but these weights have "
@@ -106,8 +113,8 @@ def _delivery(recipe: Recipe, size: int) -> Delivery:
     return chosen
 
 
-def _environment(given: Pairs) -> Pairs:
-    return tuple(sorted((dict(OUR_ENVIRONMENT) | dict(given)).items()))
+def _environment(engine: EngineSpec, given: Pairs) -> Pairs:
+    return tuple(sorted((dict(module_of(engine.name).environment(engine)) | dict(given)).items()))
 
 
 def _scaling(autoscaling: Autoscaling | None) -> Scaling | None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 
+from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
@@ -15,7 +16,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ModelSettings,
     Resource,
 )
-from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST
 from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.object_store import ObjectStore
@@ -72,7 +72,7 @@ def _named(settings: ModelSettings, store: ObjectStore) -> set[str]:
         *(value for _, value in settings.environment),
     ]
     if settings.artifact.startswith(path):
-        properties = store.get(f"{settings.artifact.removeprefix(path)}{WRITTEN_LAST}")
+        properties = store.get(f"{settings.artifact.removeprefix(path)}{SERVING_PROPERTIES}")
         with suppress(ValueError):  # one that cannot be read starts no server
             texts.extend(parse_properties(properties[0]).values() if properties else ())
     prefix = re.escape(path + weights_prefix("").rstrip("/"))

@@ -58,7 +58,7 @@ class ArtifactStorage:
         copied = yield from self._upload_bundled(store, prefix, action.key)
         written = sorted(
             self.artifact.filled(weights_placeholder_value(self.spec)),
-            key=lambda file: file.path == WRITTEN_LAST,
+            key=lambda file: file.path in WRITTEN_LAST,
         )
         for file in written:
             _write(store, prefix + file.path, file)
@@ -95,7 +95,9 @@ def remove_artifact(store: ObjectStore, deployment: str, action: RemoveArtifact)
     yield from ()
     prefix = artifact_prefix(deployment, action.artifact)
     # The object that completes the artifact is deleted first: a partly deleted artifact then does not count as one.
-    keys = sorted((s.key for s in store.list(prefix)), key=lambda k: not k.endswith(f"/{WRITTEN_LAST}"))
+    keys = sorted(
+        (s.key for s in store.list(prefix)), key=lambda key: key.removeprefix(prefix) not in WRITTEN_LAST
+    )
     store.delete(keys[:1])
     store.delete(keys[1:])
     return f"{len(keys)} objects removed"

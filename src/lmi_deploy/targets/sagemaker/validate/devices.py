@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from lmi_deploy.catalog.instances import Instance, chosen, devices, instance
+from lmi_deploy.catalog.instances import Instance, Kind, chosen, devices, instance
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.recipe.checks.issue import Issue, Rule
 
+_DEVICES: Final[Mapping[Kind, str]] = {
+    "gpu": "a GPU",
+    "cpu": "a CPU",
+    "neuron": "NeuronCores",
+    "gaudi": "Gaudi",
+}
 _LADDER = (
     "ml.g5.xlarge",
     "ml.g5.12xlarge",
@@ -57,16 +65,18 @@ def _engine(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _wants(recipe: Recipe) -> str:
-    return "a GPU" if recipe.engine == "vllm" else "a GPU or a CPU"
+    return " or ".join(_DEVICES[kind] for kind in ENGINES[recipe.engine].devices)
 
 
 def _instead(recipe: Recipe, machine: Instance) -> str:
     """What to do if this engine does not run there; empty if it does."""
-    if recipe.engine == "vllm" and machine.kind == "cpu":
-        return "use a GPU type such as ml.g5.xlarge, or engine: accelerate, which runs on a CPU as well"
-    if recipe.engine in ("vllm", "accelerate") and machine.kind in ("neuron", "gaudi"):
-        return "use a GPU type such as ml.g5.xlarge"
-    return ""
+    module = ENGINES.get(recipe.engine)
+    if module is None or machine.kind in module.devices:
+        return ""
+    on_neuron = module.devices[0] == "neuron"
+    usual = "a Neuron type such as ml.inf2.xlarge" if on_neuron else "a GPU type such as ml.g5.xlarge"
+    other = ", or engine: accelerate, which runs on a CPU as well" if machine.kind == "cpu" else ""
+    return f"use {usual}{other}"
 
 
 def _degree(recipe: Recipe) -> Iterator[Issue]:

@@ -103,8 +103,8 @@ def _unsupported_devices(recipe: Recipe, machine: Instance) -> str:
     """Devices of the instance that the image does not support, although the engine itself would."""
     if recipe.engine == "custom" and machine.kind in ("neuron", "gaudi"):
         return in_words(machine)
-    minded = recipe.engine == "vllm" and machine.kind != "gpu"
-    return "an Arm processor" if machine.architecture == "arm64" and not minded else ""
+    is_wrong = machine.kind not in engine(recipe.engine).devices  # `devices.py` says so
+    return "an Arm processor" if machine.architecture == "arm64" and not is_wrong else ""
 
 
 def _old_gpus(recipe: Recipe) -> Iterator[Issue]:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from lmi_deploy.domain.deployment_artifact import SLOT
-from lmi_deploy.domain.deployment_spec import HandlerSpec
+from lmi_deploy.catalog.instances import Kind
+from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
+from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
+from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
 name: Final[Engine] = "accelerate"
 family: Final = IMAGE_FAMILY
+devices: Final[tuple[Kind, ...]] = ("gpu", "cpu")
+local_runtimes: Final[tuple[RuntimeName, ...]] = ("embedded", "djl-serving")
+deliveries: Final[tuple[Delivery, ...]] = DELIVERIES
 templates: Final[tuple[str, ...]] = ours.NAMES
 
 BASE: Final = (
@@ -70,6 +77,14 @@ def properties(
         own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
         own.append(("option.device_map", "auto"))
     return with_options(own, options)
+
+
+def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
+    return djl_artifact(spec)
+
+
+def environment(spec: EngineSpec) -> Pairs:
+    return ENVIRONMENT
 
 
 def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:

@@ -6,13 +6,17 @@ import json
 import re
 from typing import Any, Final
 
-from lmi_deploy.domain.deployment_artifact import SLOT
-from lmi_deploy.domain.deployment_spec import HandlerSpec
+from lmi_deploy.catalog.instances import Kind
+from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
+from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY, SERVER_VERSION
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
+from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
@@ -20,6 +24,9 @@ from lmi_deploy.errors import Unresolvable
 
 name: Final[Engine] = "vllm"
 family: Final = IMAGE_FAMILY
+devices: Final[tuple[Kind, ...]] = ("gpu",)
+local_runtimes: Final[tuple[RuntimeName, ...]] = ()
+deliveries: Final[tuple[Delivery, ...]] = DELIVERIES
 templates: Final[tuple[str, ...]] = ()
 
 SERVICE: Final = "djl_python.lmi_vllm.vllm_async_service"
@@ -76,6 +83,14 @@ def properties(
     if task == "text-embedding":
         own.append(("option.task", task))
     return with_options(own, options)
+
+
+def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
+    return djl_artifact(spec)
+
+
+def environment(spec: EngineSpec) -> Pairs:
+    return ENVIRONMENT
 
 
 def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:

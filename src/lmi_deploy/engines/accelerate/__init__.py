@@ -1,0 +1,1 @@
+"""Transformers with accelerate, in an LMI image or on this machine."""

@@ -1,0 +1,1 @@
+"""vLLM in an LMI image."""
