@@ -15,10 +15,11 @@ from benchmarks.suites import cases
 
 CASES = 100_000
 AIM_MS, AIM_MB = 0.050, 100.0
+MESSAGES = "tests/unit/recipe/test_bad_recipes.py::test_bad_recipe_gives_exactly_these_messages"
 
 
 def run() -> Result:
-    right, tried = cases("tests/unit/recipe/test_bad_recipes.py", only="refused_in_exactly_these_words")
+    right, tried = cases(MESSAGES)
     response = _fuzz()
     return Result(
         what="tests/unit/recipe/bad: each with its exact messages; tools/fuzz.py: anything but RecipeError ends it",

@@ -12,19 +12,21 @@ from xml.etree import ElementTree
 from benchmarks.measure import ROOT, environment
 
 
-def cases(*places: str, only: str = "") -> tuple[int, int]:
-    """(cases that passed, cases) of these test files; `only` is pytest's -k."""
+def cases(*tests: str, without: Sequence[str] = ()) -> tuple[int, int]:
+    """(cases that passed, cases) of these tests, each a file or `FILE::FUNCTION`. SystemExit if there are none."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", *places, f"--junitxml={report}"]
-        chosen = [*command, "-k", only] if only else command
+        excluded = [f"--deselect={test}" for test in without]
+        command = [sys.executable, "-m", "pytest", "-q", *tests, *excluded, f"--junitxml={report}"]
         done = subprocess.run(
-            chosen, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+            command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
         )
-        if not report.exists():
-            raise SystemExit(f"error: {' '.join(chosen)}: exit code {done.returncode}\n{done.stdout[-2000:]}")
-        found = ElementTree.parse(report).getroot().iter("testcase")
-        endings = [len(list(_bad(case))) for case in found]
+        found = [*ElementTree.parse(report).getroot().iter("testcase")] if report.exists() else []
+    if not found:
+        raise SystemExit(
+            f"error: no test ran, exit code {done.returncode}: {' '.join(command)}\n{done.stdout[-2000:]}"
+        )
+    endings = [len(_bad(case)) for case in found]
     return endings.count(0), len(endings)
 
 

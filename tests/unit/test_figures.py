@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import pytest
 
 import benchmarks.__main__
 from benchmarks import table
-from benchmarks.measure import scratch_folder
+from benchmarks.measure import ROOT, scratch_folder
 from benchmarks.result import RESULTS, Figure
+from benchmarks.suites import cases
 
 FILES = sorted(RESULTS.glob("*.json"))
+SOURCES = "\n".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "benchmarks").glob("*.py")))
+TESTS_OF_FIGURES = sorted(set(re.findall(r"\btests/[\w/]+\.py(?:::\w+)?", SOURCES)))
 
 
 def read(file: Path) -> dict[str, Any]:
@@ -28,6 +33,21 @@ def test_table_in_the_docs_equals_the_results() -> None:
 
 def test_every_benchmark_has_a_result_and_no_other_exists() -> None:
     assert {file.stem for file in FILES} == set(table.ORDER)
+
+
+@pytest.mark.parametrize("test", TESTS_OF_FIGURES)
+def test_each_test_that_a_benchmark_counts_exists(test: str) -> None:
+    path, _, function = test.partition("::")
+    body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+    names = [
+        node.name for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert function in names if function else names
+
+
+def test_benchmark_stops_when_no_test_is_selected() -> None:
+    with pytest.raises(SystemExit, match="no test ran"):
+        cases("tests/unit/test_figures.py::test_that_was_renamed")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
