@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from lmi_deploy.catalog.package_files import stand_ins
 from lmi_deploy.domain.java_properties import write_line
 from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines.vllm import engine as vllm
 from tests.support.running_server import RunningServer, serving
 
 HANDLER = vllm.handler(Handler(), "text-generation")
-_STAND_IN = Path(__file__).with_name("vllm_stand_in.py")
+_STAND_IN = stand_ins() / "vllm" / "vllm" / "__init__.py"
 _TORCH = (
     "float32 = float16 = bfloat16 = int8 = None\nclass cuda:\n    device_count = staticmethod(lambda: 0)\n"
 )

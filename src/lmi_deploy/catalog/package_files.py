@@ -17,6 +17,11 @@ def recipes() -> Path:
     return _folder("recipes")
 
 
+def stand_ins() -> Path:
+    """The folder of stand-ins for engines that do not run on this machine."""
+    return _folder("stand_ins")
+
+
 def _folder(name: str) -> Path:
     shipped = _PACKAGE / f"_{name}"
     return shipped if shipped.is_dir() else _PACKAGE.parents[1] / name

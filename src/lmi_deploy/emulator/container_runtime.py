@@ -7,11 +7,14 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lmi_deploy.catalog.package_files import stand_ins
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
+from lmi_deploy.emulator.hosting.stand_ins import ServersWithStandIns, read_stand_ins
 from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.errors import LmiError, UsageRefused
 
@@ -41,13 +44,20 @@ def container_runtime(
     environ = {**environ, (mark := _mark()): "1"}
     wheelhouse = environ.get("LMI_WHEELHOUSE")
     base = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home(), ".cache")
-    cache = Path(environ.get("LMI_CACHE_HOME") or Path(base, "lmi"))
-    environments = LocalEnvironments(cache, environ, Path(wheelhouse) if wheelhouse else None)
+    folder = Path(environ.get("LMI_CACHE_HOME") or Path(base, "lmi"))
+    environments = LocalEnvironments(folder, environ, Path(wheelhouse) if wheelhouse else None)
     network = NetworkAccess(s3, environ.get("HF_ENDPOINT", ""))
     clock = SystemClock()
     processes = LocalProcesses(clock)
+    inherited = container_environment(environ)
     return ContainerRuntime(
-        servers=Embedded(processes, clock, container_environment(environ)),
+        servers=ServersWithStandIns(
+            servers=Embedded(processes, clock, inherited),
+            stand_ins=read_stand_ins(stand_ins()),
+            imports=cache(_imports),
+            processes=processes,
+            environment=inherited,
+        ),
         python=worker_python(environments, python),
         engine=(lambda: engine) if engine is not None else _installed(environments),
         reach=network,

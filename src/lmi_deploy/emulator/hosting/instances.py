@@ -18,11 +18,12 @@ from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, require_container
 from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
+from lmi_deploy.emulator.hosting.stand_ins import ContainerServers
 from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.emulator.logs.groups import POLL, LogShipper
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.containers import sources_of
-from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Processes
 
 PROVISION: Final = 90.0
@@ -38,7 +39,7 @@ GRACE: Final = 60.0
 class ContainerRuntime:
     """How containers are started. Without `servers` none is started, and invocations are echoed."""
 
-    servers: ModelServer | None
+    servers: ContainerServers | None
     python: Path
     engine: Callable[[], Path]
     processes: Processes
@@ -82,6 +83,7 @@ class HostingInstance:
     place: InstanceLocation
     id: str
     root: Path
+    image: str = ""
     port: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -117,6 +119,7 @@ class Instances:
             await self.provision(place, started)
             isolated = bool(variant["model"].get("EnableNetworkIsolation"))
             layout = await self._write_files(instance, variant, role, isolated=isolated)
+            instance.image = require_container(variant["model"], place.words).get("Image", "")
             reach = self.runtime.reach.variables(self.context, role, place.region, isolated=isolated)
             instance.variables = {**reach, **layout.environment}
             await self.apply_faults("start", place)
@@ -191,6 +194,7 @@ class Instances:
             port=0,
             environment=instance.variables,
             labels={"endpoint": instance.place.endpoint, "variant": instance.place.variant},
+            image=instance.image,
         )
         await asyncio.to_thread(servers.start, launch)
         async with aiohttp.ClientSession() as session:

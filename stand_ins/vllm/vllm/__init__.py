@@ -1,7 +1,8 @@
 """As much of vLLM as DJL's asynchronous service uses; it answers every request with the same words.
 
-Written as the package `vllm` beside a model, it lets the real service run without a GPU: this shows the format
-of requests, and of responses after DJL's own formatters.
+First on a worker's path, it lets the real service run without a GPU. Real: the settings that DJL passes on, the model
+folder, the format of requests, and of responses after DJL's own formatters. Not real: every token of an answer, and
+everything that needs a GPU.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import json
 import sys
 import types
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -24,6 +26,9 @@ class EngineArgs:
     max_model_len: Any = None
     quantization: Any = None
     max_num_batched_tokens: Any = None
+    max_num_seqs: Any = None
+    gpu_memory_utilization: Any = None
+    enforce_eager: Any = None
     cpu_offload_gb: float = 0
 
     @staticmethod
@@ -50,6 +55,10 @@ class StoreBoolean(argparse.Action):
 class AtomicCounter:
     def __init__(self, start: int) -> None:
         self.value = start
+
+    def inc(self, step: int) -> int:
+        self.value += step
+        return self.value
 
 
 class _Request(BaseModel):
@@ -122,7 +131,23 @@ class AsyncLLMEngine:
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> "AsyncLLMEngine":
+        """OSError, as from transformers, for a folder that is no model; ValueError for one that cannot be split."""
+        config = model_config(args.model)
+        degree, heads = int(args.tensor_parallel_size), attention_heads(config)
+        if heads and heads % degree:
+            raise ValueError(
+                f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({degree})."
+            )
         return cls(args)
+
+    async def add_lora(self, request: Any) -> bool:
+        return True
+
+    async def remove_lora(self, number: int) -> bool:
+        return True
+
+    async def pin_lora(self, number: int) -> bool:
+        return True
 
     async def get_tokenizer(self) -> Any:
         return types.SimpleNamespace(decode=lambda token: WORDS[token])
@@ -132,6 +157,27 @@ class AsyncLLMEngine:
 
     async def check_health(self) -> None:
         return None
+
+
+def model_config(folder: str) -> dict[str, Any]:
+    """The config.json of a model folder; nothing is checked of a folder that has no weights at all (a test's)."""
+    root = Path(folder)
+    weights = [*root.glob("*.safetensors"), *root.glob("*.bin")]
+    path = root / "config.json"
+    if not path.is_file():
+        if weights:
+            raise OSError(f"{folder} does not appear to have a file named config.json.")
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if not weights:
+        raise RuntimeError(f"Cannot find any model weights with `{folder}`")
+    return found
+
+
+def attention_heads(config: dict[str, Any]) -> int:
+    """Of the language part; 0 if config.json does not say."""
+    text = config.get("text_config") or config
+    return int(text.get("num_attention_heads") or text.get("n_head") or 0)
 
 
 @dataclass
@@ -214,7 +260,35 @@ async def _events(request: _Request, kind: str, output: Any) -> Any:
 
 AsyncEngineArgs = EngineArgs
 CompletionResponse = ChatCompletionResponse = _Response
-CompletionLogProbs = TokensPrompt = TextPrompt = CompletionOutput = RequestOutput = LoRARequest = object
+CompletionLogProbs = TokensPrompt = TextPrompt = CompletionOutput = RequestOutput = object
+
+
+@dataclass
+class LoRARequest:
+    lora_name: str
+    lora_int_id: int
+    lora_path: str
+    long_lora_max_len: Any = None
+
+
+class _AnyName(dict[str, Any]):
+    """A table that knows every name: which parsers vLLM has is checked by `lmi validate`."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def keys(self) -> Any:
+        return self
+
+
+class ToolParserManager:
+    tool_parsers = _AnyName()
+
+
+class ReasoningParserManager:
+    reasoning_parsers = _AnyName()
+
+
 Logprob = AnyTokenizer = object
 
 
@@ -230,6 +304,9 @@ if __name__ == "vllm":
         "entrypoints.openai.serving_chat",
         "entrypoints.openai.serving_completion",
         "entrypoints.openai.serving_models",
+        "entrypoints.openai.tool_parsers",
+        "reasoning",
+        "reasoning.abs_reasoning_parsers",
         "utils",
         "outputs",
         "lora",
