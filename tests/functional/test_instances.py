@@ -85,6 +85,17 @@ def test_model_that_cannot_be_judged_is_an_error(app: LocalApp) -> None:
     assert "error: org/large: lmi does not know how model_type tomorrow uses memory\n  next: " in result.err
 
 
+def test_model_class_that_the_engine_lacks_is_refused(app: LocalApp) -> None:
+    table = {**LLAMA_8B, "architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True}
+    result = app.lmi("instances", "--fits", write_config(app, table))
+    assert (result.code, result.out) == (2, "")
+    assert "does not support T5ForConditionalGeneration, an encoder-decoder" in result.err
+    Path("t5.yaml").write_text(
+        "name: l\nmodel_id: org/large\nengine: accelerate\ninstance_type: ml.g5.xlarge\n"
+    )
+    assert rows(app, "--fits", "t5.yaml")
+
+
 def test_model_that_fits_no_instance_gives_an_empty_list(app: LocalApp) -> None:
     huge = {**LLAMA_70B, "hidden_size": 2**17, "intermediate_size": 2**19}
     result = app.lmi("instances", "--fits", write_config(app, huge))

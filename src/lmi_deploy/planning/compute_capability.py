@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.catalog import vllm_arguments
+from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.server_version import recipe_server
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.option_values import image_of
@@ -42,14 +43,6 @@ class EngineSettings:
         """The first of several spellings that is given, with its value."""
         return next(((name, self.options[name].strip()) for name in names if name in self.options), ("", ""))
 
-    def table(self, name: str) -> Mapping[str, Any]:
-        """An option that contains JSON; empty if it is not given, or damaged."""
-        try:
-            found = json.loads(self.options.get(name, "{}"))
-        except (ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
 
 def engine_settings(recipe: Recipe) -> EngineSettings:
     """An unknown image counts as the newest known one."""
@@ -58,6 +51,23 @@ def engine_settings(recipe: Recipe) -> EngineSettings:
         environment=dict(recipe.container.environment),
         image=image_of(recipe_server(recipe)),
     )
+
+
+def json_option(options: Mapping[str, str], name: str) -> Mapping[str, Any]:
+    """An option that contains JSON; empty if it is not given, or damaged."""
+    try:
+        found = json.loads(options.get(name, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def rated_devices(recipe: Recipe) -> Iterator[tuple[str, str, float]]:
+    """The recipe's instance types with their device, where its compute capability is known."""
+    for machine in chosen(recipe):
+        existing = machine.accelerators
+        if existing is not None and existing.compute_capability:
+            yield machine.name, existing.name, existing.compute_capability
 
 
 def device_mistakes(settings: EngineSettings, device: str, capability: float) -> Iterator[Mistake]:
@@ -103,7 +113,7 @@ def _instead_of(image: int, capability: float) -> str:
 
 
 def _backends(settings: EngineSettings, has: str, capability: float) -> Iterator[Mistake]:
-    config = settings.table("attention_config").get("backend")
+    config = json_option(settings.options, "attention_config").get("backend")
     for option, name in (
         ("attention_backend", settings.options.get("attention_backend", "")),
         ("attention_config", config if isinstance(config, str) else ""),
@@ -120,7 +130,7 @@ def _backends(settings: EngineSettings, has: str, capability: float) -> Iterator
 
 def _flash_attention(settings: EngineSettings, has: str, capability: float) -> Iterator[Mistake]:
     for option, value in (
-        ("attention_config", settings.table("attention_config").get("flash_attn_version")),
+        ("attention_config", json_option(settings.options, "attention_config").get("flash_attn_version")),
         ("VLLM_FLASH_ATTN_VERSION", settings.environment.get("VLLM_FLASH_ATTN_VERSION")),
     ):
         needed = _FLASH_ATTENTION.get(str(value))

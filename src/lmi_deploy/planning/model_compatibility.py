@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from lmi_deploy.catalog import vllm_arguments
-from lmi_deploy.planning.compute_capability import EngineSettings, Mistake
+from lmi_deploy.catalog import accelerators, vllm_arguments
+from lmi_deploy.catalog.instances import chosen
+from lmi_deploy.domain.gathered_facts import Machine
+from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.compute_capability import (
+    EngineSettings,
+    Mistake,
+    device_mistakes,
+    device_notes,
+    engine_settings,
+    json_option,
+    rated_devices,
+)
 from lmi_deploy.recipe.checks.option_values import number_of
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.device_support import quantization_needs, stored_method
@@ -48,6 +61,78 @@ _FLOAT16_REFUSED: Final = ("gemma2", "gemma3", "gemma3_text", "plamo2", "glm4")
 """vllm 0.26.0, config/model.py, _FLOAT16_NOT_SUPPORTED_MODELS: numerical instability."""
 _REFUSED_SINCE: Final = 16
 _FLOAT16: Final = ("fp16", "float16", "half")
+_ABOVE: Final = ("engine", "instance_type", "model_id")
+"""Keys of the recipe itself, not of its options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReview:
+    """What the engine refuses of a recipe's model, and what it does in another way or lmi cannot tell."""
+
+    mistakes: tuple[Mistake, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def require(self) -> None:
+        """Unresolvable with every mistake."""
+        if self.mistakes:
+            first, *others = self.mistakes
+            raise Unresolvable(
+                f"{path_of(first)}: {first.what}",
+                hint=first.hint,
+                details=[f"{path_of(other)}: {other.what}, {other.hint}" for other in others],
+            )
+
+
+def is_above_options(mistake: Mistake) -> bool:
+    """Whether it is about the class of the model or the device, not about an option."""
+    return mistake.option in _ABOVE
+
+
+def path_of(mistake: Mistake) -> str:
+    """The key of the recipe."""
+    return mistake.option if is_above_options(mistake) else f"options.{mistake.option}"
+
+
+def has_known_rules(recipe: Recipe) -> bool:
+    """Whether lmi knows what the engine refuses: what a handler of the user's does is unknown."""
+    return recipe.engine == "vllm" and not recipe.handler.file
+
+
+def review_model(
+    recipe: Recipe,
+    config: Mapping[str, Any],
+    *,
+    machine: Machine | None = None,
+    files: Collection[str] = (),
+    draft: Mapping[str, Any] | None = None,
+) -> ModelReview:
+    """`config` is the model's config.json, `draft` the one of its draft model; `machine` is this one, for target
+    local."""
+    if not has_known_rules(recipe):
+        return ModelReview()
+    settings = engine_settings(recipe)
+    mistakes = [*model_mistakes(config, settings, files=files)]
+    notes = [*model_notes(config, settings)]
+    refused = []
+    for instance, device, capability in rated_devices(recipe):
+        notes += device_notes(settings, device, capability)
+        refused.append(checkpoint_needs(config, settings, f"{device} of {instance}", capability))
+    if any(refused):
+        what, hint = next(filter(None, refused)), "use a type such as ml.g5.xlarge or ml.g6.xlarge"
+        mistakes.append(Mistake(option="instance_type", what=what, hint=hint))
+    if machine is not None and machine.accelerators and machine.compute_capability is not None:
+        own = f"the {machine.accelerators[0][0]} of this machine"
+        mistakes += device_mistakes(settings, own, machine.compute_capability)
+        notes += device_notes(settings, own, machine.compute_capability)
+    if draft and config and (found := draft_mistake(config, draft, draft_model(dict(recipe.options)))):
+        mistakes.append(found)
+    if (recipe.tensor_parallel_degree or 2) > 1:
+        notes += [
+            f"the devices of {one.name} are connected by PCIe, not NVLink: a divided model is slower"
+            for one in chosen(recipe)
+            if accelerators.links(one.name) == "PCIe"
+        ]
+    return ModelReview(mistakes=tuple(mistakes), notes=tuple(dict.fromkeys(notes)))
 
 
 def model_mistakes(
@@ -106,9 +191,9 @@ def draft_mistake(config: Mapping[str, Any], draft: Mapping[str, Any], name: str
     )
 
 
-def draft_model(settings: EngineSettings) -> str:
+def draft_model(options: Mapping[str, str]) -> str:
     """The separate model that speculative decoding asks for drafts; empty if there is none, or if that is unknown."""
-    table = settings.table("speculative_config")
+    table = json_option(options, "speculative_config")
     name, method = table.get("model"), table.get("method")
     known = ("eagle", "medusa", "mtp", "mlp", "ngram", "speculator")
     if (

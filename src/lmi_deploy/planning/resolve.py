@@ -46,17 +46,16 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
     require_shards(weights, facts.shards, recipe.files)
     model = _model(recipe, facts)
+    degree = degree_of(recipe, facts.config)
     module = engine(recipe.engine)
-    version, _ = server_version(recipe.container.version, recipe.container.image)
-    handler = module.handler(recipe.handler, model.task, version=version)
-    engine_spec = _engine(recipe, facts, weights, model, handler=handler)
+    engine_spec = _engine(recipe, weights, model, module, degree=degree)
     return Spec(
         name=recipe.name,
         model=model,
         engine=engine_spec,
         weights=weights,
         inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
-        probe=_probe(recipe, module, handler, model.task),
+        probe=_probe(recipe, module, engine_spec.handler, model.task),
         place=place_of(recipe, facts, weights, engine_spec),
     )
 
@@ -75,10 +74,10 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
 
 
 def _engine(
-    recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec, *, handler: HandlerSpec
+    recipe: Recipe, weights: WeightsSpec, model: ModelSpec, module: EngineModule, *, degree: int
 ) -> EngineSpec:
-    module = engine(recipe.engine)
-    degree = degree_of(recipe, facts.config)
+    version, _ = server_version(recipe.container.version, recipe.container.image)
+    handler = module.handler(recipe.handler, model.task, version=version)
     # Clients use the model's own name, not the folder of its weights, or vLLM's `lmi`.
     by_name = (handler.template or handler.entry_point == VLLM_SERVICE) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()

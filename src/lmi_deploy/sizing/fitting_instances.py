@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from lmi_deploy.catalog import instances
@@ -39,20 +39,24 @@ def fitting_instances(
     )
 
 
-def by_price(found: Iterable[FittingInstance]) -> list[FittingInstance]:
-    """Those with a known price, cheapest first; those that are tight after those that fit."""
-    priced = [(one.usd_per_hour, one) for one in found if one.usd_per_hour is not None]
-    return [one for _, one in sorted(priced, key=lambda each: (each[1].fit.verdict != "fits", each[0]))]
-
-
 def cheapest_fitting(
-    checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices
+    checkpoint: Checkpoint,
+    request: SizingRequest,
+    prices: RegionPrices,
+    *,
+    accepts: Callable[[str], bool] = lambda instance: True,
 ) -> FittingInstance | None:
-    """The first that fits, else the first that is tight; None if no type holds the model. CannotTell if no type can be
-    judged.
+    """Of the types with a known price the cheapest that fits, else the cheapest that is tight; without such a type one
+    with an unknown price; None if no type holds the model. CannotTell if no type can be judged.
+
+    `accepts` says of a type whether it may be taken.
     """
     tight: FittingInstance | None = None
     for one in _holders(checkpoint, request, prices):
+        if tight is not None and one.usd_per_hour is None and tight.usd_per_hour is not None:
+            return tight
+        if not accepts(one.instance):
+            continue
         if one.fit.verdict == "fits":
             return one
         tight = tight or one

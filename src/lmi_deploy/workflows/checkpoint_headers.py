@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 from lmi_deploy.domain.gathered_facts import Facts, FileEntry, ModelListing, TensorHeader
@@ -64,20 +65,16 @@ def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry])
 def gathered_checkpoint(facts: Facts) -> Checkpoint:
     """The same from the facts of a plan."""
     files = {entry.path: entry for entry in facts.listing.files if "/" not in entry.path}
+    known = Checkpoint(table=facts.config, files=tuple(files))
     if facts.tensors is None:
         pickles = [entry.size for path, entry in files.items() if _PICKLE.fullmatch(path)]
-        return Checkpoint(
-            table=facts.config, pickles=pickles, gguf=any(path.endswith(".gguf") for path in files)
-        )
+        return replace(known, pickles=pickles, gguf=any(path.endswith(".gguf") for path in files))
     try:
         chosen = _weight_files(files, {"weight_map": {name: name for name in facts.shards}})
     except Unreadable as reason:
-        return Checkpoint(table=facts.config, trouble=str(reason))
+        return replace(known, trouble=str(reason))
     headers = (facts.tensors.headers.get(entry.path, ()) for entry in chosen)
-    return Checkpoint(
-        table=facts.config,
-        tensors=merge_experts(tensor for found in headers for tensor in _as_tensors(found)),
-    )
+    return replace(known, tensors=merge_experts(tensor for found in headers for tensor in _as_tensors(found)))
 
 
 def _as_tensors(headers: Sequence[TensorHeader]) -> list[Tensor]:

@@ -12,13 +12,13 @@ from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Engine, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable
-from lmi_deploy.planning.compute_capability import EngineSettings
+from lmi_deploy.planning.compute_capability import EngineSettings, Mistake
 from lmi_deploy.planning.model_compatibility import model_mistakes
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
 from lmi_deploy.sizing.fit_notes import notes
-from lmi_deploy.sizing.fitting_instances import FittingInstance, by_price, fitting_instances
+from lmi_deploy.sizing.fitting_instances import FittingInstance, cheapest_fitting, fitting_instances
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.sizing_request import ENGINES, SizingRequest, engine_version, normalized
@@ -101,7 +101,7 @@ def judge(
     are searched for if it fits.
     """
     try:
-        request = _request(fit_request)
+        request = sizing_request(fit_request)
         if tuple(fit_request.instances) == AUTO_INSTANCE:
             fit_request = replace(
                 fit_request, instances=(_cheapest(checkpoint, request, prices.of(fit_request.region)),)
@@ -110,8 +110,9 @@ def judge(
     except CannotTell as reason:
         return FitResult(fit=Fit(verdict="unknown", reason=str(reason), engine=fit_request.engine))
     if refused := _refused_class(fit_request, checkpoint, request):
+        why = f"{refused.what}; {refused.hint}"
         return FitResult(
-            fit=Fit(verdict="does-not-fit", reason=refused, engine=fit_request.engine, devices=choices[0])
+            fit=Fit(verdict="does-not-fit", reason=why, engine=fit_request.engine, devices=choices[0])
         )
     assessed = [(assess(checkpoint, request, devices), devices) for devices in choices]
     worst, devices = min(assessed, key=lambda each: _ORDER.index(each[0].verdict))
@@ -128,58 +129,48 @@ def judge(
     )
 
 
-def _refused_class(fit_request: FitRequest, checkpoint: Checkpoint, request: SizingRequest) -> str:
-    """Why the vLLM of the request has no model for the checkpoint's class; empty if it has, or if that is unknown."""
+def _refused_class(fit_request: FitRequest, checkpoint: Checkpoint, request: SizingRequest) -> Mistake | None:
+    """That the vLLM of the request has no model for the checkpoint's class; None if it has, or if that is unknown."""
     if request.engine != "vllm":
-        return ""
+        return None
     settings = EngineSettings(
         options=fit_request.options, environment={}, image=vllm_arguments.image_of(request.vllm)
     )
-    found = next((one for one in model_mistakes(checkpoint.table, settings) if one.option == "engine"), None)
-    return f"{found.what}; {found.hint}" if found else ""
+    return next((one for one in model_mistakes(checkpoint.table, settings) if one.option == "engine"), None)
 
 
 def _cheapest(checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices) -> str:
     """The instance type of `auto`. CannotTell if no type with a known price holds the model."""
-    priced = by_price(fitting_instances(checkpoint, request, prices))
-    if not priced:
+    found = cheapest_fitting(checkpoint, request, prices)
+    if found is None or found.usd_per_hour is None:
         raise CannotTell(f"no instance type with a known price in {prices.region} holds it; name one")
-    return priced[0].instance
+    return found.instance
 
 
 def matching_instances(
     fit_request: FitRequest, deps: Dependencies, region: str
 ) -> tuple[FittingInstance, ...]:
     """The instance types that can run the model at the requested length, else at the usual one. LmiError with the
-    reason.
+    reason, Unresolvable if the engine does not support the model's class.
     """
     checkpoint = _checkpoint_of(fit_request, deps)
     try:
-        return fitting_instances(
-            checkpoint, instance_request(fit_request, checkpoint), price_table(deps).of(region)
-        )
+        request = instance_request(fit_request, checkpoint)
+        if refused := _refused_class(fit_request, checkpoint, request):
+            raise Unresolvable(f"{fit_request.model_id}: {refused.what}", hint=refused.hint)
+        return fitting_instances(checkpoint, request, price_table(deps).of(region))
     except CannotTell as reason:
         raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` shows the sum") from None
 
 
 def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> SizingRequest:
     """The question with a length, if it has none, and without a degree: each type takes its own. CannotTell."""
-    request = _request(fit_request)
+    request = sizing_request(fit_request)
     if checkpoint.trouble:
         raise CannotTell(checkpoint.trouble)
     if request.context is None and request.whole("max_model_len") is None:
         request = replace(request, context=_usual_context(checkpoint))
     return replace(request, degree=None)
-
-
-def candidates(recipe: Recipe, checkpoint: Checkpoint, prices: RegionPrices) -> tuple[FittingInstance, ...]:
-    """The instance types that can run a recipe as it is. Unresolvable if lmi does not know enough of the model."""
-    try:
-        return fitting_instances(checkpoint, _request(request_of(recipe, None)), prices)
-    except CannotTell as reason:
-        raise Unresolvable(
-            f"instance_type: auto cannot be chosen: {reason}", hint="name a type; `lmi fit` shows the sum"
-        ) from None
 
 
 def _usual_context(checkpoint: Checkpoint) -> int:
@@ -189,8 +180,6 @@ def _usual_context(checkpoint: Checkpoint) -> int:
 def require_fit(recipe: Recipe, facts: Facts, prices: PriceTable, *, force: bool) -> str:
     """In a few words for the plan. Unresolvable, with the sum, if the model does not fit, unless forced."""
     fit_request = request_of(recipe, facts.machine)
-    if fit_request.machine is not None and fit_request.degree is None:
-        fit_request = replace(fit_request, degree=1)  # as `degree_of` has it for this machine
     outcome = judge(fit_request, gathered_checkpoint(facts), prices, help_tight=False)
     fit = outcome.fit
     if fit.verdict == "does-not-fit" and not force:
@@ -216,16 +205,18 @@ def does_not_fit(model_id: str, where: str, outcome: FitResult, *, hint: str) ->
     )
 
 
-def _request(fit_request: FitRequest) -> SizingRequest:
+def sizing_request(fit_request: FitRequest) -> SizingRequest:
+    """CannotTell for an engine that lmi cannot judge."""
     engine = ENGINES.get(fit_request.engine)
     if engine is None:
         raise CannotTell(f"lmi cannot judge engine {fit_request.engine}; it knows {', '.join(ENGINES)}")
     version, lmi = engine_version(fit_request.version)
+    is_here = fit_request.machine is not None and not fit_request.gpu and not fit_request.instances
     return SizingRequest(
         engine=engine,
         vllm=version,
         lmi=lmi,
-        degree=fit_request.degree,
+        degree=fit_request.degree or (1 if is_here else None),  # as `degree_of` has it for this machine
         context=fit_request.context,
         sequences=fit_request.sequences,
         options=normalized(fit_request.options),

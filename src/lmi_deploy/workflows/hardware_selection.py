@@ -1,7 +1,11 @@
-"""The hardware of a new recipe: the cheapest instance type that holds the model, or this machine."""
+"""The hardware of a recipe: the cheapest instance type that holds the model, or this machine.
+
+For `instance_type: auto`, and for a recipe that `lmi init` writes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lmi_deploy.catalog import instances
@@ -9,11 +13,13 @@ from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.price_table import PriceTable
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.errors import Unresolvable, UsageRefused
+from lmi_deploy.planning.model_compatibility import review_model
 from lmi_deploy.planning.recipe_generation import InitEngine
 from lmi_deploy.sizing.devices import instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit
-from lmi_deploy.sizing.fitting_instances import cheapest_fitting
+from lmi_deploy.sizing.fitting_instances import FittingInstance, cheapest_fitting
 from lmi_deploy.sizing.longest_context import (
     USUAL_REGION,
     instance_by_size,
@@ -23,8 +29,84 @@ from lmi_deploy.sizing.longest_context import (
 from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.fit import FitRequest, does_not_fit, instance_request, judge
+from lmi_deploy.workflows.fit import (
+    FitRequest,
+    does_not_fit,
+    instance_request,
+    judge,
+    request_of,
+    sizing_request,
+)
 from lmi_deploy.workflows.price_refresh import price_table
+
+
+def choose_instance(
+    recipe: Recipe,
+    checkpoint: Callable[[], Checkpoint],
+    deps: Dependencies,
+    *,
+    region: str = "",
+    current: str = "",
+) -> tuple[Recipe, tuple[str, ...]]:
+    """`instance_type: auto` replaced by a type that can run the model: by `current`, the type that the deployment has,
+    else by the cheapest with a known price. With it the reason, and warnings about the prices.
+
+    Unresolvable if there is none, or if the engine refuses the model on every type. If the recipe names its types, it
+    is unchanged, and `checkpoint` is not read.
+    """
+    if recipe.instance_type != AUTO_INSTANCE:
+        return recipe, ()
+    table, model = price_table(deps), checkpoint()
+    prices = table.of(region or USUAL_REGION)
+    # What the engine refuses on any type is said as it is, and not as "no type holds the model".
+    review_model(recipe, model.table, files=model.files).require()
+
+    def accepts(instance: str) -> bool:
+        candidate = replace(recipe, instance_type=(instance,))
+        refused = review_model(candidate, model.table, files=model.files).mistakes
+        return not refused and not any(deps.target_issues(candidate))
+
+    try:
+        request = sizing_request(request_of(recipe, None))
+        cheapest = cheapest_fitting(model, request, prices, accepts=accepts)
+        kept = cheapest_fitting(
+            model, request, prices, accepts=lambda instance: instance == current and accepts(instance)
+        )
+    except CannotTell as reason:
+        raise Unresolvable(
+            f"instance_type: auto cannot be chosen: {reason}", hint="name a type; `lmi fit` shows the sum"
+        ) from None
+    chosen = kept or cheapest
+    if chosen is None or (chosen.usd_per_hour is None and not kept):
+        raise Unresolvable(
+            f"instance_type: auto: no type with a known price in {prices.region} holds {recipe.model_id}",
+            hint="name a type (`lmi instances --fits RECIPE` lists all, also unpriced ones), or reduce max_model_len. "
+            f"`lmi catalog refresh --region {prices.region}` reads AWS's price list",
+        )
+    words = (
+        f"instance_type auto: {_with_price(chosen, prices.region)}, {_why_chosen(chosen, cheapest, current)}"
+    )
+    warnings = table.warnings(deps.clock.now().date(), prices.region)
+    return replace(recipe, instance_type=(chosen.instance,)), (words, *warnings)
+
+
+def _with_price(one: FittingInstance, region: str) -> str:
+    usd = one.usd_per_hour
+    price = "at an unknown price" if usd is None else f"{usd:.2f} USD per hour"
+    return f"{one.instance}, {price} in {region}"
+
+
+def _why_chosen(chosen: FittingInstance, cheapest: FittingInstance | None, current: str) -> str:
+    """With the way to a cheaper type, or why the deployment's own is none."""
+    if chosen.instance != current:
+        other = f"; {current}, which the deployment has, no longer holds it" if current else ""
+        return f"the cheapest that holds the model ({chosen.fit.verdict}){other}"
+    other = ""
+    lowest = cheapest.usd_per_hour if cheapest else None
+    if cheapest and lowest is not None and lowest < (chosen.usd_per_hour or 0):
+        name = cheapest.instance
+        other = f"; {name} costs {lowest:.2f}: `--set instance_type={name}` once moves it there"
+    return f"which the deployment has and which holds the model ({chosen.fit.verdict}){other}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +230,7 @@ def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: De
             context=fit_request.context,
         )
     outcome = judge(
-        replace(fit_request, machine=deps.machine(), degree=1, context=context),
+        replace(fit_request, machine=deps.machine(), context=context),
         checkpoint,
         price_table(deps),
         help_tight=False,

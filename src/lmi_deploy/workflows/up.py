@@ -13,10 +13,12 @@ from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.planning.agreed_plan import require_agreed
+from lmi_deploy.planning.model_compatibility import ModelReview
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.checks.notices import notices as recipe_notices
 from lmi_deploy.workflows.apply import apply
+from lmi_deploy.workflows.checkpoint_headers import gathered_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import DeployOptions, deploy, send_probe
 from lmi_deploy.workflows.deployment_lock import locked
@@ -25,7 +27,8 @@ from lmi_deploy.workflows.fit import require_fit
 from lmi_deploy.workflows.gather_facts import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.handler_validation import check_own_code
-from lmi_deploy.workflows.model_validation import choose_instance_from_facts, notes_of, require_compatible
+from lmi_deploy.workflows.hardware_selection import choose_instance
+from lmi_deploy.workflows.model_validation import review_with_draft
 from lmi_deploy.workflows.price_refresh import price_table
 
 
@@ -43,7 +46,10 @@ class ResolvedRecipe:
 def resolve_recipe(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
     """Reads the model's repository and the account; of what is deployed the instance type alone, for `auto`."""
     facts = gather(recipe, deps)
-    recipe, of_instance = choose_instance_from_facts(recipe, facts, deps)
+    region, current = (facts.cloud.region, facts.cloud.instance) if facts.cloud else ("", "")
+    recipe, of_instance = choose_instance(
+        recipe, lambda: gathered_checkpoint(facts), deps, region=region, current=current
+    )
     spec = resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of)
     return ResolvedRecipe(recipe=recipe, facts=facts, spec=spec, of_instance=of_instance)
 
@@ -62,8 +68,12 @@ def prepare(
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan, estimate = deployment.plan, deployment.estimate
     loads = plan.has_action(Phase.START)
-    if loads and not force_fit:
-        require_compatible(recipe, facts.config, deps, files=[file.path for file in facts.listing.files])
+    review = ModelReview()
+    if loads:
+        files = [file.path for file in facts.listing.files]
+        review = review_with_draft(recipe, facts.config, deps, machine=facts.machine, files=files)
+    if not force_fit:
+        review.require()
     if not plan.empty:
         fits = require_fit(recipe, facts, price_table(deps), force=force_fit or not loads)
         estimate = estimate.plus("fit", fits)
@@ -73,7 +83,8 @@ def prepare(
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
         *resolved.of_instance,
-        *((*recipe_notices(recipe), *notes_of(recipe, facts.config, facts.machine)) if loads else ()),
+        *(recipe_notices(recipe) if loads else ()),
+        *review.notes,
         *target.preflight(spec, plan, recipe.arguments),
     )
     return replace(deployment, estimate=estimate, recipe=recipe.arguments, notices=lines)

@@ -185,7 +185,7 @@ def test_quantised_checkpoint_needs_a_capable_device() -> None:
     ],
 )
 def test_draft_model_is_read_from_the_speculative_config(value: str, name: str) -> None:
-    assert draft_model(asked(speculative_config=value)) == name
+    assert draft_model({"speculative_config": value}) == name
 
 
 def test_draft_model_needs_the_same_vocabulary() -> None:

@@ -63,7 +63,8 @@ def _judge(recipe: Recipe, overlay: str | None, sets: Sequence[str], view: View)
     """The verdict of `lmi fit`. RecipeError with what the engine refuses of this model, each at its line."""
     # Imported here, not above: most recipes are checked without their model.
     from lmi_deploy.cli.context import open_context
-    from lmi_deploy.workflows.model_validation import judge_model, path_of
+    from lmi_deploy.planning.model_compatibility import path_of
+    from lmi_deploy.workflows.model_validation import judge_model
 
     try:
         found = judge_model(recipe, open_context(as_json=False).deps)

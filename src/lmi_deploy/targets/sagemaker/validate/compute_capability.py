@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.planning.compute_capability import device_mistakes, engine_settings
+from lmi_deploy.planning.compute_capability import device_mistakes, engine_settings, rated_devices
 from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 
@@ -14,12 +13,8 @@ def _capability(recipe: Recipe) -> Iterator[Issue]:
     if recipe.engine != "vllm" or not (recipe.options or recipe.container.environment):
         return
     settings, reported = engine_settings(recipe), set()
-    for machine in chosen(recipe):
-        existing = machine.accelerators
-        if existing is None or existing.compute_capability is None:
-            continue
-        device = f"{existing.name} of {machine.name}"
-        for mistake in device_mistakes(settings, device, existing.compute_capability):
+    for instance, device, capability in rated_devices(recipe):
+        for mistake in device_mistakes(settings, f"{device} of {instance}", capability):
             if mistake.option not in reported:
                 reported.add(mistake.option)
                 is_option = mistake.option in settings.options
