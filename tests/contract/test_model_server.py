@@ -1,5 +1,5 @@
 """The port ModelServer: the same tests on our fake and on every runtime. `djl-serving` is a stand-in unless
-DJL_SERVING_HOME names a real one; `container` is podman, with an image of that stand-in."""
+DJL_SERVING_HOME names a real one; `container` is podman, with an image of that stand-in; `program` is any program."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import http.client
 import os
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +28,10 @@ from lmi_deploy.runtimes.container.runtime import ContainerServer
 from lmi_deploy.runtimes.djl_serving.installation import find_installation
 from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
 from lmi_deploy.runtimes.embedded import Embedded
+from lmi_deploy.runtimes.program_server import HttpProgram, ProgramCommand, ProgramServer
 from tests.support.container_image import image, podman_environ
 from tests.support.djl_engine import engine_dir
-from tests.support.djl_stand_in import install
+from tests.support.djl_stand_in import PROGRAM, install
 from tests.support.fake_servers import Behaviour, FakeModelServers
 from tests.support.fakes import FakeClock
 from tests.support.running_server import TIMEOUT, worker_python
@@ -43,6 +45,14 @@ time.sleep(0.3)
 
 def handle(inputs):
     return None if inputs.is_empty() else Output().add("{answer}")
+"""
+SERVE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from fake_djl_serving import loaded, serve
+folder = Path(sys.argv[3])
+serve({"inference_address": sys.argv[2]}, folder.name, folder, loaded(folder.name, folder))
 """
 BROKEN = 'raise RuntimeError("no such model")'
 
@@ -120,7 +130,21 @@ def embedded() -> ServerBench:
 
 def djl_serving(root: Path) -> ServerBench:
     environ = dict(os.environ) if "DJL_SERVING_HOME" in os.environ else install(root / "djl")
-    return RealServerBench(lambda it: DjlServing(it, environ, lambda: find_installation(environ)))
+    return RealServerBench(
+        lambda it: ProgramServer(it, DjlServing(environ, lambda: find_installation(environ)))
+    )
+
+
+def program() -> ServerBench:
+    """The stand-in's HTTP server without its configuration: a program that knows a folder and an address."""
+
+    def command(launch: Launch, port: int) -> ProgramCommand:
+        address, folder = f"http://{launch.host}:{port}", str(launch.model_folder)
+        argv = (sys.executable, "-c", SERVE, str(PROGRAM.parent), address, folder)
+        return ProgramCommand(argv=argv, environment=dict(os.environ))
+
+    kind = HttpProgram(runtime="program", title="the program", command=command)
+    return RealServerBench(lambda it: ProgramServer(it, kind))
 
 
 def container() -> ServerBench:
@@ -129,7 +153,7 @@ def container() -> ServerBench:
 
 
 @pytest.fixture(
-    params=["fake", pytest.param("embedded", marks=pytest.mark.worker), "djl-serving", "container"]
+    params=["fake", pytest.param("embedded", marks=pytest.mark.worker), "djl-serving", "program", "container"]
 )
 def server_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerBench]:
     match request.param:
@@ -139,6 +163,8 @@ def server_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ser
             bench = embedded()
         case "djl-serving":
             bench = djl_serving(tmp_path)
+        case "program":
+            bench = program()
         case _:
             bench = container()
     yield bench
@@ -262,7 +288,7 @@ def test_port_in_use_is_a_failure_with_its_reason(server_case: ServerCase) -> No
     assert invoke(port) == "hello"
 
 
-# The two others cannot pass on their listening socket: the target starts them again at the address instead.
+# The others cannot pass on their listening socket: the target starts them again at the address instead.
 @pytest.mark.parametrize(
     "server_bench", ["fake", pytest.param("embedded", marks=pytest.mark.worker)], indirect=True
 )

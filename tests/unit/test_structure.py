@@ -57,6 +57,7 @@ ALLOWED_BY_FILE: dict[str, set[str]] = {
     "workflows/*.py": {"targets.target"},
     "proxy/*.py": {"targets.target"},
     "emulator/container_runtime.py": {"host", "runtimes"},
+    "emulator/container_programs.py": {"runtimes"},
     # Policies exist for this target alone.
     "cli/commands/iam.py": {"targets.sagemaker.permissions"},
 }

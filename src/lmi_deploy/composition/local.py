@@ -181,12 +181,13 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     from lmi_deploy.runtimes.djl_serving.installation import find_installation
     from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
     from lmi_deploy.runtimes.embedded import Embedded
+    from lmi_deploy.runtimes.program_server import ProgramServer
 
     clock = SystemClock()
     processes, inherited = LocalProcesses(clock), server_environment(environ)
     return {
         "embedded": Embedded(processes, clock, inherited),
-        "djl-serving": DjlServing(processes, inherited, lambda: find_installation(environ)),
+        "djl-serving": ProgramServer(processes, DjlServing(inherited, lambda: find_installation(environ))),
         "container": ContainerServer(processes, inherited, lambda: find_engine(environ)),
     }
 

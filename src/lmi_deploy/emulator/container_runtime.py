@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lmi_deploy.catalog.package_files import stand_ins
+from lmi_deploy.emulator.container_programs import ContainerPrograms
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
-from lmi_deploy.emulator.hosting.stand_ins import ServersWithStandIns, read_stand_ins
+from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersWithStandIns, read_stand_ins
 from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.errors import LmiError, UsageRefused
 
 if TYPE_CHECKING:
     from lmi_deploy.ports.environments import Environments
+    from lmi_deploy.ports.processes import Processes
 
 ENGINE_VERSION: Final = "0.34.0"
 WORKERS: Final = "emulator-workers"
@@ -35,7 +37,9 @@ _NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTE
 def container_runtime(
     environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None, s3: str = ""
 ) -> ContainerRuntime:
-    """Containers are embedded model servers, their workers in `python`, by default the newest cached environment."""
+    """Containers of DJLServing are embedded model servers, their workers in `python`, by default the newest cached
+    environment.
+    """
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.embedded import Embedded
@@ -52,7 +56,9 @@ def container_runtime(
     inherited = container_environment(environ)
     return ContainerRuntime(
         servers=ServersWithStandIns(
-            servers=Embedded(processes, clock, inherited),
+            servers=ContainerPrograms(
+                Embedded(processes, clock, inherited), programs(processes, inherited, environments)
+            ),
             stand_ins=read_stand_ins(stand_ins()),
             imports=cache(_imports),
             processes=processes,
@@ -65,6 +71,16 @@ def container_runtime(
         processes=processes,
         process_mark=mark,
     )
+
+
+def programs(
+    processes: Processes, environment: Mapping[str, str], environments: Environments
+) -> dict[str, ContainerServers]:
+    """The programs for images that are not DJLServing's, by a pattern of the repository.
+
+    `environment` is what a container inherits from this machine. Each keeps its output in `server.log` of its home.
+    """
+    return {}
 
 
 def worker_python(environments: Environments, given: Path | None) -> Path:

@@ -25,7 +25,7 @@ class Launch:
     environment: Mapping[str, str]
     labels: Mapping[str, str]
     image: str = ""
-    """Of a container; other runtimes have none."""
+    """Of a container; the emulator chooses the program by it. Other runtimes have none."""
     weights: Path | None = None
     """The folder outside of `model_folder` that `option.model_id` names; None if there is none."""
     devices: int = 0

@@ -95,9 +95,13 @@ def port_at_start(launch: Launch) -> int | None:
     try:
         return chosen_port(launch.host, launch.port)
     except OSError as reason:
-        message = f"{launch.host}:{launch.port}: {reason.strerror}"
-        write_note(launch.home / _FAILURE, {"message": message})
+        write_start_failure(launch.home, f"{launch.host}:{launch.port}: {reason.strerror}")
         return None
+
+
+def write_start_failure(home: Path, message: str) -> None:
+    """Why nothing was started; the next start deletes it."""
+    write_note(home / _FAILURE, {"message": message})
 
 
 def failure_at_start(home: Path) -> str:

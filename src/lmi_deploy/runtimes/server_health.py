@@ -1,4 +1,4 @@
-"""The health of a DJLServing over HTTP: whether its model is healthy, and how many requests wait for it."""
+"""The health of a model server over HTTP; of a DJLServing also its model, and how many requests wait for it."""
 
 from __future__ import annotations
 
@@ -49,6 +49,17 @@ def health(host: str, port: int) -> Health:
         in_flight=queued if isinstance(queued, int) else 0,
         folder=unquote(urlsplit(url).path).rstrip("/"),
     )
+
+
+def health_by_status(host: str, port: int, path: str) -> Health:
+    """As SageMaker does it: healthy when `path` answers 200; any other status means not yet."""
+    response = _get(host, port, path)
+    if response is None:
+        return Health(phase="starting")
+    status, body = response
+    if status == 200:
+        return Health(phase="ready")
+    return Health(phase="loading", message=f"{path} answers {status}: {_short(body)}")
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, Any] | None:

@@ -19,6 +19,7 @@ from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.djl_serving.installation import find_installation
 from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
+from lmi_deploy.runtimes.program_server import ProgramServer
 from lmi_deploy.runtimes.server_dirs import chosen_port
 from tests.contract.test_model_server import invoke, refuses
 from tests.support.djl_stand_in import install
@@ -48,8 +49,9 @@ class DjlServingSetup:
         self.environ = install(self.root / "djl")
         self.servers = self.opened(self.environ)
 
-    def opened(self, environ: dict[str, str]) -> DjlServing:
-        return DjlServing(LocalProcesses(self.clock), environ, lambda: find_installation(environ))
+    def opened(self, environ: dict[str, str]) -> ProgramServer:
+        program = DjlServing(environ, lambda: find_installation(environ))
+        return ProgramServer(LocalProcesses(self.clock), program)
 
     def launch(self, name: str, **environment: str) -> Launch:
         folder = self.root / f"{name} one, two"
