@@ -25,8 +25,7 @@ from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Processes
 from lmi_deploy.runtimes.container.container_cli import find_engine
 from lmi_deploy.runtimes.container.runtime import ContainerServer
-from lmi_deploy.runtimes.djl_serving.installation import find_installation
-from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
+from lmi_deploy.runtimes.djl_serving import DjlServing, find_installation
 from lmi_deploy.runtimes.embedded import Embedded
 from lmi_deploy.runtimes.program_server import HttpProgram, ProgramCommand, ProgramServer
 from tests.support.container_image import image, podman_environ

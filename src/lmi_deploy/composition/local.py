@@ -178,8 +178,7 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.container.container_cli import find_engine
     from lmi_deploy.runtimes.container.runtime import ContainerServer
-    from lmi_deploy.runtimes.djl_serving.installation import find_installation
-    from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
+    from lmi_deploy.runtimes.djl_serving import DjlServing, find_installation
     from lmi_deploy.runtimes.embedded import Embedded
     from lmi_deploy.runtimes.program_server import ProgramServer
 

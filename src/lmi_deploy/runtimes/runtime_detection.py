@@ -9,7 +9,7 @@ from lmi_deploy.domain.gathered_facts import AvailableRuntimes
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.processes import Processes
 from lmi_deploy.runtimes.container.container_cli import ContainerCli, find_engine
-from lmi_deploy.runtimes.djl_serving.installation import find_installation
+from lmi_deploy.runtimes.djl_serving import find_installation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

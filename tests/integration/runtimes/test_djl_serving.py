@@ -17,8 +17,7 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.djl_serving.installation import find_installation
-from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
+from lmi_deploy.runtimes.djl_serving import DjlServing, find_installation
 from lmi_deploy.runtimes.program_server import ProgramServer
 from lmi_deploy.runtimes.server_dirs import chosen_port
 from tests.contract.test_model_server import invoke, refuses

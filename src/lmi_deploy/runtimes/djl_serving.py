@@ -1,17 +1,20 @@
-"""Where an installed DJLServing is, and the files and variables for its start."""
+"""Runtime `djl-serving`: an installed DJLServing, with a separate configuration, temporary folder and log."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
+from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.server_health import MODEL_NAME
+from lmi_deploy.runtimes.program_server import ListeningAddress, ProgramCommand
+from lmi_deploy.runtimes.server_dirs import run_folder
+from lmi_deploy.runtimes.server_health import MODEL_NAME, Health, health
 
 _OURS = ("inference_address", "management_address", "model_store", "load_models")
 """Keys for its addresses and its models; as SERVING_* they would override the file."""
@@ -23,6 +26,40 @@ class DjlInstallation:
 
     program: Path
     home: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class DjlServing:
+    """A `ServedProgram`. `environment` is that of every server, without secrets; `find` returns the installation, or
+    the reason why there is none.
+    """
+
+    environment: Mapping[str, str]
+    find: Callable[[], DjlInstallation | str]
+    runtime: str = "djl-serving"
+    title: str = "DJLServing"
+    when_killed: str = "killed, out of memory or by SERVING_FAIL_FAST"
+
+    def prepare(self, launch: Launch, port: int) -> ProgramCommand:
+        found = self.find()
+        if isinstance(found, str):
+            raise DeployFailed(
+                f"no DJLServing on this machine: {found}", hint="install one, or use runtime embedded"
+            )
+        file = launch.home / "config.properties"
+        file.write_bytes(settings_file(launch, port, launch.settings))
+        return ProgramCommand(
+            argv=(str(found.program), "-f", str(file)),
+            environment=variables(launch, found, self.environment, temporary=run_folder(launch.home)),
+        )
+
+    def health(self, address: ListeningAddress) -> Health:
+        observed = health(address.host, address.port)
+        if observed.folder and observed.folder != address.model_folder:
+            # Another process took the port between our check and the end of loading: our server will fail because of
+            # it.
+            return Health(phase="starting", message=f"another server answers at port {address.port}")
+        return observed
 
 
 def find_installation(environ: Mapping[str, str]) -> DjlInstallation | str:

@@ -1,1 +1,0 @@
-"""Runtime djl-serving: an installed DJLServing."""
