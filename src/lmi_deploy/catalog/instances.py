@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,14 @@ from lmi_deploy.domain.byte_units import GIB, MIB
 from lmi_deploy.domain.recipe_keys import Recipe
 
 Kind = Literal["gpu", "neuron", "gaudi", "cpu"]
+NEURON_DEGREES: Final[Mapping[str, tuple[int, ...]]] = {
+    "inf2": (1, 2, 4, 8, 12, 24),
+    "trn1": (1, 2, 8, 16, 32),
+    "trn1n": (1, 2, 8, 16, 32),
+}
+"""Tensor-parallel degrees by instance family, from AWS Neuron's guides for transformers-neuronx and for generative
+models and from its published configurations (2026-11-21); the pages disagree on 1, 12 and 16.
+"""
 Architecture = Literal["x86_64", "arm64"]
 
 _KINDS: Final[dict[str, Kind]] = {"p2": "gpu", "p6e-gb200": "gpu", "dl1": "gaudi"}

@@ -108,6 +108,16 @@ def linted(engine: str) -> bool:
     return engine in _table()["engines"]
 
 
+def covers(engine: str, version: str) -> bool:
+    """Whether the table knows the engine's options as early as this version of its server."""
+    return _order(version) >= _order(_table()["engines"][engine].get("covers", "0"))
+
+
+def is_complete(engine: str) -> bool:
+    """Whether the server ignores every option that the table does not contain; it may use others as well."""
+    return not _table()["engines"][engine].get("open", False)
+
+
 def newest(engine: str) -> str:
     """The server version that a recipe means that names none."""
     version: str = _table()["engines"][engine]["newest"]

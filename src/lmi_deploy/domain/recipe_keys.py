@@ -42,7 +42,16 @@ Engine = Literal[
 DEFAULT_ENGINE: Engine = "vllm"
 AUTO_INSTANCE = ("auto",)
 """The cheapest instance type that holds the model."""
-BUILT_ENGINES: tuple[Engine, ...] = ("vllm", "accelerate", "custom")
+BUILT_ENGINES: tuple[Engine, ...] = (
+    "vllm",
+    "tensorrt-llm",
+    "lmi-dist",
+    "accelerate",
+    "neuronx",
+    "deepspeed",
+    "fastertransformer",
+    "custom",
+)
 Task = Literal[
     "text-generation", "text2text-generation", "text-embedding", "text-classification", "question-answering"
 ]

@@ -58,7 +58,13 @@ class EngineModule(Protocol):
         """The requirements of the worker's environment, as exact PEP 508 requirements, sorted."""
 
     def properties(
-        self, handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+        self,
+        handler: HandlerSpec,
+        options: Pairs,
+        *,
+        task: Task | None,
+        tensor_parallel_degree: int,
+        version: str = "",
     ) -> Pairs:
         """The settings of the server in the order written: of DJLServing those of serving.properties. One of them
         contains the slot; `options` (the recipe's, without `option.`) replace ours in place; additional ones follow.

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lmi_deploy.engines import huggingface
+from lmi_deploy.engines.deepspeed import engine as deepspeed
+from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.inference_codec import Codec
+from lmi_deploy.engines.neuronx import engine as neuronx
+from lmi_deploy.engines.tensorrt_llm import engine as tensorrt_llm
 from lmi_deploy.engines.vllm import engine as vllm
 
 TextField = Literal["", "prompt", "inputs"]
@@ -32,6 +36,19 @@ _TEMPLATES = {
     "text-classification": OpenAIApi(chat=False, completions="", embeddings=""),
 }
 
+_ROLLING_BATCH = OpenAIApi(chat=True, completions="inputs", embeddings="")
+"""It knows OpenAI's chat, but not its completions."""
+_INPUTS = OpenAIApi(chat=False, completions="inputs", embeddings="")
+_MODULES = {
+    vllm.SERVICE: _TEXT,
+    tensorrt_llm.SERVICE: _TEXT,
+    tensorrt_llm.ROLLING: _ROLLING_BATCH,
+    neuronx.MODULE: _ROLLING_BATCH,
+    deepspeed.MODULE: _INPUTS,
+    fastertransformer.MODULE: _INPUTS,
+    huggingface.MODULE: _INPUTS,
+}
+
 
 def openai_api(codec: Codec) -> OpenAIApi:
     """Of a handler that lmi does not know: OpenAI's forms, which it may refuse itself."""
@@ -40,11 +57,8 @@ def openai_api(codec: Codec) -> OpenAIApi:
         return _TEMPLATES[codec.handler.template]
     if codec.task == "text-embedding":
         return OpenAIApi(chat=False, completions="", embeddings="inputs")
-    if codec.module.name == "vllm" and entry_point == vllm.ROLLING:
-        # The rolling batch knows OpenAI's chat, but not its completions.
-        return OpenAIApi(chat=True, completions="inputs", embeddings="")
-    if entry_point == vllm.SERVICE:
-        return _TEXT
-    if entry_point == huggingface.MODULE:
-        return OpenAIApi(chat=False, completions="inputs", embeddings="")
+    if codec.module.name in ("vllm", "lmi-dist") and entry_point == huggingface.MODULE:
+        return _ROLLING_BATCH
+    if entry_point in _MODULES:
+        return _MODULES[entry_point]
     return OpenAIApi(chat=True, completions="prompt", embeddings="inputs")

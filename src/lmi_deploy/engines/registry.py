@@ -8,13 +8,23 @@ from typing import Final
 from lmi_deploy.domain.recipe_keys import Engine
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
+from lmi_deploy.engines.deepspeed import engine as deepspeed
 from lmi_deploy.engines.engine import EngineModule
+from lmi_deploy.engines.fastertransformer import engine as fastertransformer
+from lmi_deploy.engines.lmi_dist import engine as lmi_dist
+from lmi_deploy.engines.neuronx import engine as neuronx
+from lmi_deploy.engines.tensorrt_llm import engine as tensorrt_llm
 from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import Unresolvable
 
 ENGINES: Final[Mapping[Engine, EngineModule]] = {
     "accelerate": accelerate,
     "custom": custom,
+    "deepspeed": deepspeed,
+    "fastertransformer": fastertransformer,
+    "lmi-dist": lmi_dist,
+    "neuronx": neuronx,
+    "tensorrt-llm": tensorrt_llm,
     "vllm": vllm,
 }
 

@@ -134,13 +134,17 @@ def response_decoder(
 
 
 def read_json(value: Any) -> Chunk:
-    """OpenAI's chat.completion and text_completion, LMI's generated_text (or a list of them), or any JSON."""
+    """OpenAI's chat.completion and text_completion, LMI's generated_text (or a list of them), the `outputs` of a
+    user's own handler, or any JSON.
+    """
     if isinstance(value, list) and value and all(_generated(each) is not None for each in value):
         return Chunk(text="\n".join(str(_generated(each)) for each in value))
     if _generated(value) is not None:
         details = value.get("details") or {}
         finish = str(details.get("finish_reason") or "")
         return Chunk(text=value["generated_text"], tokens=details.get("generated_tokens") or 0, finish=finish)
+    if isinstance(value, dict) and value.keys() == {"outputs"}:
+        return Chunk(text=_texts(value["outputs"]))
     choices = _choices(value)
     if choices:
         texts = [
@@ -195,6 +199,14 @@ def _parsed(text: str) -> Any:
 def _generated(value: Any) -> str | None:
     text = value.get("generated_text") if isinstance(value, dict) else None
     return text if isinstance(text, str) else None
+
+
+def _texts(value: Any) -> str:
+    """A text, or several, one a line; anything else as JSON."""
+    texts = value if isinstance(value, list) else [value]
+    if all(isinstance(each, str) for each in texts):
+        return "\n".join(texts)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _choices(value: Any) -> list[dict[str, Any]]:

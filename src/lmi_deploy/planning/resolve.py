@@ -82,7 +82,10 @@ def _engine(
     by_name = (handler.template or handler.entry_point == VLLM_SERVICE) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()
     options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
-    lines = module.properties(handler, options, task=model.task, tensor_parallel_degree=degree)
+    version, _ = server_version(recipe.container.version, recipe.container.image)
+    lines = module.properties(
+        handler, options, task=model.task, tensor_parallel_degree=degree, version=version
+    )
     return EngineSpec(
         name=recipe.engine,
         tensor_parallel_degree=degree,

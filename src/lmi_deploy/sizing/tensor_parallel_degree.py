@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from lmi_deploy.catalog.instances import chosen, devices
+from lmi_deploy.catalog.instances import NEURON_DEGREES, chosen, devices
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.sizing_request import SizedEngine, SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
+
+SPLITS_HEADS: Final = ("vllm", "lmi-dist", "tensorrt-llm", "deepspeed", "fastertransformer")
+"""Engines that give each device a part of every layer's attention heads; accelerate gives it whole layers."""
 
 
 class NotDivisible(CannotTell):
@@ -70,11 +73,13 @@ def degree_of(recipe: Recipe, config: Mapping[str, Any]) -> int:
     """
     counts = [devices(machine) or 1 for machine in chosen(recipe)]
     most = min(counts, default=1)
+    if recipe.tensor_parallel_degree is None and recipe.engine == "neuronx":
+        return _largest_on_neuron(recipe, config, most)
     if recipe.tensor_parallel_degree is None:
-        return _largest(config, most) if recipe.engine == "vllm" else most
+        return _largest(config, most) if recipe.engine in SPLITS_HEADS else most
     degree = recipe.tensor_parallel_degree
     heads = _heads(config)
-    if recipe.engine == "vllm" and heads and heads % degree:
+    if recipe.engine in SPLITS_HEADS and heads and heads % degree:
         fits = max(number for number in range(1, min(most, heads, degree) + 1) if heads % number == 0)
         raise Unresolvable(
             f"tensor_parallel_degree: {degree} does not divide the {heads} attention heads of the model",
@@ -91,11 +96,20 @@ def _largest(config: Mapping[str, Any], most: int) -> int:
         return max(number for number in range(1, most + 1) if heads % number == 0)
 
 
+def _largest_on_neuron(recipe: Recipe, config: Mapping[str, Any], most: int) -> int:
+    """The largest degree that AWS lists for these NeuronCores and that divides the attention heads."""
+    heads = _heads(config) or most
+    listed = [set(NEURON_DEGREES.get(machine.family, ())) for machine in chosen(recipe)]
+    common = set.intersection(*listed) if listed else set()
+    return max((number for number in common if number <= most and heads % number == 0), default=1)
+
+
 def _heads(config: Mapping[str, Any]) -> int | None:
     """Of the model, or of the language part of one that sees or hears as well."""
     inner = config.get("text_config")
     for table in (config, inner if isinstance(inner, dict) else {}):
-        heads = table.get("num_attention_heads")
-        if type(heads) is int and heads > 0:
-            return heads
+        for key in ("num_attention_heads", "num_heads", "n_head"):
+            heads = table.get(key)
+            if type(heads) is int and heads > 0:
+                return heads
     return None

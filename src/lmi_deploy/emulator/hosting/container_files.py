@@ -96,12 +96,12 @@ class ContainerFiles:
             found = parse_properties(path.read_bytes())
         except ValueError:
             return  # the server will report it
-        changed = {
-            key: self._sync(value, isolated=isolated)
-            if key in MODEL_ID_KEYS and value.startswith("s3://")
-            else _local(self.root, value)
-            for key, value in found.items()
-        }
+        changed = {key: _local(self.root, value) for key, value in found.items()}
+        for key in MODEL_ID_KEYS:
+            if found.get(key, "").startswith("s3://"):
+                # The server hands the folder to the handler as model_id, whichever key named the address.
+                del changed[key]
+                changed["option.model_id"] = self._sync(found[key], isolated=isolated)
         if changed != found:
             path.write_bytes(write_properties(changed.items()))
 

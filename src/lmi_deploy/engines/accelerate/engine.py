@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from lmi_deploy.catalog.instances import Kind
-from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
+from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
@@ -16,6 +16,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
+from lmi_deploy.engines.djl_text import model_line
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.errors import Unresolvable, UsageRefused
@@ -61,12 +62,17 @@ def packages(handler: HandlerSpec) -> tuple[str, ...]:
 
 
 def properties(
-    handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+    handler: HandlerSpec,
+    options: Pairs,
+    *,
+    task: Task | None,
+    tensor_parallel_degree: int,
+    version: str = "",
 ) -> Pairs:
     own = [
         ("engine", "Python"),
         ("option.entryPoint", handler.entry_point),
-        ("option.model_id", SLOT),
+        model_line(version),
         # Without it an image with vLLM calls a sync handler as a coroutine, and djl_python.huggingface refuses
         # to start on any other.
         ("option.rolling_batch", "disable"),

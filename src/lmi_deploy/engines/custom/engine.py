@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lmi_deploy.catalog.instances import Kind
-from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
+from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
@@ -13,6 +13,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
+from lmi_deploy.engines.djl_text import model_line
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.engines.response_stream_decoder import ErrorDecoder, TextDecoder
@@ -41,9 +42,14 @@ def packages(handler: HandlerSpec) -> tuple[str, ...]:
 
 
 def properties(
-    handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+    handler: HandlerSpec,
+    options: Pairs,
+    *,
+    task: Task | None,
+    tensor_parallel_degree: int,
+    version: str = "",
 ) -> Pairs:
-    own = [("engine", "Python"), ("option.entryPoint", handler.entry_point), ("option.model_id", SLOT)]
+    own = [("engine", "Python"), ("option.entryPoint", handler.entry_point), model_line(version)]
     if dict(options).get("async_mode", "").lower() != "true":
         # On an image with vLLM the server would give a text generation model to vLLM, and call the handler as a
         # coroutine, which stops the start-up.

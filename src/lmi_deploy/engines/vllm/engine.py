@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 from lmi_deploy.catalog.instances import Kind
+from lmi_deploy.catalog.server_version import order
 from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY, SERVER_VERSION
@@ -50,14 +50,14 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
         raise Unresolvable(
             f"lmi has no request for task {task} with engine vllm", hint="use engine: accelerate"
         )
-    if task == "text-embedding" and _order(version) < _EMBEDS_SINCE:
+    if task == "text-embedding" and order(version) < _EMBEDS_SINCE:
         raise Unresolvable(
             f"engine vllm on server {version} cannot embed",
             hint=f"container: {{version: {SERVER_VERSION}}} or newer can, and so can engine: accelerate",
         )
     if engine.file:
         return HandlerSpec(entry_point=MODEL_PY, template=None)
-    default = SERVICE if _order(version) >= _ASYNC_SINCE else ROLLING
+    default = SERVICE if order(version) >= _ASYNC_SINCE else ROLLING
     return HandlerSpec(entry_point=engine.builtin or default, template=None)
 
 
@@ -67,7 +67,12 @@ def packages(handler: HandlerSpec) -> tuple[str, ...]:
 
 
 def properties(
-    handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+    handler: HandlerSpec,
+    options: Pairs,
+    *,
+    task: Task | None,
+    tensor_parallel_degree: int,
+    version: str = "",
 ) -> Pairs:
     _require_agreement(handler, options)
     rolling = handler.entry_point == ROLLING
@@ -132,9 +137,3 @@ def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
                 f"options.{key}: {given[key]} cannot be combined with the handler {SERVICE}",
                 hint=f"omit it, or add handler: {{builtin: {ROLLING}}}, which runs vLLM's rolling batch",
             )
-
-
-def _order(version: str) -> tuple[int, ...]:
-    """Of a server's version; one without a number (`latest`) is the newest."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (999,)

@@ -45,7 +45,7 @@ def _handler(partial: ParsedFields) -> Iterator[Problem]:
 def _template(partial: ParsedFields) -> Iterator[Problem]:
     engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
     template = partial.value("handler.template")
-    if engine in ("custom", "vllm"):
+    if engine not in ("accelerate", ""):
         what = f"{template} needs engine accelerate"
         yield partial.problem("handler.template", what, "set handler.file, or engine: accelerate")
     task = partial.value("task")

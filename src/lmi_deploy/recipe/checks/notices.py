@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lmi_deploy.catalog import options, vllm_arguments
+from lmi_deploy.catalog.instances import NEURON_DEGREES, chosen
 from lmi_deploy.catalog.server_version import Server, recipe_server
 from lmi_deploy.domain.recipe_keys import Recipe
 
 
 def notices(recipe: Recipe) -> tuple[str, ...]:
     """A newer image than the tables know is judged by the newest that they know."""
-    if recipe.engine != "vllm" or not recipe.options:
+    return (*_tables(recipe), *_neuron_degree(recipe))
+
+
+def _tables(recipe: Recipe) -> tuple[str, ...]:
+    if not recipe.options or recipe.handler.file or recipe.handler.builtin:
         return ()
+    if options.linted(recipe.engine) and not options.is_complete(recipe.engine):
+        version = str(recipe_server(recipe) or options.newest(recipe.engine))
+        return tuple(_unknown(recipe, version))
+    return _newer_vllm(recipe) if recipe.engine == "vllm" else ()
+
+
+def _neuron_degree(recipe: Recipe) -> Iterator[str]:
+    """A degree that AWS does not list for these NeuronCores may not compile; AWS's own pages disagree."""
+    degree = recipe.tensor_parallel_degree
+    for machine in chosen(recipe):
+        listed = NEURON_DEGREES.get(machine.family, ())
+        if recipe.engine == "neuronx" and degree is not None and listed and degree not in listed:
+            yield (
+                f"tensor_parallel_degree: AWS lists the degrees {', '.join(map(str, listed))} for {machine.family}, "
+                f"not {degree}: the compilation may fail"
+            )
+            return
+
+
+def _newer_vllm(recipe: Recipe) -> tuple[str, ...]:
     server = recipe_server(recipe)
     if server is None or not is_newer(server):
         return ()
@@ -20,16 +47,17 @@ def notices(recipe: Recipe) -> tuple[str, ...]:
         f"the image {server} is newer than the tables of lmi: lmi checked the options against vLLM "
         f"{vllm_arguments.version(newest)} ({known}); to use that version, write container: {{version: {known}}}"
     ]
-    unknown = [
+    return (*found, *_unknown(recipe, str(server)))
+
+
+def _unknown(recipe: Recipe, server: str) -> Iterator[str]:
+    names = [
         name
         for name, _ in recipe.options
-        if options.option_status("vllm", name, str(server)).state == "unknown"
+        if options.option_status(recipe.engine, name, server).state == "unknown"
     ]
-    if unknown:
-        found.append(
-            f"lmi does not know whether {server} supports {', '.join(unknown)}: the server ignores unknown options"
-        )
-    return tuple(found)
+    if names:
+        yield f"lmi does not know whether {server} supports {', '.join(names)}: the server ignores unknown options"
 
 
 def is_newer(server: Server) -> bool:

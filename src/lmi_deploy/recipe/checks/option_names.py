@@ -42,7 +42,7 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
 def _each_option(partial: ParsedFields) -> Iterator[Problem]:
     pairs: Pairs = partial.value("options", ())
     engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
-    handlers = _handlers(partial) if engine == "accelerate" else (SERVER,)
+    handlers = _handlers(partial) if engine == "accelerate" else _server_handlers(partial, engine)
     if not pairs or not handlers or not options.linted(engine):
         return
     for name, value in pairs:
@@ -83,6 +83,12 @@ def _handlers(partial: ParsedFields) -> tuple[str, ...]:
     return (task,) if task in options.TEMPLATE_OPTIONS else (SERVER,)
 
 
+def _server_handlers(partial: ParsedFields, engine: str) -> tuple[str, ...]:
+    """None for the user's own code, which may read any option; vLLM's own options are checked even then."""
+    own = any(f"handler.{name}" in (*partial.found, *partial.is_invalid) for name in ("file", "builtin"))
+    return () if own and engine != "vllm" else (SERVER,)
+
+
 def _of_template(partial: ParsedFields, template: str, name: str, value: str) -> Iterator[Problem]:
     """lmi's own handlers read few options, which are listed."""
     known = options.TEMPLATE_OPTIONS[template]
@@ -104,14 +110,19 @@ def _of_server(
 ) -> Iterator[Problem]:
     shipped = _shipped_server(partial, engine)
     version = str(shipped or options.newest(engine))
+    if not options.covers(engine, version):
+        return
     found = options.option_status(engine, name, version)
     server = f"{engine} on server {version}"
     instead = f"use {found.instead}" if found.instead else ""
     match found.state:
         case "unknown":
             hint = instead or suggestion_text(name, (*options.names(engine, version), *also))
-            if engine == "vllm" and shipped and is_newer(shipped) and not hint:
-                return  # it may know the option: a notice, no mistake
+            may_know = not options.is_complete(engine) or (
+                engine == "vllm" and shipped is not None and is_newer(shipped)
+            )
+            if may_know and not hint:
+                return  # a notice, no mistake
             yield _at(partial, name, f"unknown to {server}, which would ignore it", hint)
         case "removed":
             yield _at(partial, name, f"removed in {found.edge}: {server} would ignore it", instead)

@@ -7,6 +7,14 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog import amis, images
 from lmi_deploy.catalog.instances import Instance, chosen
+from lmi_deploy.catalog.server_version import (
+    MODEL_ID_SINCE,
+    engine_image,
+    order,
+    recipe_server,
+    require_engine,
+    server_tag,
+)
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
@@ -24,7 +32,7 @@ def image_of(recipe: Recipe, region: str) -> str:
     """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable if there is none."""
     if recipe.container.image:
         return recipe.container.image
-    return images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
+    return engine_image(recipe.engine, recipe.container.version or "", region).uri
 
 
 def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
@@ -58,11 +66,21 @@ def _version(recipe: Recipe) -> Iterator[Issue]:
         if version is not None:
             what = "cannot be combined with container.image, which has its own"
             yield _complaint("container.version", what, "omit it", "container.image")
+        elif refusal := _without_engine(recipe):
+            yield _complaint("container.image", refusal.message, refusal.hint, "engine")
     elif refusal := _refused(recipe, _ANY_REGION):
         path = "engine" if version is None else "container.version"
         yield _complaint(path, refusal.message, refusal.hint, "engine")
     elif region is not None and (refusal := _refused(recipe, region)):
         yield _complaint("endpoint.region", refusal.message, refusal.hint, "container.version", "engine")
+
+
+def _without_engine(recipe: Recipe) -> Unresolvable | None:
+    try:
+        require_engine(recipe.engine, server_tag(None, recipe.container.image))
+    except Unresolvable as refusal:
+        return refusal
+    return None
 
 
 def _refused(recipe: Recipe, region: str) -> Unresolvable | None:
@@ -71,6 +89,20 @@ def _refused(recipe: Recipe, region: str) -> Unresolvable | None:
     except Unresolvable as refusal:
         return refusal
     return None
+
+
+def _old_delivery(recipe: Recipe) -> Iterator[Issue]:
+    """`option.s3url`, the spelling of such servers, names nothing but S3."""
+    server = recipe_server(recipe)
+    if server is None or order(str(server)) >= MODEL_ID_SINCE:
+        return
+    mounted = recipe.weights.deliver in ("mount", "artifact")
+    if mounted or recipe.endpoint.network_isolation:
+        path = "weights.deliver" if mounted else "endpoint.network_isolation"
+        what = f"a server of version {server} gets its weights from S3 alone"
+        yield _complaint(
+            path, what, "omit it, or write container.version: 0.22.1 or newer", "container.version"
+        )
 
 
 def _registry(recipe: Recipe) -> Iterator[Issue]:
@@ -143,4 +175,4 @@ def _complaint(path: str, what: str, hint: str, *extra: str) -> Issue:
     return Issue(path=path, what=what, hint=hint, depends_on=extra)
 
 
-RULES: tuple[Rule, ...] = (_version, _registry, _hardware, _old_gpus, _host)
+RULES: tuple[Rule, ...] = (_version, _old_delivery, _registry, _hardware, _old_gpus, _host)
