@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.domain.digests import digest
+from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.errors import DeployFailed, NotFound, TransferFailed
@@ -153,12 +154,20 @@ class FakeEnvironments:
     def python(self, environment: str) -> Path:
         return self.root / environment / "bin" / "python"
 
-    def require_space(self, environment: str, packages: tuple[str, ...], requirements: str) -> None:
+    def require_space(
+        self, environment: str, packages: tuple[str, ...], requirements: str, setup: EnvironmentSetup = PLAIN
+    ) -> None:
         if self.disk_is_full:
             raise DeployFailed("0 B free, the serving environment needs about 1 GB", hint="free some space")
 
     def build(
-        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+        self,
+        environment: str,
+        packages: tuple[str, ...],
+        requirements: str,
+        setup: EnvironmentSetup = PLAIN,
+        *,
+        key: str,
     ) -> Generator[Event, None, str]:
         for package in packages:
             yield Line(key=key, text=f"installing {package}")

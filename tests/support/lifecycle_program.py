@@ -19,6 +19,7 @@ from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.composition.local import wire
+from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.events import Event
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import AnyTarget
@@ -37,7 +38,13 @@ class SharedEnvironments(FakeEnvironments):
         return (self.root / environment).exists()
 
     def build(
-        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+        self,
+        environment: str,
+        packages: tuple[str, ...],
+        requirements: str,
+        setup: EnvironmentSetup = PLAIN,
+        *,
+        key: str,
     ) -> Generator[Event, None, str]:
         yield from ()
         return self._made(environment)

@@ -118,7 +118,6 @@ SMALL_MODULES_WITH_A_REASON = {
     **dict.fromkeys(
         (
             "planning/traceback_error.py",
-            "targets/local/dry_run.py",
             "targets/local/request_examples.py",
             "targets/sagemaker/notices.py",
             "targets/sagemaker/plan/wait.py",

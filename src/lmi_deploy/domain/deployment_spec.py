@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.domain.digests import digest, digest_tag, short
+from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
@@ -122,9 +123,14 @@ class Spec:
 
     @property
     def environment(self) -> str:
-        return environment_name(self.engine.packages, self.inputs.requirements.decode("utf-8", "replace"))
+        """The name of the worker's environment on this machine; of a spec for another target, to try its handler."""
+        requirements = self.inputs.requirements.decode("utf-8", "replace")
+        if isinstance(self.place, LocalPlace):
+            return environment_name(self.place.packages, requirements, self.place.setup)
+        return environment_name(self.engine.packages, requirements)
 
 
-def environment_name(packages: tuple[str, ...], requirements: str) -> str:
+def environment_name(packages: tuple[str, ...], requirements: str, setup: EnvironmentSetup = PLAIN) -> str:
     """A worker's environment is named by what is installed in it."""
-    return short(digest([list(packages), requirements]), 12)
+    other = [] if setup == PLAIN else [setup]
+    return short(digest([list(packages), requirements, *other]), 12)

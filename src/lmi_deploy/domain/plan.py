@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import CloudAction
 
@@ -26,10 +28,15 @@ class BuildEnvironment(ActionBase):
     """The worker's Python environment, into the cache."""
 
     phase = Phase.STORE
-    verb = "build the serving environment"
     environment: str
     packages: tuple[str, ...]
     requirements: str
+    setup: EnvironmentSetup = PLAIN
+
+    @property
+    def title(self) -> str:
+        size = f", about {size_text(self.setup.size)}" if self.setup.size else ""
+        return f"build the serving environment {self.environment}{size}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

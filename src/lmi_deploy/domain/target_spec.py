@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
@@ -27,6 +28,9 @@ class LocalPlace:
     """Seconds."""
     environment: Pairs
     """Variables that the server is started with, as the container would be."""
+    packages: tuple[str, ...]
+    """The requirements of the worker's environment, before the recipe's own."""
+    setup: EnvironmentSetup = PLAIN
     image: str = ""
     """The image for runtime `container`; empty for the others."""
 

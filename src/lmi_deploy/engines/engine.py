@@ -7,9 +7,11 @@ from typing import Protocol
 from lmi_deploy.catalog.instances import Kind
 from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
+from lmi_deploy.domain.environment_setup import LocalSetup
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
-from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
+from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 
 
@@ -75,6 +77,9 @@ class EngineModule(Protocol):
 
     def environment(self, spec: EngineSpec) -> Pairs:
         """Variables that the server in its image needs; a value may contain the slot. The recipe's replace them."""
+
+    def local_setup(self, spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
+        """How it runs on this machine by one of `local_runtimes`. Raises Unresolvable if it cannot as configured."""
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
         """The probe of a deployment if the recipe has none; None if the recipe must set one."""

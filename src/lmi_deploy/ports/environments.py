@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.events import Event
 
 
@@ -28,11 +29,19 @@ class Environments(Protocol):
     def python(self, environment: str) -> Path:
         """Its interpreter."""
 
-    def require_space(self, environment: str, packages: tuple[str, ...], requirements: str) -> None:
+    def require_space(
+        self, environment: str, packages: tuple[str, ...], requirements: str, setup: EnvironmentSetup = PLAIN
+    ) -> None:
         """Before a plan is agreed to: DeployFailed if the disk cannot hold even the smallest build of it."""
 
     def build(
-        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+        self,
+        environment: str,
+        packages: tuple[str, ...],
+        requirements: str,
+        setup: EnvironmentSetup = PLAIN,
+        *,
+        key: str,
     ) -> Generator[Event, None, str]:
         """Make it, whole or not at all; a failed install is DeployFailed with the installer's own words."""
 

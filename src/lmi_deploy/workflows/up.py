@@ -99,7 +99,8 @@ def _require_disk_space(deployment: DeploymentPlan, deps: Dependencies) -> None:
                 listing = spec.model.listing(spec.weights.files)
                 deps.hub(spec.model.model_id).require_space(listing, spec.weights.files)
             case BuildEnvironment():
-                deps.environments.require_space(action.environment, action.packages, action.requirements)
+                contents = (action.packages, action.requirements, action.setup)
+                deps.environments.require_space(action.environment, *contents)
             case _:
                 pass
 

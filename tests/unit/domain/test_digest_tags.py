@@ -20,7 +20,8 @@ FIELDS = {
     "FileEntry": "path size oid kind",
     "Inputs": "model_py requirements",
     "ProbeSpec": "prompt body content_type expect",
-    "LocalPlace": "runtime host port device_memory device startup_timeout environment image",
+    "LocalPlace": "runtime host port device_memory device startup_timeout environment packages setup image",
+    "EnvironmentSetup": "python overrides repairs check size",
     "SageMakerPlace": "account partition region bucket role image placements count environment delivery "
     "model_download startup_timeout network_isolation vpc kms_key scaling tags ttl travel token_secret job",
     "Placement": "instance volume_gb host_ami",

@@ -113,12 +113,12 @@ def test_uv_knows_whether_a_download_is_needed(tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "tinyone")
     (tmp_path / "r.txt").write_text("tinyone\n")
     install = Install(requirements=tmp_path / "r.txt", wheelhouse=tmp_path / "wheels")
-    uv.create(tmp_path / "venv", sys.executable)
+    uv.create(tmp_path / "venv", Path(sys.executable))
     assert not uv.has_all(tmp_path / "venv", install)
     with uv.install(tmp_path / "venv", install) as running:
         assert list(running.lines(tick=9))
         assert running.exit_code() == 0
-    uv.create(tmp_path / "again", sys.executable)
+    uv.create(tmp_path / "again", Path(sys.executable))
     assert uv.has_all(tmp_path / "again", install)
 
 

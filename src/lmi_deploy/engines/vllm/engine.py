@@ -10,9 +10,11 @@ from lmi_deploy.catalog.server_version import order
 from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY, SERVER_VERSION
+from lmi_deploy.domain.environment_setup import LocalSetup
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
-from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
+from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
@@ -20,12 +22,13 @@ from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifac
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
+from lmi_deploy.engines.vllm import local
 from lmi_deploy.errors import Unresolvable
 
 name: Final[Engine] = "vllm"
 family: Final = IMAGE_FAMILY
 devices: Final[tuple[Kind, ...]] = ("gpu",)
-local_runtimes: Final[tuple[RuntimeName, ...]] = ()
+local_runtimes: Final[tuple[RuntimeName, ...]] = ("embedded", "djl-serving")
 deliveries: Final[tuple[Delivery, ...]] = DELIVERIES
 templates: Final[tuple[str, ...]] = ()
 
@@ -62,7 +65,7 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
 
 
 def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    """None: the image contains vLLM, and of our runtimes only `container` runs it."""
+    """None: the image contains vLLM, and which one runs without an image depends on the machine."""
     return ()
 
 
@@ -96,6 +99,10 @@ def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
 
 def environment(spec: EngineSpec) -> Pairs:
     return ENVIRONMENT
+
+
+def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
+    return local.local_setup(spec, recipe, machine, service=SERVICE)
 
 
 def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
@@ -16,9 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.domain.number_text import counted, seconds_text, size_text
-from lmi_deploy.errors import DeployFailed, NotFound, Refused
+from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.host.disk import disk_use, write_atomically
 from lmi_deploy.host.file_lock import file_lock, overwrite
@@ -34,7 +34,8 @@ from lmi_deploy.runtimes.environments.install_checks import (
     require_space,
     smallest,
 )
-from lmi_deploy.runtimes.environments.uv import Install, Uv
+from lmi_deploy.runtimes.environments.repairs import repair_and_check
+from lmi_deploy.runtimes.environments.uv import Install, Uv, written
 
 _MARKER = ".complete.json"
 _ENGINE = "djl-python-"
@@ -62,27 +63,37 @@ class LocalEnvironments:
     def python(self, environment: str) -> Path:
         return self._home(environment) / "bin" / "python"
 
-    def require_space(self, environment: str, packages: tuple[str, ...], requirements: str) -> None:
+    def require_space(
+        self, environment: str, packages: tuple[str, ...], requirements: str, setup: EnvironmentSetup = PLAIN
+    ) -> None:
         if self.ready(environment):
             return
         wheels = self._wheelhouse and from_wheelhouse(self._wheelhouse)
-        size = wheels.expected if wheels else smallest(packages, requirements)
+        size = wheels.expected if wheels else setup.size or smallest(packages, requirements)
 
         def linked() -> bool:
             """Whether uv's cache, on the same disk, has all of it already."""
             with TemporaryDirectory() as scratch:
                 uv = Uv(self._environ, Path(scratch))
-                listed = Path(scratch) / "requirements.txt"
-                listed.write_text("\n".join((*packages, requirements)), encoding="utf-8")
+                python = uv.interpreter(setup.python)
+                if python is None:
+                    return False
                 venv = Path(scratch) / "venv"
-                uv.create(venv, sys.executable)
-                install = Install(requirements=listed, wheelhouse=self._wheelhouse)
+                uv.create(venv, python)
+                lines = (*packages, requirements)
+                install = written(Path(scratch), lines, setup.overrides, self._wheelhouse)
                 return on_one_disk(self._environments, uv.cache()) and uv.has_all(venv, install)
 
         require_space(size, self._environments, linked=linked)
 
     def build(
-        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+        self,
+        environment: str,
+        packages: tuple[str, ...],
+        requirements: str,
+        setup: EnvironmentSetup = PLAIN,
+        *,
+        key: str,
     ) -> Generator[Event, None, str]:
         with ExitStack() as stack:
             lock = self._environments / f".{environment}.lock"
@@ -97,11 +108,8 @@ class LocalEnvironments:
                 self._uv().sweep()
             if self.ready(environment):
                 return "already there"
-            return (
-                yield from self._build_alone(
-                    environment, packages, requirements, key=key, lock_file=lock_file
-                )
-            )
+            contents = (packages, requirements, setup)
+            return (yield from self._build_alone(environment, contents, key=key, lock_file=lock_file))
 
     def engine_ready(self, version: str) -> bool:
         return djl_engine.is_complete(self.engine(version))
@@ -138,33 +146,41 @@ class LocalEnvironments:
         return self._remove_environment(entry.path)
 
     def _build_alone(
-        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, lock_file: IO[str]
+        self,
+        environment: str,
+        contents: tuple[tuple[str, ...], str, EnvironmentSetup],
+        *,
+        key: str,
+        lock_file: IO[str],
     ) -> Generator[Event, None, str]:
         home, started = self._home(environment), time.monotonic()
+        packages, requirements, setup = contents
         _remove_folder(home)
         uv = self._uv()
         if self._wheelhouse:
             choice = from_wheelhouse(self._wheelhouse)
         else:
-            choice = choose(packages, requirements, self._environ, uv)
+            choice = choose(packages, requirements, self._environ, uv, size=setup.size)
         disk = f"about {size_text(choice.expected)} on disk ({choice.words})"
         disk = disk if choice.words else "its size is not known yet"
         yield Notice(text=f"building the worker's serving environment, once: {disk}, in {home}")
+        python = uv.interpreter(setup.python)
+        if python is None:
+            yield Notice(text=f"Python {setup.python} is not on this machine: uv downloads it, about 30 MB")
+            python = uv.download_interpreter(setup.python)
         uv_cache = uv.cache()
         try:
-            uv.create(home, sys.executable)
-            text = "\n".join((*packages, requirements))
-            (home / "requirements.txt").write_text(text, encoding="utf-8")
-            install = Install(
-                requirements=home / "requirements.txt",
+            uv.create(home, python)
+            install = replace(
+                written(home, (*packages, requirements), setup.overrides, self._wheelhouse),
                 backend=choice.backend,
-                wheelhouse=self._wheelhouse,
                 copy=not on_one_disk(home, uv_cache) and not self._environ.get("UV_LINK_MODE"),
             )
             require_space(
                 choice.expected, home, uv_cache, linked=lambda: not install.copy and uv.has_all(home, install)
             )
             count = yield from self._install(uv, install, choice.expected, key=key, lock_file=lock_file)
+            yield from repair_and_check(home, setup, self._environ, key=key)
             took = time.monotonic() - started
             size = _complete(home, install, packages, uv=uv.version(), seconds=took)
         finally:
@@ -191,7 +207,7 @@ class LocalEnvironments:
             if not code:
                 log.unlink(missing_ok=True)
         if code:
-            raise _failure(home.name, observed, log)
+            raise observed.failure(home.name, log)
         return observed.packages
 
     def _uv(self) -> Uv:
@@ -250,24 +266,6 @@ def _complete(home: Path, install: Install, packages: tuple[str, ...], *, uv: st
     }
     write_atomically(home / _MARKER, json.dumps(facts, indent=1) + "\n")
     return size
-
-
-def _failure(environment: str, observed: EnvironmentInstall, log: Path) -> DeployFailed:
-    output = " ".join(
-        line.strip() for line in observed.lines if line.startswith(("error:", "  cause:", "  ×", "  ╰─▶"))
-    )
-    unreachable = any("dns error" in line or "error sending request" in line for line in observed.lines)
-    remedy = (
-        "check that the package registry is reachable (uv's settings and PIP_INDEX_URL apply), or set "
-        "LMI_WHEELHOUSE to a folder with the wheels"
-        if unreachable
-        else "correct the recipe's requirements"
-    )
-    return DeployFailed(
-        f"serving environment {environment}: the installation failed{': ' if output else ''}{output[:300]}",
-        hint=f"{remedy}; the whole log is {log}",
-        details=observed.last_words(),
-    )
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -36,8 +36,16 @@ class TorchBuild:
     words: str = ""
 
 
-def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, str], uv: Uv) -> TorchBuild:
-    """The builds of torch: CPU ones if there is no NVIDIA device and PyTorch's own index responds."""
+def choose(
+    packages: tuple[str, ...], requirements: str, environ: Mapping[str, str], uv: Uv, *, size: int = 0
+) -> TorchBuild:
+    """The builds of torch: CPU ones if there is no NVIDIA device and PyTorch's own index responds.
+
+    With a measured `size` they are those of the package registry, for which the other packages were built.
+    """
+    if size:
+        words = "all from the package registry; this takes minutes, by the speed of the network"
+        return TorchBuild(expected=size, words=words)
     if not _TORCH.search("\n".join((*packages, requirements))):
         return TorchBuild()
     if environ.get("UV_TORCH_BACKEND"):
@@ -124,3 +132,21 @@ class EnvironmentInstall:
 
     def last_words(self) -> list[str]:
         return self.lines[-20:]
+
+    def failure(self, environment: str, log: Path) -> DeployFailed:
+        """The error for an installer that failed; `log` contains the whole output."""
+        output = " ".join(
+            line.strip() for line in self.lines if line.startswith(("error:", "  cause:", "  ×", "  ╰─▶"))
+        )
+        unreachable = any("dns error" in line or "error sending request" in line for line in self.lines)
+        remedy = (
+            "check that the package registry is reachable (uv's settings and PIP_INDEX_URL apply), or set "
+            "LMI_WHEELHOUSE to a folder with the wheels"
+            if unreachable
+            else "correct the recipe's requirements"
+        )
+        return DeployFailed(
+            f"serving environment {environment}: the installation failed{': ' if output else ''}{output[:300]}",
+            hint=f"{remedy}; the whole log is {log}",
+            details=self.last_words(),
+        )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ _PIP_NAMES = {
 _UV_OWN_NAMES = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
 """Older names that uv still reads: if the user set one of them, pip's setting does not replace it."""
 _PROBE_SECONDS = "3"
+_PYTHON_DOWNLOAD_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +32,23 @@ class Install:
     """`backend` is uv's name for the builds of torch; empty for those of the registry."""
 
     requirements: Path
+    overrides: Path | None = None
+    """Requirements that replace those of the packages."""
     backend: str = ""
     wheelhouse: Path | None = None
     copy: bool = False
     """Copy out of uv's cache, which is on another disk, instead of linking."""
+
+
+def written(
+    folder: Path, requirements: Sequence[str], overrides: Sequence[str], wheelhouse: Path | None
+) -> Install:
+    """What to install, as files in the folder, which is that of the environment."""
+    listed, replacing = folder / "requirements.txt", folder / "overrides.txt"
+    listed.write_text("\n".join(requirements), encoding="utf-8")
+    if overrides:
+        replacing.write_text("\n".join(overrides), encoding="utf-8")
+    return Install(requirements=listed, overrides=replacing if overrides else None, wheelhouse=wheelhouse)
 
 
 class Uv:
@@ -41,6 +57,7 @@ class Uv:
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
         self._binary = _binary()
         self._environ = settings(environ)
+        self._may_download_python = environ.get("UV_PYTHON_DOWNLOADS") != "never"
         self._folder = folder
 
     def version(self) -> str:
@@ -49,15 +66,44 @@ class Uv:
     def cache(self) -> Path:
         return Path(self._run_and_read("cache", "dir"))
 
-    def create(self, venv: Path, python: str) -> None:
-        """An empty environment on an interpreter that is here: a toolchain is never downloaded."""
-        done = self._run("venv", "--quiet", "--no-python-downloads", "--python", python, str(venv))
+    def create(self, venv: Path, python: Path) -> None:
+        """An empty environment on an interpreter that is here."""
+        done = self._run("venv", "--quiet", "--no-python-downloads", "--python", str(python), str(venv))
         if done.returncode:
             raise DeployFailed(
                 f"{venv}: uv could not create an environment with {python}",
                 hint="check the Python installation of lmi, which the worker uses",
                 details=mask_urls(done.stderr).splitlines(),
             )
+
+    def interpreter(self, version: str) -> Path | None:
+        """An interpreter of this version (empty: that of lmi) that is on this machine; None: there is none."""
+        if version in ("", f"{sys.version_info[0]}.{sys.version_info[1]}"):
+            return Path(sys.executable)
+        done = self._run("python", "find", "--no-project", version)
+        if done.returncode == 0:
+            return Path(done.stdout.strip())
+        # uv looks no further than a shim of pyenv that refuses, though pyenv has the version.
+        root = self._environ.get("PYENV_ROOT") or Path(self._environ.get("HOME", "~")).expanduser() / ".pyenv"
+        found = sorted(Path(root, "versions").glob(f"{version}.*/bin/python{version}"))
+        return next((python for python in reversed(found) if os.access(python, os.X_OK)), None)
+
+    def download_interpreter(self, version: str) -> Path:
+        """The same, fetched into uv's own folder. DeployFailed if it cannot be."""
+        output = "UV_PYTHON_DOWNLOADS is never"
+        if self._may_download_python:
+            allowed = {"UV_PYTHON_DOWNLOADS": "manual"}
+            argv = ("python", "install", "--quiet", "--no-bin", version)
+            done = self._run(*argv, environ=allowed, limit=_PYTHON_DOWNLOAD_SECONDS)
+            output = done.stderr
+            if done.returncode == 0 and (found := self.interpreter(version)):
+                return found
+        raise DeployFailed(
+            f"Python {version}: not on this machine, and uv did not download it",
+            hint=f"install Python {version} so that `uv python find {version}` finds it, with the package manager of "
+            "this system, with pyenv, or with `uv python install`",
+            details=mask_urls(output).splitlines(),
+        )
 
     def install(self, venv: Path, install: Install) -> ProcessOutput:
         """The running installation; it prints its progress, and its exit code is the result."""
@@ -135,6 +181,7 @@ def _binary() -> str:
 
 def _install(venv: Path, install: Install) -> list[str]:
     argv = ["pip", "install", "--python", str(venv / "bin" / "python"), "-r", str(install.requirements)]
+    argv += ["--override", str(install.overrides)] if install.overrides else []
     argv += ["--torch-backend", install.backend] if install.backend else []
     argv += ["--link-mode", "copy"] if install.copy else []
     if install.wheelhouse:

@@ -24,8 +24,8 @@ STARTUP: Final = 1800
 
 def lacking(spec: Spec, inventory: Callable[[], LocalInventory]) -> str:
     """Why a try would cost more than its time, in words; empty if everything for it is on this machine."""
-    if not can_run(_RUNTIME, spec.engine.name):
-        return f"engine {spec.engine.name} does not run on this machine"
+    if not _can_try(spec):
+        return f"engine {spec.engine.name} is not tried on this machine"
     present = inventory()
     missing = {
         "DJL's Python engine": not present.engine,
@@ -36,13 +36,18 @@ def lacking(spec: Spec, inventory: Callable[[], LocalInventory]) -> str:
     return f"not on this machine yet: {', '.join(words)}" if words else ""
 
 
+def _can_try(spec: Spec) -> bool:
+    """Without packages of its own an engine is another program here than in its image."""
+    return can_run(_RUNTIME, spec.engine.name) and bool(spec.engine.packages)
+
+
 def trial_spec(spec: Spec, artifact: Artifact, machine: Machine) -> Spec:
     """The same spec on this machine, under a name that no recipe's deployment has. Unresolvable if its engine does
     not run here.
     """
-    if not can_run(_RUNTIME, spec.engine.name):
+    if not _can_try(spec):
         raise Unresolvable(
-            f"--check-handler: engine {spec.engine.name} does not run on this machine",
+            f"--check-handler: engine {spec.engine.name} is not tried on this machine",
             hint="omit --check-handler; lmi still checks the syntax tree of model.py",
         )
     device, memory = device_of(machine)
@@ -54,5 +59,6 @@ def trial_spec(spec: Spec, artifact: Artifact, machine: Machine) -> Spec:
         device_memory=memory,
         startup_timeout=STARTUP,
         environment=(),
+        packages=spec.engine.packages,
     )
     return replace(spec, name=f"check-{short(digest([spec.name, artifact.digest]))}", place=place)

@@ -129,8 +129,8 @@ class _LocalDeployer:
         return (yield from self.environments.install_engine(action.version, key=action.key))
 
     def _environment(self, action: plan.BuildEnvironment) -> Steps:
-        build = self.environments.build
-        return (yield from build(action.environment, action.packages, action.requirements, key=action.key))
+        contents = (action.packages, action.requirements, action.setup)
+        return (yield from self.environments.build(action.environment, *contents, key=action.key))
 
     def _weights(self, action: plan.FetchWeights) -> Steps:
         listing = self.spec.model.listing(action.files)

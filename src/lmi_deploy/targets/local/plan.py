@@ -108,8 +108,9 @@ def _prepare(
     if not inventory.environment and "environment" in needs:
         yield BuildEnvironment(
             environment=spec.environment,
-            packages=spec.engine.packages,
+            packages=spec.machine.packages,
             requirements=spec.inputs.requirements.decode(),
+            setup=spec.machine.setup,
         )
     if inventory.missing_weights:
         yield FetchWeights(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.deployment_spec import EngineSpec, WeightsSpec
+from lmi_deploy.domain.environment_setup import LocalSetup
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
@@ -23,6 +24,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         )
     device, memory = device_of(machine)
     runtime = runtime_of(recipe, facts.runtimes)
+    setup = setup_of(recipe, machine, engine, runtime)
     return LocalPlace(
         runtime=runtime,
         host=LOCAL_HOST,
@@ -30,16 +32,26 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         device=device,
         device_memory=memory,
         startup_timeout=startup_timeout(recipe.timeouts, weights.size),
-        environment=_environment(recipe.container.environment, engine, runtime),
+        environment=_environment(recipe.container.environment, engine, runtime, setup),
+        packages=setup.packages,
+        setup=setup.setup,
         image=(recipe.container.image or "") if runtime == "container" else "",
     )
 
 
-def _environment(given: Pairs, engine: EngineSpec, runtime: RuntimeName) -> Pairs:
-    """lmi's own server and an installed DJLServing are started by lmi, which needs no variables for that."""
-    if runtime in ("embedded", "djl-serving"):
-        return given
-    return tuple((dict(module_of(engine.name).environment(engine)) | dict(given)).items())
+def setup_of(recipe: Recipe, machine: Machine, engine: EngineSpec, runtime: str) -> LocalSetup:
+    """How the engine runs here. An image contains its own packages."""
+    if runtime == "container":
+        return LocalSetup(packages=engine.packages)
+    return module_of(engine.name).local_setup(engine, recipe, machine)
+
+
+def _environment(given: Pairs, engine: EngineSpec, runtime: RuntimeName, setup: LocalSetup) -> Pairs:
+    """lmi's own server and an installed DJLServing are started by lmi, and need the variables of the engine alone."""
+    own = setup.variables
+    if runtime not in ("embedded", "djl-serving"):
+        own = module_of(engine.name).environment(engine)
+    return tuple((dict(own) | dict(given)).items())
 
 
 def device_of(machine: Machine) -> tuple[str, int]:

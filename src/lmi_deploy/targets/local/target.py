@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
@@ -30,7 +31,7 @@ from lmi_deploy.targets.local.http_client import INVOCATIONS, exchange
 from lmi_deploy.targets.local.log_file import tail
 from lmi_deploy.targets.local.perform import LocalPerformers, runtime_of
 from lmi_deploy.targets.local.request_examples import request_examples
-from lmi_deploy.targets.local.resolve import place_of
+from lmi_deploy.targets.local.resolve import place_of, setup_of
 from lmi_deploy.targets.target import AccessToken, Perform, StatusDetails, Target
 
 
@@ -64,6 +65,11 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             f"{observed.ref.name}: target local keeps no earlier generations",
             hint="run `lmi up` with the earlier recipe",
         )
+
+    def plan_notices(self, recipe: Recipe, facts: Facts, spec: Spec, plan: Plan) -> tuple[str, ...]:
+        if not plan.has_action(Phase.START):
+            return ()
+        return setup_of(recipe, facts.machine or self.machine(), spec.engine, spec.machine.runtime).notices
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
         return ProbeServer(server=local_plan.server_name(spec, artifact), probe=spec.probe)

@@ -60,16 +60,17 @@ def test_auto_selects_the_best_available_runtime_for_the_engine() -> None:
             "available: embedded",
         ),
         (
-            recipe_for("embedded", engine="vllm"),
+            recipe_for("embedded", engine="lmi-dist"),
             ALL,
-            "runtime embedded cannot run engine vllm",
+            "runtime embedded cannot run engine lmi-dist",
             "endpoint.runtime: container",
         ),
         (
-            recipe_for("auto", engine="vllm"),
+            recipe_for("auto", engine="lmi-dist"),
             BARE,
-            "no runtime on this machine runs engine vllm: container could, but no image is named (container.image)",
-            "accelerate or custom",
+            "no runtime on this machine runs engine lmi-dist: container could, but no image is named "
+            "(container.image)",
+            "accelerate or custom or vllm",
         ),
     ],
 )
