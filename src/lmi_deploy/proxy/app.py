@@ -89,8 +89,7 @@ class ProxyApp:
             await reply.error(error)
         elif not reply.is_complete:
             reply.status = error.status
-            await reply.events(request.error_event(error))
-            await reply.end()
+            await reply.events(request.error_event(error), more=False)
 
     async def _route(self, request: _Request) -> None:
         self._access.check_host(request.headers)
@@ -135,7 +134,7 @@ class ProxyApp:
             raise bad_request(f"the body is {found}: send an object, as Content-Type: application/json")
         deployment, adapter = await self._deployments.find(body.get("model"))
         request.model = deployment.name
-        translated = translate(body, deployment.model(adapter))
+        translated = translate(body, deployment.model(adapter, reply.key))
         request.error_event = translated.error_event
         limit, size = deployment.endpoint.max_bytes, len(translated.request.body)
         if limit is not None and size > limit:
@@ -167,20 +166,21 @@ class ProxyApp:
         self, request: _Request, response: UpstreamResponse, translated: TranslatedRequest
     ) -> None:
         translation, reply = translated.stream(response.head), request.reply
-        is_open = True
+        is_open, is_first = True, True
         while is_open:
             piece = await response.next_piece()
             is_open = bool(piece)
             events = translation.feed(piece) if is_open else translation.close()
+            has_failed = translation.failure is not None
             if events:
-                if not reply.has_started:
+                await reply.events(events, more=is_open or has_failed)
+                if is_first:  # counted once it is sent: nothing delays the first token
                     self._metrics.first_token(request.model, time.perf_counter() - request.started)
-                await reply.events(events)
+                    is_first = False
             if translation.failure is not None:
                 raise translation.failure
         if translation.usage is not None:
             self._metrics.tokens(request.model, translation.usage)
-        await reply.end()
 
 
 class _Request:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from lmi_deploy.domain.inference_http import Chunk, ResponseHead
 from lmi_deploy.engines.engine import Decoder
@@ -23,6 +24,8 @@ from lmi_deploy.proxy.stream_lines import (
 
 _TAIL = 3
 """Lines at the end of a stream that may hold its finish reason and its usage."""
+_MODEL: Final = re.compile(rb'\{[^{}\[\]\\]*?("model": ?"[^"\\{}\[\]]*")')
+"""The field in a line as most servers write it: before any nested value, without escapes."""
 
 
 class OpenAIStream:
@@ -153,6 +156,8 @@ def model_field(line: bytes, model: str) -> tuple[bytes, bytes]:
 
     In a JSON text, `"model":` can only be a key: within a string the quotes are escaped.
     """
+    if (plain := _MODEL.match(line)) is not None:
+        return plain[1], b'"model":' + json.dumps(model).encode()
     value = parse_json(line)
     own = value.get("model") if isinstance(value, dict) else None
     wanted = json.dumps(model).encode()

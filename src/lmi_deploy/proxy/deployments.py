@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -46,9 +45,10 @@ class ServedDeployment:
     signer: EndpointSigner | None
     limiter: RequestLimiter
 
-    def model(self, adapter: str) -> ServedModel:
+    def model(self, adapter: str, key: str) -> ServedModel:
+        """For one request; `key` is its own."""
         name = f"{self.name}:{adapter}" if adapter else self.name
-        identity = ResponseIdentity(model=name, created=int(time.time()), key=uuid.uuid4().hex)
+        identity = ResponseIdentity(model=name, created=int(time.time()), key=key)
         return ServedModel(identity=identity, api=self.api, codec=self.codec, adapter=adapter)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
+import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
@@ -19,12 +19,13 @@ CLIENT_LEFT: Final = 499
 
 
 class ProxyReply:
-    """`status` is the one to count: of a stream that broke it is the error's."""
+    """`status` is the one to count: of a stream that broke it is the error's. No other reply has its `key`."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
         self._watch: asyncio.Task[None] | None = None
+        self.key = os.urandom(16).hex()
         self.status = 0
         self.has_started = False
         self.is_complete = False
@@ -74,11 +75,12 @@ class ProxyReply:
         retry = () if error.retry_after is None else ((b"retry-after", str(error.retry_after).encode()),)
         await self.whole(error.status, error.body, headers=retry)
 
-    async def events(self, events: bytes) -> None:
-        """The head before the first ones."""
+    async def events(self, events: bytes, *, more: bool = True) -> None:
+        """The head before the first ones; unless `more` come, the end with them, in one write."""
         if not self.has_started:
             await self._start(200, EVENTS, ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")))
-        await self._send({"type": "http.response.body", "body": events, "more_body": True})
+        self.is_complete = not more
+        await self._send({"type": "http.response.body", "body": events, "more_body": more})
 
     async def end(self, content: bytes = b"") -> None:
         self.is_complete = True
@@ -86,6 +88,6 @@ class ProxyReply:
 
     async def _start(self, status: int, kind: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self.has_started, self.status = True, status
-        identity = (b"x-request-id", f"req_{uuid.uuid4().hex}".encode())
+        identity = (b"x-request-id", f"req_{self.key}".encode())
         head = [(b"content-type", kind), identity, *headers]
         await self._send({"type": "http.response.start", "status": status, "headers": head})
