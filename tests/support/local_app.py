@@ -78,6 +78,8 @@ class LocalApp:
     clock: FakeClock = field(default_factory=FakeClock)
     servers: FakeModelServers = field(default_factory=FakeModelServers)
     spoken_for: set[int] = field(default_factory=set)
+    released: list[str] = field(default_factory=list)
+    """The deployments whose servers were started, each time before its start."""
     journal: Callable[[Journal], Journal] = lambda journal: journal
     target: Callable[[AnyTarget], AnyTarget] = lambda target: target
     machine: Machine = field(default_factory=lambda: Machine(memory=8_000_000_000, cores=2))
@@ -107,6 +109,7 @@ class LocalApp:
             clock=self.clock,
             machine=lambda: self.machine,
             port=lambda name: port_of(name, state, self.servers.status, self._free_port),
+            release_port=self.released.append,
             runtimes=lambda image: AvailableRuntimes(names=("embedded",)),
         )
         return Dependencies(
@@ -154,7 +157,7 @@ class LocalApp:
         self.spoken_for.add(port)
         return port
 
-    def _free_port(self, used: frozenset[int]) -> int:
+    def _free_port(self, name: str, used: frozenset[int]) -> int:
         return self.servers.free_port(used | self.spoken_for)
 
     def artifacts_left(self, name: str = "tiny") -> list[str]:

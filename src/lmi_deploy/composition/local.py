@@ -40,7 +40,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     from lmi_deploy.composition.targets import CloudFactory, journals, locks, recipe_issues, sagemaker
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
-    from lmi_deploy.host.machine import machine
+    from lmi_deploy.host.machine import PortReservations, machine
     from lmi_deploy.sources.local_folder import LocalModelFiles
     from lmi_deploy.targets.local.target import LocalTarget
 
@@ -48,6 +48,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     state = _state(environ)
     environments = environments_at(environ)
     servers = servers_at(environ)
+    ports = PortReservations(HOST, start=FIRST_PORT)
 
     local = LocalTarget(
         state=state,
@@ -55,7 +56,8 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         environments=environments,
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, local.status_of_home, _free_port),
+        port=lambda name: port_of(name, state, local.status_of_home, ports.reserve),
+        release_port=ports.release,
         runtimes=lambda image: _available_runtimes(image, environ),
     )
 
@@ -244,26 +246,23 @@ def _hubs(environ: Mapping[str, str], notify: Notify) -> Callable[[str], Hub]:
 
 
 def port_of(
-    name: str, state: State, observe: Callable[[Path], ObservedServer], free: Callable[[frozenset[int]], int]
+    name: str,
+    state: State,
+    observe: Callable[[Path], ObservedServer],
+    reserve: Callable[[str, frozenset[int]], int],
 ) -> int:
-    """The existing port of the deployment, else one that is free and not reserved by another."""
+    """The existing port of the deployment, else a free one that no other deployment has in its record."""
     record = state.read(name)
     # A record may be lost; the servers that it listed are still found.
     observed = () if record else (observe(home) for home in state.servers(name))
-    own = _reserved_port(record) or next((s.port for s in observed if s.phase == "ready" and s.port), None)
+    own = _recorded_port(record) or next((s.port for s in observed if s.phase == "ready" and s.port), None)
     if own is not None:
         return own
-    others = (_reserved_port(state.read(other)) for other in state.names() if other != name)
-    return free(frozenset(port for port in others if port))
+    others = (_recorded_port(state.read(other)) for other in state.names() if other != name)
+    return reserve(name, frozenset(port for port in others if port))
 
 
-def _free_port(used: frozenset[int]) -> int:
-    from lmi_deploy.host.machine import free_port
-
-    return free_port(HOST, start=FIRST_PORT, used=used)
-
-
-def _reserved_port(record: Record | None) -> int | None:
+def _recorded_port(record: Record | None) -> int | None:
     """The port of the current generation, else of the server that an unfinished `up` started."""
     if record is None:
         return None

@@ -82,15 +82,31 @@ def _accelerator(line: str) -> Accelerator:
     )
 
 
-def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset()) -> int:
-    """The first port from `start` upward on which `host` can be bound and that is not in `used`."""
-    for port in range(start, _LAST_PORT + 1):
-        if port not in used and _can_bind(host, port):
+class PortReservations:
+    """Ports that this process has chosen. Each is kept from other programs until its server is started."""
+
+    def __init__(self, host: str, *, start: int = 8080) -> None:
+        self._host, self._start = host, start
+        self._sockets: dict[str, socket.socket] = {}
+
+    def reserve(self, name: str, used: frozenset[int] = frozenset()) -> int:
+        """The first free port from `start` upward that is not in `used`; the same one for a name that has one."""
+        if (own := self._sockets.get(name)) and (port := int(own.getsockname()[1])) not in used:
             return port
-    raise LmiError(
-        f"{host}: no port from {start} to {_LAST_PORT} is free",
-        hint="stop a server, or choose another --port",
-    )
+        self.release(name)
+        for port in range(self._start, _LAST_PORT + 1):
+            if port not in used and (found := _listening(self._host, port)):
+                self._sockets[name] = found
+                return port
+        raise LmiError(
+            f"{self._host}: no port from {self._start} to {_LAST_PORT} is free",
+            hint="stop a server, or choose another --port",
+        )
+
+    def release(self, name: str) -> None:
+        """Before the server binds it."""
+        if own := self._sockets.pop(name, None):
+            own.close()
 
 
 def _control_groups(root: Path) -> tuple[Path, ...]:
@@ -110,16 +126,19 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _can_bind(host: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as exc:
-            if exc.errno in (errno.EADDRINUSE, errno.EACCES):
-                return False
-            raise LmiError(
-                f"{host}: cannot listen there: {exc.strerror}", hint="use an address of this machine"
-            ) from exc
-    return True
+def _listening(host: str, port: int) -> socket.socket | None:
+    """A socket that no other program can share, as it listens; None if the port is taken."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    # As the servers do: an address whose last connections were only just closed counts as free.
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(0)
+    except OSError as exc:
+        found.close()
+        if exc.errno in (errno.EADDRINUSE, errno.EACCES):
+            return None
+        raise LmiError(
+            f"{host}: cannot listen there: {exc.strerror}", hint="use an address of this machine"
+        ) from exc
+    return found

@@ -76,9 +76,12 @@ class ParsedFields:
             path = path.rpartition(".")[0]
         return self.root
 
-    def value_place(self, path: str) -> SourcePosition:
-        """The position of the value of one of the user's own keys."""
-        return self.pairs[path].value.place if path in self.pairs else self.place(path)
+    def value_place(self, path: str, offset: int = 0) -> SourcePosition:
+        """The position of the value of one of the user's own keys; in a block that of its character `offset`."""
+        if path not in self.pairs:
+            return self.place(path)
+        node = self.pairs[path].value
+        return node.place_at(offset) if offset and isinstance(node, ScalarNode) else node.place
 
     def is_valid(self, *paths: str) -> bool:
         """Whether none of these was complained about already."""

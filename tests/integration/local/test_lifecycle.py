@@ -337,3 +337,21 @@ def test_down_works_on_a_full_disk(home: Home) -> None:
         fill()
         assert home.invoke() == "first to me"
         home.down_leaves_nothing()
+
+
+def test_two_first_ups_at_once_get_different_ports(home: Home) -> None:
+    text = RECIPE.replace(", port: PORT", "")
+    names = ("tiny", "tiny-2")
+    for name in names:
+        (home.root / f"{name}.yaml").write_text(text.replace("name: tiny", f"name: {name}"))
+    home.hold.touch()  # neither server listens before both are started
+    with home.begin("up", "tiny.yaml", "--yes") as one, home.begin("up", "tiny-2.yaml", "--yes") as other:
+        until(lambda: len(home.processes("lmi_deploy.server")) == 2)
+        home.hold.unlink()
+        outputs = [process.communicate(timeout=TIMEOUT)[0] for process in (one, other)]
+    assert [one.returncode, other.returncode] == [0, 0], outputs
+    addresses = set()
+    for name in names:
+        addresses.add(json.loads(home.done("status", name, "--json").splitlines()[-1])["address"])
+        home.done("down", name, "--yes")
+    assert len(addresses) == 2

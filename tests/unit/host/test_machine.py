@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.errors import LmiError
-from lmi_deploy.host.machine import Accelerator, accelerators, free_port, machine
+from lmi_deploy.host.machine import Accelerator, PortReservations, accelerators, machine
 
 
 def _control_group(root: Path, path: str, **limits: str) -> None:
@@ -77,15 +77,45 @@ def test_used_port_is_skipped() -> None:
         owner.bind(("127.0.0.1", 0))
         owner.listen()
         port = owner.getsockname()[1]
-        found = free_port("127.0.0.1", start=port, used=frozenset({port + 1}))
+        ports = PortReservations("127.0.0.1", start=port)
+        found = ports.reserve("a", frozenset({port + 1}))
+        ports.release("a")
     assert found > port + 1
+
+
+def test_two_programs_that_choose_at_once_get_different_ports() -> None:
+    ours, theirs = (PortReservations("127.0.0.1", start=20000) for _ in range(2))
+    first = ours.reserve("a")
+    assert ours.reserve("a") == first, "planned again in the same process"
+    assert theirs.reserve("b") != first
+    assert ours.reserve("c") != first
+    for name in "abc":
+        ours.release(name)
+        theirs.release(name)
+
+
+def test_released_port_is_free_for_its_server() -> None:
+    ports = PortReservations("127.0.0.1", start=20000)
+    port = ports.reserve("a")
+    with socket.socket() as server:
+        with pytest.raises(OSError, match="in use"):
+            server.bind(("127.0.0.1", port))
+        ports.release("a")
+        server.bind(("127.0.0.1", port))
+
+
+def test_reserved_port_that_a_record_names_meanwhile_is_given_up() -> None:
+    ports = PortReservations("127.0.0.1", start=20000)
+    first = ports.reserve("a")
+    assert ports.reserve("a", frozenset({first})) != first
+    ports.release("a")
 
 
 def test_foreign_address_is_an_error() -> None:
     with pytest.raises(LmiError, match="cannot listen"):
-        free_port("192.0.2.1")
+        PortReservations("192.0.2.1").reserve("a")
 
 
 def test_no_free_port_is_an_error() -> None:
     with pytest.raises(LmiError, match="65535"):
-        free_port("127.0.0.1", start=65535, used=frozenset({65535}))
+        PortReservations("127.0.0.1", start=65535).reserve("a", frozenset({65535}))

@@ -4,6 +4,7 @@ declares them in its config classes."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -75,6 +76,8 @@ _OPEN: Final[Mapping[str, Mapping[str, ArgumentRule]]] = {
 }
 """Tables that take other names, too: vllm 0.26.0, layers/rotary_embedding/__init__.py `get_rope`; config/model.py
 `get_diff_sampling_param`; sampling_params.py `_verify_args`; config/multimodal.py `_validate_limit_per_prompt`."""
+_TOKEN: Final = re.compile(r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|"(?:[^"\\]|\\.)*"|[][{}]')
+"""A key, another text, or a bracket."""
 _YES_OR_NO: Final = ("true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0")
 """Words that pydantic takes for true and false."""
 
@@ -91,6 +94,24 @@ def field_mistakes(name: str, text: str, server: Server | None) -> Iterator[Fiel
         return
     if isinstance(table, dict):
         yield from _of_table(name, table, image_of(server))
+
+
+def field_offset(text: str, field: str) -> int:
+    """Where a field, with the tables that it is in, stands in the JSON text; 0 if it is not found."""
+    path: list[str] = []
+    for token in _TOKEN.finditer(text):
+        match token[0][0]:
+            case "{" | "[":
+                path.append(token[0])
+            case "}" | "]":
+                path.pop()
+            case _ if path and token["key"]:
+                path[-1] = json.loads(token["key"])
+                if ".".join(path) == field:
+                    return token.start()
+            case _:
+                pass
+    return 0
 
 
 def _of_table(path: str, table: Mapping[str, Any], image: int) -> Iterator[FieldMistake]:

@@ -9,10 +9,10 @@ from lmi_deploy.catalog import options
 from lmi_deploy.catalog.server_version import Server, shipped_server
 from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, Pairs
 from lmi_deploy.errors.recipe_problem import Problem
-from lmi_deploy.recipe.checks.json_fields import field_mistakes
+from lmi_deploy.recipe.checks.json_fields import field_mistakes, field_offset
 from lmi_deploy.recipe.checks.notices import is_newer
 from lmi_deploy.recipe.checks.option_pairs import given, pair_mistakes
-from lmi_deploy.recipe.checks.option_values import property_mistakes, value_mistake
+from lmi_deploy.recipe.checks.option_values import json_offset, property_mistakes, value_mistake
 from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.yaml.tree import quoted
@@ -131,10 +131,11 @@ def _of_server(
         case "known":
             yield from _known(partial, name, value, found)
             if engine == "vllm" and (mistake := value_mistake(name, value, shipped)):
-                yield _value(partial, name, *mistake)
+                yield _value(partial, name, *mistake, offset=json_offset(value))
             elif engine == "vllm":
                 for field, what, hint in field_mistakes(name, value, shipped):
-                    yield replace(_value(partial, name, what, hint), key=f"options.{name}.{field}")
+                    place = _value(partial, name, what, hint, offset=field_offset(value, field))
+                    yield replace(place, key=f"options.{name}.{field}")
 
 
 def _shipped_server(partial: ParsedFields, engine: str) -> Server | None:
@@ -162,12 +163,12 @@ def _together(partial: ParsedFields, pairs: dict[str, str]) -> Iterator[Problem]
 
 
 def _at(partial: ParsedFields, name: str, what: str, hint: str) -> Problem:
-    path = f"options.{name}"
-    place = partial.place(path)
-    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
+    return partial.problem(f"options.{name}", what, hint)
 
 
-def _value(partial: ParsedFields, name: str, what: str, hint: str, *, group: str = "options") -> Problem:
+def _value(
+    partial: ParsedFields, name: str, what: str, hint: str, *, group: str = "options", offset: int = 0
+) -> Problem:
+    """At the value; in a block at the character after `offset`."""
     path = f"{group}.{name}"
-    place = partial.value_place(path)
-    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
+    return partial.value_place(path, offset).problem(path, what, hint)

@@ -216,6 +216,17 @@ def json_mistake(text: str) -> str:
     return "" if isinstance(value, dict) else f"is JSON, but not an object: {quoted(text)}"
 
 
+def json_offset(text: str) -> int:
+    """Where a text stops to be JSON; 0 if it is JSON, or nested too deeply."""
+    try:
+        json.loads(without_suffixes(text))
+    except json.JSONDecodeError as reason:
+        return reason.pos
+    except RecursionError:
+        pass
+    return 0
+
+
 def without_suffixes(text: str) -> str:
     """vLLM reads `80m` as a number in JSON; a number of the same length keeps the columns of an error."""
     parts = re.split(r'("(?:[^"\\]|\\.)*")', text)

@@ -87,7 +87,9 @@ class Composer:
                 "remove the character: servers do not accept it",
             )
             return InvalidNode(place)
-        return ScalarNode(place, text, plain=not event.style)  # type: ignore[attr-defined]
+        style = event.style  # type: ignore[attr-defined]
+        start = self._source.block_start(place) if style == "|" else None
+        return ScalarNode(place, text, plain=not style, start=start)
 
     def _refused(self, event: yaml.NodeEvent, place: SourcePosition) -> bool:
         if event.start_mark and self._source.tab_before(event.start_mark):

@@ -41,6 +41,12 @@ class SourceText:
             return SourcePosition(self.origin, 0, self._shift + column + 1)
         return SourcePosition(self.origin, line + 1, column + 1)
 
+    def block_start(self, header: SourcePosition) -> SourcePosition:
+        """The first character of the block whose `|` is at `header`."""
+        lines = self.text.splitlines()[header.line :]
+        first = next((line for line in lines if line.strip(" ")), "")
+        return SourcePosition(self.origin, header.line + 1, len(first) - len(first.lstrip(" ")) + 1)
+
     def tab_before(self, mark: YamlMark) -> bool:
         """Whether the indentation before `mark` contains a tab."""
         before = self.text[mark.index - mark.column : mark.index]

@@ -22,11 +22,22 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
-    """One value: the text as written, after YAML's unquoting. `plain` is False for a quoted value or a block."""
+    """One value: the text as written, after YAML's unquoting. `plain` is False for a quoted value or a block; `start`
+    is the position of the first character of a literal block (`|`).
+    """
 
     place: SourcePosition
     text: str
     plain: bool
+    start: SourcePosition | None = None
+
+    def place_at(self, offset: int) -> SourcePosition:
+        """The position of a character of a literal block; of any other value its own position."""
+        if self.start is None:
+            return self.place
+        before = self.text[:offset]
+        line, column = before.count("\n"), offset - before.rfind("\n") - 1
+        return SourcePosition(self.start.origin, self.start.line + line, self.start.column + column)
 
     @property
     def blank(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,7 @@ class LocalPerformers:
     state: State
     servers: Mapping[str, ModelServer]
     clock: Clock
+    release_port: Callable[[str], None]
 
     def deploy(self, spec: Spec, artifact: Artifact, hub: Hub, environments: Environments) -> Perform:
         deployer = _LocalDeployer(
@@ -175,6 +176,8 @@ class _LocalDeployer:
             weights=self.hub.folder(self.spec.model.listing(self.spec.weights.files)),
             devices=0 if place.device == "CPU" else 1,
         )
+        # The record names the port by now, so that no other `up` on this machine chooses it.
+        self.writes.release_port(self.writes.ref.name)
         return self._server().start(launch)
 
     def _take(self, action: plan.TakeAddress) -> Steps:

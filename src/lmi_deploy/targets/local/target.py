@@ -37,7 +37,9 @@ from lmi_deploy.targets.target import AccessToken, Perform, StatusDetails, Targe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTarget(Target[LocalObserved, LocalInventory]):
-    """`port` gives the existing port of a deployment, else a free one; `runtimes` gets the recipe's own image."""
+    """`port` gives the existing port of a deployment, else a free one, which no other program gets until
+    `release_port`; `runtimes` gets the recipe's own image.
+    """
 
     state: State
     servers: Mapping[str, ModelServer]
@@ -45,6 +47,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     clock: Clock
     machine: Callable[[], Machine]
     port: Callable[[str], int]
+    release_port: Callable[[str], None]
     runtimes: Callable[[str | None], AvailableRuntimes]
 
     place_of = staticmethod(place_of)
@@ -78,7 +81,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         return replace(
             facts,
             machine=self.machine(),
-            port=self.port(recipe.name),
+            port=recipe.endpoint.port or self.port(recipe.name),
             runtimes=self.runtimes(recipe.container.image),
         )
 
@@ -139,7 +142,13 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         return self._performers(ref).teardown()
 
     def _performers(self, ref: DeploymentRef) -> LocalPerformers:
-        return LocalPerformers(ref=ref, state=self.state, servers=self.servers, clock=self.clock)
+        return LocalPerformers(
+            ref=ref,
+            state=self.state,
+            servers=self.servers,
+            clock=self.clock,
+            release_port=self.release_port,
+        )
 
     def invoke(
         self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
