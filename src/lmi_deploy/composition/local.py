@@ -20,12 +20,14 @@ from lmi_deploy.workflows.dependencies import Dependencies
 if TYPE_CHECKING:
     from lmi_deploy.domain.gathered_facts import AvailableRuntimes
     from lmi_deploy.domain.record import DeploymentRef
+    from lmi_deploy.ports.clock import Clock
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.price_cache import PriceCache
     from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
     from lmi_deploy.state.state_dir import StateDir
+    from lmi_deploy.targets.local.target import LocalTarget
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
 FIRST_PORT = 8080
@@ -40,27 +42,10 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     from lmi_deploy.composition.targets import CloudFactory, journals, locks, recipe_issues, sagemaker
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
-    from lmi_deploy.host.machine import PortReservations, machine
     from lmi_deploy.sources.local_folder import LocalModelFiles
-    from lmi_deploy.targets.local.target import LocalTarget
 
-    clock = SystemClock()
-    state = _state(environ)
-    environments = environments_at(environ)
-    servers = servers_at(environ)
-    ports = PortReservations(HOST, start=FIRST_PORT)
-
-    local = LocalTarget(
-        state=state,
-        servers=servers,
-        environments=environments,
-        clock=clock,
-        machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, local.status_of_home, ports.reserve),
-        release_port=ports.release,
-        runtimes=lambda image: _available_runtimes(image, environ),
-    )
-
+    clock, state = SystemClock(), _state(environ)
+    local = _local_target(environ, state, clock)
     clouds = CloudFactory(clock, environ, notify, LeaseGuard())
     cloud = sagemaker(clouds, state.root / "elsewhere", hub_address=lambda: _hub_address(environ))
 
@@ -73,8 +58,8 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         target_issues=recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,
-        servers=servers,
-        environments=environments,
+        servers=local.servers,
+        environments=local.environments,
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
@@ -83,6 +68,24 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         machine=local.machine,
         runtimes=local.runtimes,
     )
+
+
+def _local_target(environ: Mapping[str, str], state: StateDir, clock: Clock) -> LocalTarget:
+    from lmi_deploy.host.machine import PortReservations, machine
+    from lmi_deploy.targets.local.target import LocalTarget
+
+    ports = PortReservations(HOST, start=FIRST_PORT)
+    local = LocalTarget(
+        state=state,
+        servers=servers_at(environ),
+        environments=environments_at(environ),
+        clock=clock,
+        machine=lambda: machine(environ),
+        port=lambda name: port_of(name, state, local.status_of_home, ports.reserve),
+        release_port=ports.release,
+        runtimes=lambda image: _available_runtimes(image, environ),
+    )
+    return local
 
 
 def run_emulator(flags: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.devices import Devices
-from lmi_deploy.sizing.sizing_request import SizingRequest
+from lmi_deploy.sizing.sizing_request import NEWEST_VLLM, SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 BF16_SINCE: Final = 8.0
@@ -22,8 +22,7 @@ def unsupported(table: Mapping[str, Any], request: SizingRequest, devices: Devic
     if request.engine != "vllm":
         return ""
     if devices.kind == "cpu":
-        # vllm 0.10.2 to 0.26.0, platforms/cpu.py, get_attn_backend_cls.
-        return "vLLM does not run models with compressed keys (MLA) on a CPU" if _is_latent(table) else ""
+        return _refused_on_cpu(table, request)
     if devices.compute_capability is None:
         return ""
     image = vllm_arguments.image_of(request.vllm)
@@ -32,6 +31,19 @@ def unsupported(table: Mapping[str, Any], request: SizingRequest, devices: Devic
             has = f"{devices.name} has {devices.compute_capability:.1f}"
             return f"{what} needs compute capability {least:.1f} in vLLM {vllm_arguments.version(image)}, and {has}"
     return ""
+
+
+def _refused_on_cpu(table: Mapping[str, Any], request: SizingRequest) -> str:
+    """vllm 0.10.2 to 0.26.0, platforms/cpu.py, get_attn_backend_cls. CannotTell for a later version: vLLM's pull
+    request 49453 (2026-08) adds MLA on a CPU."""
+    if request.is_on("vllm_mla_disable") or not _is_latent(table):
+        return ""
+    if request.vllm > NEWEST_VLLM:
+        raise CannotTell("lmi does not know whether this vLLM runs compressed keys (MLA) on a CPU")
+    return (
+        "vLLM does not run models with compressed keys (MLA) on a CPU; with VLLM_MLA_DISABLE=1 in "
+        "container.environment it stores whole keys, which it runs there"
+    )
 
 
 def _is_latent(table: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ Source: vllm 0.11.0 to 0.26.0 (PyPI), v1/worker/gpu_worker.py `init_device` and 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from lmi_deploy.domain.byte_units import GIB
@@ -20,9 +21,10 @@ from lmi_deploy.sizing.activations import (
 )
 from lmi_deploy.sizing.architecture import Architecture
 from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
-from lmi_deploy.sizing.kv_cache_layers import cache_layers
+from lmi_deploy.sizing.kv_cache_layers import LayerCache, cache_layers
 from lmi_deploy.sizing.kv_cache_size import CacheLayout
 from lmi_deploy.sizing.memory_demand import Demand, SizingCase, device_weights
+from lmi_deploy.sizing.sizing_request import SizingRequest
 from lmi_deploy.sizing.vllm_model_runner import (
     GRAPHS_COUNTED,
     graph_bytes,
@@ -39,7 +41,7 @@ _NETWORK_FIRST: Final = (0, 11)
 """From here on vLLM measures what is free after NCCL is there, so that NCCL is outside of the budget (0.11.1,
 gpu_worker.py `init_device`)."""
 _LATENT_SINCE: Final = (0, 7)
-"""Before, keys and values of MLA models were cached whole, 256 wide (0.6.3.post1, models/deepseek_v2.py)."""
+"""Before, keys and values of MLA models were cached whole, as they are later with VLLM_MLA_DISABLE=1."""
 _WINDOWS_SINCE: Final = (0, 9)
 """Before, a model with both windows and full layers cached all tokens in all of them."""
 _CONTEXT: Final = int(0.15 * GIB)
@@ -125,16 +127,20 @@ def _batched_tokens(subject: SizingCase, *, large: bool) -> int:
     return (2048 if request.vllm >= (0, 7) else 512) if chunked else max(subject.context, 2048)
 
 
+def caches_compressed_keys(request: SizingRequest) -> bool:
+    """Whether MLA models store compressed keys; else every head stores whole ones."""
+    return request.vllm >= _LATENT_SINCE and not request.is_on("vllm_mla_disable")
+
+
 def layout(subject: SizingCase, tokens: int) -> CacheLayout:
     """This version's layout of the cache."""
     shape, request = subject.shape, subject.request
     layers = cache_layers(shape)
-    if shape.latent and request.vllm < _LATENT_SINCE:
-        from collections import Counter
-
-        from lmi_deploy.sizing.kv_cache_layers import LayerCache
-
-        layers = Counter({LayerCache(kind="full", kv_heads=shape.heads, head_dim=256): shape.layers})
+    if shape.latent and not caches_compressed_keys(request):
+        # 0.6.3.post1, models/deepseek_v2.py; from 0.7 on config/model.py get_head_size
+        own = shape.number("qk_rope_head_dim") + shape.number("qk_nope_head_dim")
+        head_dim = own or 256 if request.vllm >= _LATENT_SINCE else 256
+        layers = Counter({LayerCache(kind="full", kv_heads=shape.heads, head_dim=head_dim): shape.layers})
     hybrid = request.vllm >= _WINDOWS_SINCE and not request.is_on("disable_hybrid_kv_cache_manager")
     return CacheLayout(
         layers=layers,

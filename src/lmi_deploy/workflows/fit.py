@@ -28,6 +28,8 @@ from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather_facts import model_location
 from lmi_deploy.workflows.price_refresh import price_table
 
+_VARIABLES: Final = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_MLA_DISABLE", "VLLM_USE_V2_MODEL_RUNNER")
+"""Variables of vLLM that change how it uses memory."""
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 
 
@@ -65,7 +67,7 @@ def request_of(recipe: Recipe, machine: Machine | None) -> FitRequest:
     options = {
         key.removeprefix("OPTION_").lower(): value
         for key, value in environment.items()
-        if key.startswith(("OPTION_", "VLLM_CPU_KVCACHE_SPACE", "VLLM_USE_V2_MODEL_RUNNER"))
+        if key.startswith(("OPTION_", *_VARIABLES))
     }
     return FitRequest(
         model_id=model_location(recipe),

@@ -339,7 +339,7 @@ def test_down_works_on_a_full_disk(home: Home) -> None:
         home.down_leaves_nothing()
 
 
-def test_two_first_ups_at_once_get_different_ports(home: Home) -> None:
+def test_two_concurrent_first_ups_get_different_ports(home: Home) -> None:
     text = RECIPE.replace(", port: PORT", "")
     names = ("tiny", "tiny-2")
     for name in names:

@@ -83,7 +83,7 @@ def test_used_port_is_skipped() -> None:
     assert found > port + 1
 
 
-def test_two_programs_that_choose_at_once_get_different_ports() -> None:
+def test_two_programs_never_reserve_the_same_port() -> None:
     ours, theirs = (PortReservations("127.0.0.1", start=20000) for _ in range(2))
     first = ours.reserve("a")
     assert ours.reserve("a") == first, "planned again in the same process"

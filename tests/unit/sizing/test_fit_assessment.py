@@ -339,8 +339,23 @@ def test_own_machine_is_judged_by_its_compute_capability() -> None:
 
 
 def test_compressed_keys_do_not_run_on_a_cpu() -> None:
-    found = fit(DEEPSEEK_V3, instance_devices("ml.m5.4xlarge"), SizingRequest(context=2048))
-    assert found.reason == "vLLM does not run models with compressed keys (MLA) on a CPU"
+    machine, request = instance_devices("ml.m5.4xlarge"), SizingRequest(context=2048)
+    found = fit(DEEPSEEK_V3, machine, request)
+    assert found.reason.startswith("vLLM does not run models with compressed keys (MLA) on a CPU")
+    later = fit(DEEPSEEK_V3, machine, replace(request, vllm=(9, 0)))
+    assert later.verdict in ("unknown", "does-not-fit")
+    assert "does not run" not in later.reason
+
+
+def test_whole_keys_run_on_a_cpu_and_take_more_memory() -> None:
+    small = DEEPSEEK_V3 | {"num_hidden_layers": 2, "n_routed_experts": 4, "vocab_size": 1000}
+    machine, request = instance_devices("ml.m5.24xlarge"), SizingRequest(context=2048)
+    whole = fit(small, machine, request, vllm_mla_disable="1")
+    assert whole.verdict in ("fits", "tight")
+    # Two layers of 128 heads, keys and values 192 wide, in 2 bytes.
+    assert whole.token_bytes == 2 * 128 * 192 * 2 * 2
+    compressed = fit(small, instance_devices("ml.p4d.24xlarge"), request)
+    assert compressed.token_bytes < whole.token_bytes / 50
 
 
 def test_larger_degree_is_a_remedy() -> None:

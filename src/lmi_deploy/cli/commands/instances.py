@@ -24,7 +24,11 @@ _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict", "de
 @click.option("--all", "everything", is_flag=True, help="List types without accelerators, too.")
 @click.option("--fits", metavar="RECIPE|MODEL", help="List only types that hold this model, cheapest first.")
 @click.option(
-    "--context", type=click.IntRange(1), metavar="L", help="With --fits: length of a sequence in tokens."
+    "--context",
+    "length",
+    type=click.IntRange(1),
+    metavar="L",
+    help="With --fits: length of a sequence in tokens.",
 )
 @click.option(
     "--sequences",
@@ -38,7 +42,7 @@ def command(
     *,
     everything: bool,
     fits: str | None,
-    context: int | None,
+    length: int | None,
     sequences: int | None,
     region: str,
     as_json: bool,
@@ -54,49 +58,42 @@ def command(
     if everything and fits:
         raise UsageRefused("--all and --fits cannot be combined", hint="omit one of them")
     require_region(region)
-    command = open_context(as_json=as_json)
-    table = price_table(command.deps)
+    context = open_context(as_json=as_json)
+    table = price_table(context.deps)
     prices = table.of(region)
     if fits is None:
         described = filter(None, map(instances.instance, instances.names()))
         rows = [_row(one, prices) for one in described if everything or one.kind != "cpu"]
     else:
-        found = _placements(fits, command, region, context=context, sequences=sequences)
+        found = _placements(fits, context, region, length=length, sequences=sequences)
         rows = [_fit_row(placement, prices) for placement in found]
-    command.view.rows(rows, spare=_SPARE)
+    context.view.rows(rows, spare=_SPARE)
     what = f" that hold {fits}" if fits else "" if everything else " with accelerators"
-    origin = f"{prices.source}, {prices.date}" if prices.hourly else "no prices are known"
-    command.view.note(
-        f"{len(rows)} instance types{what}; prices per hour in {region} ({origin}), `-` if unknown"
-    )
+    context.view.note(f"{len(rows)} instance types{what}; {_price_note(prices)}")
     if not prices.hourly:
-        command.view.note(f"`lmi catalog refresh --region {region}` reads AWS's price list")
-    warnings = table.warnings(command.deps.clock.now().date(), region)
+        context.view.note(f"`lmi catalog refresh --region {region}` reads AWS's price list")
+    warnings = table.warnings(context.deps.clock.now().date(), region)
     for warning in warnings:
-        command.view.note(f"warning: {warning}")
-    command.view.result(
-        {
-            "instances": len(rows),
-            "region": region,
-            "prices": {"source": prices.source, "date": prices.date.isoformat()} if prices.hourly else None,
-            "warnings": list(warnings),
-        }
-    )
+        context.view.note(f"warning: {warning}")
+    source = {"source": prices.source, "date": prices.date.isoformat()} if prices.hourly else None
+    result = {"instances": len(rows), "region": region, "prices": source, "warnings": list(warnings)}
+    context.view.result(result)
+
+
+def _price_note(prices: RegionPrices) -> str:
+    origin = f"{prices.source}, {prices.date}" if prices.hourly else "no prices are known"
+    return f"prices per hour in {prices.region} ({origin}), `-` if unknown"
 
 
 def _placements(
-    fits: str, command: CommandContext, region: str, *, context: int | None, sequences: int | None
+    fits: str, context: CommandContext, region: str, *, length: int | None, sequences: int | None
 ) -> tuple[FittingInstance, ...]:
     from lmi_deploy.cli.fit_request import read_fit_request
     from lmi_deploy.workflows.fit import matching_instances
 
-    fit_request = read_fit_request(fits, command)
-    fit_request = replace(
-        fit_request,
-        context=context or fit_request.context,
-        sequences=sequences or fit_request.sequences,
-    )
-    return matching_instances(fit_request, command.deps, region)
+    asked = read_fit_request(fits, context)
+    asked = replace(asked, context=length or asked.context, sequences=sequences or asked.sequences)
+    return matching_instances(asked, context.deps, region)
 
 
 def _row(one: Instance, prices: RegionPrices) -> Row:

@@ -97,7 +97,7 @@ def field_mistakes(name: str, text: str, server: Server | None) -> Iterator[Fiel
 
 
 def field_offset(text: str, field: str) -> int:
-    """Where a field, with the tables that it is in, stands in the JSON text; 0 if it is not found."""
+    """The offset of a field in the JSON text, by its name with the tables that it is in; 0 if it is not there."""
     path: list[str] = []
     for token in _TOKEN.finditer(text):
         match token[0][0]:
