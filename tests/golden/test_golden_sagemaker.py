@@ -22,7 +22,20 @@ FACTS = {
     "smollm2-g5": "quickstart",
     "qwen2.5-7b-vllm": "qwen2.5-7b-vllm",
     "llama-3.1-8b-vllm": "llama-3.1-8b-vllm",
+    "llama-3.1-8b-tensorrt-llm": "llama-3.1-8b-vllm",
+    "llama-3.1-8b-lmi-dist": "llama-3.1-8b-vllm",
+    "llama-3-8b-neuronx": "llama-3-8b-neuronx",
 }
+FLAN = "published/flan-t5-fastertransformer"
+GPT_J = "published/gpt-j-deepspeed"
+PUBLISHED = [
+    (FLAN, "", "flan-t5-xxl"),
+    (FLAN, "own-script", "flan-t5-xxl"),
+    (FLAN, "ul2", "flan-ul2"),
+    (FLAN, "today", "flan-t5-xxl"),
+    *((GPT_J, overlay, "gpt-j-6b") for overlay in ("", "baseline", "p3", "p3-baseline", "today")),
+]
+"""Recipe, overlay and facts."""
 PLACE = ("image", "placements", "environment", "delivery", "model_download", "startup_timeout", "ttl")
 CLOUD = CloudFacts(
     account="111122223333",
@@ -35,21 +48,52 @@ Golden = Callable[[str, dict[str, bytes]], None]
 
 
 def resolved(name: str, *sets: str) -> Spec:
-    path = recipes() / f"{name}.yaml"
-    facts = load(Facts, json.loads((HERE / "facts" / f"{FACTS[name]}.json").read_text()))
-    return resolve(parse(path.read_bytes(), path.name, sets=sets), replace(facts, cloud=CLOUD))
+    return of_recipe(recipes() / f"{name}.yaml", FACTS[name], sets=sets)
+
+
+def of_recipe(path: Path, facts_name: str, *, overlay: str = "", sets: tuple[str, ...] = ()) -> Spec:
+    facts = load(Facts, json.loads((HERE / "facts" / f"{facts_name}.json").read_text()))
+    recipe = parse(path.read_bytes(), path.name, overlay=overlay or None, sets=sets)
+    own = (path.parent / recipe.handler.file).read_bytes() if recipe.handler.file else None
+    return resolve(recipe, replace(facts, cloud=CLOUD, model_py=own))
+
+
+@pytest.mark.parametrize(("name", "overlay", "facts"), PUBLISHED)
+def test_published_system_matches_golden_files(golden: Golden, name: str, overlay: str, facts: str) -> None:
+    folder = recipes() / name
+    spec = of_recipe(folder / "recipe.yaml", facts, overlay=overlay)
+    compare(golden, f"{name}/{overlay or 'as-published'}", spec)
+
+
+def test_every_published_system_has_golden_files_of_each_overlay() -> None:
+    named = {
+        (f"published/{path.parent.name}", overlay)
+        for path in recipes().glob("published/*/recipe.yaml")
+        for overlay in ("", *overlays(path))
+    }
+    assert named == {(name, overlay) for name, overlay, _ in PUBLISHED}
+
+
+def overlays(path: Path) -> list[str]:
+    import yaml
+
+    return list(yaml.safe_load(path.read_text()).get("overlays", {}))
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_sagemaker_artifact_matches_golden_files(golden: Golden, name: str) -> None:
-    spec = resolved(name)
+    compare(golden, f"{name}/sagemaker", resolved(name))
+
+
+def compare(golden: Golden, folder: str, spec: Spec) -> None:
+    """The artifact, and what was chosen for SageMaker."""
     files = {file.path: file.content for file in render(spec).files}
     template = spec.engine.handler.template
     if template is not None:
         assert files["model.py"] == (templates() / template / "model.py").read_bytes()
         files["model.py"] = f"# the template {template}, byte for byte\n".encode()
     place = {key: value for key, value in dump(spec.place).items() if key in PLACE}
-    golden(f"{name}/sagemaker", {**files, "place.json": json.dumps(place, indent=1).encode() + b"\n"})
+    golden(folder, {**files, "place.json": json.dumps(place, indent=1).encode() + b"\n"})
 
 
 @pytest.mark.parametrize("version", ["0.38.0", "0.36.0-lmi20", "0.34.0"])

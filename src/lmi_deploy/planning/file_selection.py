@@ -12,6 +12,8 @@ from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_weights_keys import Files
 from lmi_deploy.errors import Unresolvable
 
+INDEX = "model.safetensors.index.json"
+"""The list of a model's safetensors files."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 WEIGHTS = (".safetensors", *PICKLES)
 _OTHER_FRAMEWORKS = (
@@ -41,8 +43,10 @@ def select(listing: ModelListing, files: Files, *, remote_code: bool) -> Weights
 
 
 def require_shards(weights: WeightsSpec, shards: Sequence[str], files: Files) -> None:
-    """Every file that the safetensors index names must be among the chosen ones."""
+    """Every file that the safetensors index names must be among the chosen ones, if the index is among them."""
     present = {entry.path for entry in weights.files}
+    if INDEX not in present:
+        return
     absent = sorted(set(shards) - present)
     if absent:
         why = (
@@ -51,7 +55,7 @@ def require_shards(weights: WeightsSpec, shards: Sequence[str], files: Files) ->
             else "the repository does not have it"
         )
         raise Unresolvable(
-            f"model.safetensors.index.json lists {len(set(shards))} files, {len(absent)} are missing: {absent[0]}",
+            f"{INDEX} lists {len(set(shards))} files, {len(absent)} are missing: {absent[0]}",
             hint=f"{why}; the model cannot be loaded without it",
         )
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lmi_deploy.domain.gathered_facts import Facts, FileEntry, ModelListing, TensorHeader
+from lmi_deploy.planning.file_selection import INDEX
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import ListsSizes
 from lmi_deploy.sizing.fit_assessment import Checkpoint
 from lmi_deploy.sizing.tensors import Tensor, merge_experts
-from lmi_deploy.workflows.gather_facts import INDEX, Unreadable, parsed_json, read_header
+from lmi_deploy.workflows.gather_facts import Unreadable, parsed_json, read_header
 
 _PICKLE = re.compile(r"(pytorch_model.*\.bin|.*\.pt|.*\.pth)")
 _BESIDE = re.compile(r"(consolidated|adapter_|optimizer|training_args)")

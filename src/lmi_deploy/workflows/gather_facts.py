@@ -11,11 +11,11 @@ from lmi_deploy.domain.gathered_facts import Facts, FileEntry, ModelListing, Ten
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.safetensors import LENGTH_BYTES, header_length, parameters, tensor_headers
 from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
+from lmi_deploy.planning.file_selection import INDEX
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _HEADER_GUESS = 64 * 1024
-INDEX = "model.safetensors.index.json"
 _JSON_LIMIT = 20_000_000
 Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
 

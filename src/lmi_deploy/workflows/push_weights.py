@@ -12,7 +12,7 @@ from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.weights import BucketRequest, Manifest, weights_name
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.file_selection import require_shards, select
+from lmi_deploy.planning.file_selection import INDEX, require_shards, select
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.weights import WeightsStore as WeightsStore
@@ -54,7 +54,7 @@ def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
     hub = deps.hub(recipe.model_id)
     listing = hub.listing(model_location(recipe), recipe.revision)
     weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)
-    require_shards(weights, shards(read_json(hub, listing, "model.safetensors.index.json")), recipe.files)
+    require_shards(weights, shards(read_json(hub, listing, INDEX)), recipe.files)
     tensors(hub, listing)
     return WeightsSelection(listing=listing, weights=weights)
 

@@ -7,7 +7,7 @@ import pytest
 from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.recipe_weights_keys import Files
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.file_selection import require_shards, select
+from lmi_deploy.planning.file_selection import INDEX, require_shards, select
 from tests.support.factories import listing
 
 
@@ -90,8 +90,13 @@ def test_repository_without_weights_is_refused(paths: tuple[str, ...]) -> None:
         chosen(*paths)
 
 
+def test_shards_of_an_index_that_stays_behind_are_not_required() -> None:
+    weights = WeightsSpec(files=listing("pytorch_model.bin").files, left_out=())
+    require_shards(weights, ["model-1.safetensors"], Files(ignore=(INDEX,), allow_pickle=True))
+
+
 def test_every_shard_of_the_index_is_required() -> None:
-    weights = WeightsSpec(files=listing("model-1.safetensors").files, left_out=())
+    weights = WeightsSpec(files=listing("model-1.safetensors", INDEX).files, left_out=())
     require_shards(weights, ["model-1.safetensors"], Files())
     with pytest.raises(Unresolvable, match=r"lists 2 files, 1 are missing: model-2\.safetensors") as refused:
         require_shards(weights, ["model-1.safetensors", "model-2.safetensors"], Files())

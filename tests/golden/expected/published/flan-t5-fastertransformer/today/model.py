@@ -1,0 +1,1 @@
+# the template text2text-generation, byte for byte
