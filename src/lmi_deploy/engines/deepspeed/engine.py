@@ -12,9 +12,11 @@ from lmi_deploy.catalog.instances import Kind
 from lmi_deploy.catalog.server_version import order
 from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
+from lmi_deploy.domain.environment_setup import LocalSetup
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
-from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
+from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines import djl_text, huggingface
 from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
@@ -75,6 +77,10 @@ def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
 
 def environment(spec: EngineSpec) -> Pairs:
     return ENVIRONMENT
+
+
+def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
+    return LocalSetup(packages=spec.packages)
 
 
 def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
