@@ -121,7 +121,7 @@ def test_gpu_without_bfloat16_does_not_fit_a_bfloat16_model(app: Places) -> None
     result = app.lmi(*argv, "--option", "dtype=bf16")
     assert result.code == 2
     assert "does-not-fit: dtype bf16 needs compute capability 8.0 in vLLM" in result.out
-    assert "  - another type of 16 bits: dtype fp16" in result.out
+    assert "  - fp16 in place of bf16: dtype fp16" in result.out
     assert app.lmi(*argv, "--option", "dtype=fp16").code == 0
 
 

@@ -81,9 +81,7 @@ def summarize(listing: ModelListing, config: Mapping[str, Any]) -> ModelSummary:
     return ModelSummary(listing=listing, config=config, recognition=recognition, weights=weights, why=why)
 
 
-def engine_for(
-    model: DetectedTask, target: TargetName, requested: InitEngine | None, *, can_run_vllm: bool
-) -> InitEngine:
+def engine_for(model: DetectedTask, requested: InitEngine | None, *, can_run_vllm: bool) -> InitEngine:
     """vLLM for what it serves, where it can run; else Transformers. Unresolvable if neither serves the model."""
     if not model.servable:
         raise Unresolvable(f"lmi cannot write a recipe for this model: {model.evidence}", hint=model.advice)
@@ -97,7 +95,7 @@ def engine_for(
         )
     if requested is not None:
         return requested
-    if target == "local" and not can_run_vllm:
+    if not can_run_vllm:
         if model.kind in _ONLY_VLLM:
             raise Unresolvable(
                 f"a {model.kind} model ({model.evidence}) needs engine vllm, which needs a GPU and a container CLI",

@@ -65,7 +65,7 @@ class _Entry:
 
     @property
     def is_fresh(self) -> bool:
-        limit = LOCAL_SECONDS if self.ref.target == "local" or self.found is None else REMOTE_SECONDS
+        limit = LOCAL_SECONDS if self.ref.is_here or self.found is None else REMOTE_SECONDS
         return time.monotonic() - self.read_at < limit
 
 

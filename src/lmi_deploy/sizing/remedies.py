@@ -52,7 +52,7 @@ def _free(checkpoint: Checkpoint, request: SizingRequest, devices: Devices, fit:
     if request.text("dtype").lower() in BFLOAT16:
         changed = replace(request, options={**request.options, "dtype": "fp16"})
         if fit.verdict == "does-not-fit" and works(changed, "fits", "tight"):
-            yield Remedy(key="dtype", value="fp16", what="another type of 16 bits: dtype fp16")
+            yield Remedy(key="dtype", value="fp16", what="fp16 in place of bf16: dtype fp16")
 
     context = longest_fitting(checkpoint, request, devices, most=fit.max_context // STEP * STEP)
     if LEAST_CONTEXT <= context < fit.context:
@@ -72,7 +72,7 @@ def _free(checkpoint: Checkpoint, request: SizingRequest, devices: Devices, fit:
     yield from [one for one in found if one.key != _SHARE]
     for degree in range(fit.degree + 1, devices.count * devices.cores + 1):
         if works(replace(request, degree=degree)):
-            what = f"more devices of the same machine: tensor_parallel_degree {degree}"
+            what = f"more devices of the same instance: tensor_parallel_degree {degree}"
             yield Remedy(key="tensor_parallel_degree", value=str(degree), what=what)
             break
 
@@ -81,7 +81,7 @@ def _options(request: SizingRequest, devices: Devices) -> Iterator[tuple[str, st
     if request.engine != "vllm" or devices.kind != "gpu":
         return
     for value in _SHARES:
-        yield _SHARE, value, f"another share of the device for the engine: {_SHARE} {value}"
+        yield _SHARE, value, f"a different share of the device for the engine: {_SHARE} {value}"
     yield "enforce_eager", "true", "no CUDA graphs (slower): enforce_eager true"
     modern = (devices.compute_capability or 0) >= _FP8_CAPABILITY
     if modern:

@@ -22,10 +22,10 @@ def fit_lines(fields: Mapping[str, Any]) -> Iterator[str]:
         yield from _sum(fields)
     yield f"{fields['verdict']}: {fields['reason']}"
     if fields["context"]:
-        yield (
-            f"KV cache for {fields['kv_tokens']} tokens; longest context at {fields['sequences']} at once:"
-            f" {fields['max_context']}; most sequences of {fields['context']}: {fields['max_sequences']}"
-        )
+        sequences, context = counted(fields["sequences"], "sequence"), fields["context"]
+        yield f"the KV cache has room for {fields['kv_tokens']} tokens in all:"
+        yield f"  - longest context, for {sequences}: {fields['max_context']} tokens"
+        yield f"  - most sequences, of {context} tokens each: {fields['max_sequences']}"
     if fields["remedies"]:
         tight = fields["verdict"] == "tight"
         yield f"changes that would {'leave more memory free' if tight else 'make it fit'}, cheapest first:"
@@ -42,7 +42,9 @@ def _sum(fields: Mapping[str, Any]) -> Iterator[str]:
             yield _line(f"- {name}", size)
     if fields["context"]:
         yield _line("left for the KV cache", fields["left"])
-        yield _line(f"{counted(fields['sequences'], 'sequence')} of {fields['context']}", fields["needed"])
+        yield _line(
+            f"{counted(fields['sequences'], 'sequence')} of {fields['context']} tokens", fields["needed"]
+        )
     if fields["reserve"]:
         yield _line("not available to the engine", fields["outside"])
         yield _line("- context, NCCL, graphs: about", fields["reserve"])

@@ -63,25 +63,24 @@ def generate_recipe(init_request: InitRequest, deps: Dependencies, *, schema: st
     )
     init_request, target_notes = _with_target(init_request, deps)
     target = init_request.target or "local"
-    engine = engine_for(
-        model.recognition, target, init_request.engine, can_run_vllm=_can_run_vllm(target, deps)
-    )
+    can_run_vllm = _can_run_vllm(target, deps)
+    engine = engine_for(model.recognition, init_request.engine, can_run_vllm=can_run_vllm)
     checkpoint = checkpoint_of(hub, listing)
     fit_request = _fit_request(init_request, engine, model_id)
-    prices = price_table(deps)
-    hardware = (
-        InstanceChoice(
+    of_prices: tuple[str, ...] = ()
+    if target == "sagemaker":
+        prices = price_table(deps)
+        hardware = InstanceChoice(
             init_request=init_request, fit_request=fit_request, checkpoint=checkpoint, prices=prices
         ).make()
-        if target == "sagemaker"
-        else judge_this_machine(fit_request, checkpoint, deps)
-    )
+        of_prices = _price_warnings(prices, init_request.region, deps)
+    else:
+        hardware = judge_this_machine(fit_request, checkpoint, deps)
     choice = _choice(init_request, model, engine, hardware)
     text = write_recipe(
         model, choice, revision=init_request.revision, schema=schema, plain=init_request.plain
     )
     verdict = hardware.fit.verdict if hardware.fit else "unknown"
-    of_prices = _price_warnings(prices, init_request.region, deps) if target == "sagemaker" else ()
     unknown = hardware.why if verdict == "unknown" else ""
     notes = (*target_notes, *decisions_left(model), *filter(None, [unknown]), *of_prices)
     return RecipeDraft(

@@ -13,7 +13,6 @@ from lmi_deploy.catalog import images
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.deployment_names import name_error, name_for
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
-from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.recipe_generation import (
@@ -133,22 +132,22 @@ T5 = {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5"}
 
 
 @pytest.mark.parametrize(
-    ("config", "target", "asked", "can_run_vllm", "engine"),
+    ("config", "asked", "can_run_vllm", "engine"),
     [
-        (LLAMA, "sagemaker", None, True, "vllm"),
-        (LLAMA, "local", None, False, "accelerate"),
-        (LLAMA, "local", None, True, "vllm"),
-        (LLAMA, "sagemaker", "accelerate", True, "accelerate"),
-        (VISION, "sagemaker", None, True, "vllm"),
-        (T5, "sagemaker", None, True, "accelerate"),
-        (T5, "local", None, True, "accelerate"),
+        (LLAMA, None, False, "accelerate"),
+        (LLAMA, None, True, "vllm"),
+        (LLAMA, "accelerate", True, "accelerate"),
+        (LLAMA, "vllm", False, "vllm"),
+        (VISION, None, True, "vllm"),
+        (T5, None, True, "accelerate"),
+        (T5, None, False, "accelerate"),
     ],
 )
-def test_engine_is_chosen_by_model_and_target(
-    config: dict[str, Any], target: TargetName, asked: InitEngine | None, can_run_vllm: bool, engine: str
+def test_engine_is_chosen_by_model_and_machine(
+    config: dict[str, Any], asked: InitEngine | None, can_run_vllm: bool, engine: str
 ) -> None:
     model = summarize(listing(*SAFE), config).recognition
-    assert engine_for(model, target, asked, can_run_vllm=can_run_vllm) == engine
+    assert engine_for(model, asked, can_run_vllm=can_run_vllm) == engine
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_model_no_engine_serves_is_refused(
 ) -> None:
     model = summarize(listing(*SAFE), config).recognition
     with pytest.raises(Unresolvable, match=what) as refused:
-        engine_for(model, "local", asked, can_run_vllm=False)
+        engine_for(model, asked, can_run_vllm=False)
     assert refused.value.hint
 
 

@@ -21,9 +21,10 @@ Row = dict[str, Any]
 @json_option
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool) -> None:
-    """Show the tables that lmi uses (images, instance types, options, prices), each with its source and date.
+    """List the tables that lmi uses (images, instance types, options, prices), each with its source and date.
 
-    All tables are packaged with lmi. `lmi catalog refresh` reads today's prices from AWS's price list.
+    All tables are part of the lmi package. Only the prices can be replaced: `lmi catalog refresh` reads AWS's current
+    ones.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -73,11 +74,11 @@ def _price_rows(prices: PriceTable) -> Iterator[Row]:
 )
 @json_option
 def refresh(*, regions: tuple[str, ...], as_json: bool) -> None:
-    """Read the hosting prices of a region from AWS's price list, and store them on this machine.
+    """Read the current hosting prices of a region from AWS's price list, and store them on this machine.
 
-    lmi then uses them instead of the packaged prices of that region. It stores them in the folder `prices` of
-    LMI_CACHE_HOME (else ~/.cache/lmi). Your credentials need the permission `pricing:GetProducts`. If a refresh is
-    interrupted, lmi keeps the earlier prices.
+    From then on, lmi uses them instead of the packaged prices of that region. They are in the folder `prices` of
+    LMI_CACHE_HOME (by default ~/.cache/lmi). Your credentials need the permission `pricing:GetProducts`. If the refresh
+    fails or is interrupted, lmi keeps the earlier prices.
     """
     for region in regions:
         require_region(region)
@@ -96,7 +97,11 @@ def refresh(*, regions: tuple[str, ...], as_json: bool) -> None:
 def _difference(refreshed: Refreshed) -> str:
     parts = [
         f"{len(names)} {word}"
-        for names, word in ((refreshed.changed, "changed"), (refreshed.new, "new"), (refreshed.gone, "gone"))
+        for names, word in (
+            (refreshed.changed, "changed"),
+            (refreshed.new, "new"),
+            (refreshed.gone, "no longer listed"),
+        )
         if names
     ]
     return ", ".join(parts) or "none changed"

@@ -58,12 +58,12 @@ EXIT = {"fits": 0, "tight": 0, "unknown": 1, "does-not-fit": 2}
 @recipe_options
 @json_option
 def command(*, what: str, overlay: str | None, sets: tuple[str, ...], as_json: bool, **flags: Any) -> int:
-    """Compute whether a model fits into the memory of the devices.
+    """Compute whether a model fits into the memory of an instance type, of GPUs, or of this machine.
 
     lmi prints the memory that each part needs on one device, the verdict, the longest context, and changes that make
-    the model fit (docs/reference/sizing.md). It reads config.json and the headers of the safetensors files,
-    and downloads no weights. The exit code is 0 if the model fits or is tight, 2 if it does not fit, and 1 if lmi
-    cannot decide.
+    the model fit (docs/reference/sizing.md explains the lines). It reads config.json and the headers of the safetensors
+    files, and downloads no weights. Exit codes: 0 if the model fits (`fits`, `tight`), 2 if it does not, 1 if lmi
+    cannot tell (`unknown`).
     """
     if flags["instance"] and flags["gpu"]:
         raise UsageRefused("--instance and --gpu cannot be combined", hint="name one of them")

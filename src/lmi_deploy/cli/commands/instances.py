@@ -47,11 +47,11 @@ def command(
     region: str,
     as_json: bool,
 ) -> None:
-    """List the instance types with accelerators; with --fits, those that can hold a model, with its longest context.
+    """List the instance types that have accelerators, with their price per hour and its date.
 
-    The price is per hour, with its date. `offered` says whether SageMaker offers the type in the region. It is `yes` if
-    SageMaker has a price for it there. It is `no` if AWS's price list (`lmi catalog refresh`) has no price, or if EC2
-    does not have the type there. Otherwise it is `unknown`. With --fits, types without a known price come last.
+    With --fits, list the types that can hold a model, and the longest context on each; those without a known price come
+    last. `offered` says whether SageMaker has the type in the region: `yes` if lmi knows a price there; `no` if EC2
+    does not have it there, or if AWS's complete list (`lmi catalog refresh`) has no price; otherwise `unknown`.
     """
     from lmi_deploy.workflows.price_refresh import price_table
 
