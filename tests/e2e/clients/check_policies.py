@@ -12,10 +12,17 @@ from typing import Any
 from parliament import analyze_policy_string
 from policy_sentry.querying.actions import get_action_data
 
+NEWER = ["sagemaker:CallWithBearerToken"]
+"""Actions of 2026 that both databases lack; none has a resource. Parliament checks the rest of a policy that has one
+less well, so that it gets the statements without them.
+"""
+
 
 @cache
 def facts(action: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """ARN formats and dependent actions; None for an unknown action."""
+    if action in NEWER:
+        return ("*",), ()
     service, _, name = action.partition(":")
     found = get_action_data(service, name)
     if not found:
@@ -60,7 +67,8 @@ def policy_findings(document: Mapping[str, Any]) -> Iterator[list[str]]:
     for action in sorted(granted):
         _, dependents = facts(action) or ((), ())
         yield from (["dependent action", f"{action}: {one}"] for one in dependents if one not in granted)
-    for finding in analyze_policy_string(json.dumps(document)).findings:
+    older = [statement for statement in document["Statement"] if statement["Action"] != NEWER]
+    for finding in analyze_policy_string(json.dumps({**document, "Statement": older})).findings:
         yield [finding.issue, str(finding.detail)]
 
 

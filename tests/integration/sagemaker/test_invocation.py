@@ -12,6 +12,8 @@ import pytest
 from lmi_deploy.aws.sagemaker.runtime import MOST_BYTES
 from lmi_deploy.composition.aws import open_cloud
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
+from lmi_deploy.emulator.runtime.invocation import MAX_BYTES
+from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.errors import AccessError, CloudError, NotFound, Overdue, UsageRefused
 from lmi_deploy.ports.cloud import Cloud
 from tests.server.handlers import MANY_WAYS
@@ -85,6 +87,12 @@ def test_model_error_is_returned_with_status_and_body(aws: Emulated, talking: Cl
     head, parts = invoke(talking, {"do": "echo", "text": "x"}, stream=stream)
     assert (head.status, b"".join(parts)) == (507, b"CUDA out of memory")
     assert head.reason == "Insufficient Storage"
+
+
+@pytest.mark.parametrize("operation", ["InvokeEndpoint", "InvokeEndpointWithResponseStream"])
+def test_limit_of_a_request_is_that_of_the_service_model(operation: str) -> None:
+    body = service_model("sagemaker-runtime").operation_model(operation).input_shape.members["Body"]
+    assert body.metadata["max"] == MOST_BYTES == MAX_BYTES
 
 
 def test_request_over_six_megabytes_is_not_sent(talking: Cloud) -> None:

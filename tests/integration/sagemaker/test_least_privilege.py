@@ -90,6 +90,7 @@ NOT_MET = {
     "s3:GetLifecycleConfiguration": "advice about uploads, which nobody misses",
     "sagemaker:ListTags": "where the tag search lags behind",
     "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",
+    "sagemaker:CallWithBearerToken": "requests with a token, which lmi does not send itself",
     "application-autoscaling:DescribeScalingPolicies": "the end of a deployment that is scaled",
 }
 """Each has a test of its own (test_rare_permissions.py)."""

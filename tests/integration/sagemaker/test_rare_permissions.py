@@ -179,6 +179,13 @@ def test_down_reads_the_records_of_other_deployments(ada: Principal) -> None:
     done(ada, "down", "another", "--yes", "--purge")
 
 
+def test_token_is_printed_without_a_request_and_plan_reports_its_permission(ada: Principal) -> None:
+    ada.grant(ReducedPermissions("deployer", "CallWithToken", "sagemaker:CallWithBearerToken"))
+    assert "lacks permissions for later steps: sagemaker:CallWithBearerToken" in done(ada, "plan", "r.yaml")
+    done(ada, *UP)
+    assert "sagemaker-api-key-" in done(ada, "token", "echo")
+
+
 def test_every_rare_permission_has_a_test_here() -> None:
     written = Path(__file__).read_text()
     assert [action for action in NOT_MET if f'"{action}"' not in written] == []

@@ -40,6 +40,8 @@ BEHIND = {
     "kms:Decrypt",
     "kms:DescribeKey",
     "kms:GenerateDataKey",
+    # Of the requests that a client sends with a token of `lmi token`.
+    "sagemaker:CallWithBearerToken",
 }
 BY_THE_ROLE = {"secretsmanager:GetSecretValue"}
 

@@ -1,4 +1,6 @@
-"""The permissions of a deployer: exactly what plan, up, status, logs, invoke, rollback and down need from AWS."""
+"""The permissions of a deployer: exactly what plan, up, status, logs, invoke, token, rollback and down need from
+AWS.
+"""
 
 from __future__ import annotations
 
@@ -101,6 +103,12 @@ def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
         ),
         resources=(arns.endpoint,),
         why="probe the endpoint; remove tags that are no longer in the recipe",
+    )
+    yield PolicyStatement(
+        sid="CallWithToken",
+        actions=("sagemaker:CallWithBearerToken",),
+        resources=("*",),
+        why="the tokens of `lmi token`, which have your permissions; the action has no resource; optional",
     )
     yield PolicyStatement(
         sid="UseEndpointConfigs",
