@@ -20,6 +20,9 @@ FAMILIES: Final = {
     "neuronx": "djl-neuronx",
     "deepspeed": "djl-deepspeed",
     "fastertransformer": "djl-fastertransformer",
+    "vllm-server": "vllm",
+    "sglang": "sglang",
+    "tei": "huggingface-tei",
 }
 """The images of an engine; a test compares it with the engines."""
 
@@ -96,7 +99,7 @@ def require_engine(engine: str, version: str) -> None:
     raise Unresolvable(what, hint=f"write container.version: {span.last}, or use {span.successor}")
 
 
-def engine_image(engine: str, version: str, region: str) -> images.Image:
+def engine_image(engine: str, version: str, region: str, *, device: str = "gpu") -> images.Image:
     """The image of an engine for a server version, or for the newest one that contains it.
 
     Raises Unresolvable if there is none.
@@ -105,8 +108,10 @@ def engine_image(engine: str, version: str, region: str) -> images.Image:
     family = FAMILIES.get(engine, "djl-lmi")
     if engine in _IN_DEEPSPEED_IMAGES and version and order(version) < _LMI_SINCE:
         family = _BEFORE_LMI
+    if device == "cpu" and f"{family}-cpu" in images.families():
+        family = f"{family}-cpu"
     span = SPANS.get(engine)
-    return images.image(family, version or (span.last if span else ""), region)
+    return images.image(family, version or (span.last if span else ""), region, device=device)
 
 
 def recipe_server(recipe: Recipe) -> Server | None:

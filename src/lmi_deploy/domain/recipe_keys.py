@@ -37,6 +37,9 @@ Engine = Literal[
     "fastertransformer",
     "triton",
     "neuron",
+    "vllm-server",
+    "sglang",
+    "tei",
     "custom",
 ]
 DEFAULT_ENGINE: Engine = "vllm"
@@ -50,8 +53,13 @@ BUILT_ENGINES: tuple[Engine, ...] = (
     "neuronx",
     "deepspeed",
     "fastertransformer",
+    "vllm-server",
+    "sglang",
+    "tei",
     "custom",
 )
+IMAGE_SERVERS: tuple[Engine, ...] = ("vllm-server", "sglang", "tei")
+"""Engines whose image contains a server of its own instead of DJLServing: it starts from variables."""
 Task = Literal[
     "text-generation", "text2text-generation", "text-embedding", "text-classification", "question-answering"
 ]
@@ -249,6 +257,11 @@ class Recipe:
     """Path of the file, as the user named it; relative paths inside the recipe start at its folder."""
     overrides: tuple[str, ...] = ()
     """The `--set` of the command line, as they were given."""
+
+    @property
+    def runs_own_image(self) -> bool:
+        """Whether the user's own image contains the whole server, and lmi adds no handler to it."""
+        return self.engine == "custom" and self.handler.file is None
 
     @property
     def arguments(self) -> str:

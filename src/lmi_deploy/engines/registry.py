@@ -13,8 +13,11 @@ from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.lmi_dist import engine as lmi_dist
 from lmi_deploy.engines.neuronx import engine as neuronx
+from lmi_deploy.engines.sglang import engine as sglang
+from lmi_deploy.engines.tei import engine as tei
 from lmi_deploy.engines.tensorrt_llm import engine as tensorrt_llm
 from lmi_deploy.engines.vllm import engine as vllm
+from lmi_deploy.engines.vllm_server import engine as vllm_server
 from lmi_deploy.errors import Unresolvable
 
 ENGINES: Final[Mapping[Engine, EngineModule]] = {
@@ -25,7 +28,10 @@ ENGINES: Final[Mapping[Engine, EngineModule]] = {
     "lmi-dist": lmi_dist,
     "neuronx": neuronx,
     "tensorrt-llm": tensorrt_llm,
+    "sglang": sglang,
+    "tei": tei,
     "vllm": vllm,
+    "vllm-server": vllm_server,
 }
 
 

@@ -79,7 +79,9 @@ def _engine(
     version, _ = server_version(recipe.container.version, recipe.container.image)
     handler = module.handler(recipe.handler, model.task, version=version)
     # Clients use the model's own name, not the folder of its weights, or vLLM's `lmi`.
-    by_name = (handler.template or handler.entry_point == VLLM_SERVICE) and model.source == "hub"
+    by_name = (
+        handler.template or handler.entry_point == VLLM_SERVICE or recipe.engine in ("vllm-server", "sglang")
+    ) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()
     options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
     version, _ = server_version(recipe.container.version, recipe.container.image)

@@ -13,8 +13,17 @@ from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.sizing_request import SizedEngine, SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
-SPLITS_HEADS: Final = ("vllm", "lmi-dist", "tensorrt-llm", "deepspeed", "fastertransformer")
+SPLITS_HEADS: Final = (
+    "vllm",
+    "lmi-dist",
+    "tensorrt-llm",
+    "deepspeed",
+    "fastertransformer",
+    "vllm-server",
+    "sglang",
+)
 """Engines that give each device a part of every layer's attention heads; accelerate gives it whole layers."""
+_ON_ONE_DEVICE: Final = ("tei",)
 
 
 class NotDivisible(CannotTell):
@@ -71,6 +80,13 @@ def degree_of(recipe: Recipe, config: Mapping[str, Any]) -> int:
 
     If the model does not fit on as many devices, it does not fit on fewer.
     """
+    if recipe.engine in _ON_ONE_DEVICE:
+        if (recipe.tensor_parallel_degree or 1) > 1:
+            raise Unresolvable(
+                f"tensor_parallel_degree: engine {recipe.engine} runs a model on one device",
+                hint="omit it; endpoint.count adds instances",
+            )
+        return 1
     counts = [devices(machine) or 1 for machine in chosen(recipe)]
     most = min(counts, default=1)
     if recipe.tensor_parallel_degree is None and recipe.engine == "neuronx":

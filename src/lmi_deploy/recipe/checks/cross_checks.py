@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from lmi_deploy.domain.gathered_facts import is_folder
-from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE
+from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, IMAGE_SERVERS
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.option_names import lint
 from lmi_deploy.recipe.reader import ParsedFields
@@ -59,15 +59,42 @@ def _custom(partial: ParsedFields) -> Iterator[Problem]:
     if partial.value("engine") != "custom":
         return
     named = any(f"handler.{name}" in partial.found for name in HANDLERS)
-    if not named and partial.is_valid("handler", *(f"handler.{name}" for name in HANDLERS)):
-        what = "missing; engine custom runs your own model.py"
+    has_image = "container.image" in partial.found
+    readable = partial.is_valid(
+        "handler", "container", "container.image", *(f"handler.{name}" for name in HANDLERS)
+    )
+    if not named and not has_image and readable:
+        what = (
+            "missing; engine custom runs your own model.py, or the server in your own image (container.image)"
+        )
         yield partial.problem("handler.file", what, "such as handler: {file: model.py}")
+    if not named and has_image:
+        yield from _not_for_image_servers(partial, "a server of your own")
+        if partial.value("options", ()):
+            hint = "write its settings under container.environment"
+            yield partial.problem("options", "your image's server gets no options from lmi", hint)
     if "handler.builtin" in partial.found:
         what = "engine custom runs your own model.py"
         yield partial.problem("handler.builtin", what, "set handler.file, or use engine: accelerate")
     if "probe.body" not in partial.found and partial.is_valid("probe", "probe.body"):
         what = "missing; lmi does not know the request format of engine custom"
         yield partial.problem("probe.body", what, 'such as probe: {body: \'{"inputs": "OK"}\'}')
+
+
+def _image_server(partial: ParsedFields) -> Iterator[Problem]:
+    engine = partial.value("engine", "")
+    if engine in IMAGE_SERVERS:
+        yield from _not_for_image_servers(partial, f"engine {engine}")
+
+
+def _not_for_image_servers(partial: ParsedFields, what: str) -> Iterator[Problem]:
+    """Keys of DJLServing, which another server would ignore."""
+    if partial.value("properties", ()):
+        hint = "use options, or container.environment"
+        yield partial.problem("properties", f"{what} has no serving.properties", hint)
+    if "requirements" in partial.found:
+        hint = "remove it, or build an image of your own"
+        yield partial.problem("requirements", f"{what} installs no packages at start-up", hint)
 
 
 def _probe(partial: ParsedFields) -> Iterator[Problem]:
@@ -198,6 +225,7 @@ RULES: tuple[Rule, ...] = (
     _instances,
     _handler,
     _custom,
+    _image_server,
     _probe,
     _probe_body,
     _own_files,

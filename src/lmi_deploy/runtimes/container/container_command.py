@@ -48,6 +48,8 @@ def command(
     if engine.on_host_network:
         address = f"http://{launch.host}:{port}"
         inside |= {"SERVING_INFERENCE_ADDRESS": address, "SERVING_MANAGEMENT_ADDRESS": address}
+        # The variable by which SageMaker gives a server another port than 8080, with several containers on a host.
+        inside["SAGEMAKER_BIND_TO_PORT"] = str(port)
         network: tuple[str, ...] = ()
     else:
         network = ("-p", f"{launch.host}:{port}:{PORT}")

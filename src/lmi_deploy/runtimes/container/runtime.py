@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from lmi_deploy.domain.deployment_artifact import MARKER
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
@@ -26,7 +27,7 @@ from lmi_deploy.runtimes.server_dirs import (
     write_note,
     write_process,
 )
-from lmi_deploy.runtimes.server_health import health
+from lmi_deploy.runtimes.server_health import health, health_by_status
 
 RUNTIME = "container"
 _NOTES = ("container.json", "process.json", "container.id")
@@ -56,7 +57,8 @@ class ContainerServer:
         if port is None:
             return self.status(launch.home)
         # Written first: from here on the container is found again, whenever we are killed.
-        place = {"name": name, "host": launch.host, "port": port}
+        is_djl = not (launch.model_folder / MARKER).is_file()
+        place = {"name": name, "host": launch.host, "port": port, "djl": is_djl}
         write_note(launch.home / "container.json", {**place, "engine": asdict(engine)})
         command = self._command(launch, engine, port)
         process = self._processes.start(
@@ -148,7 +150,8 @@ class ContainerServer:
 
     def _running(self, home: Path, note: Mapping[str, object], found: ContainerState) -> ObservedServer:
         port = int(str(note["port"]))
-        observed = health(str(note["host"]), port)
+        ask = health if note.get("djl", True) else health_by_status
+        observed = ask(str(note["host"]), port)
         # Elsewhere containers run in a virtual machine, whose process numbers mean nothing here.
         process = self._processes.identify(found.pid) if sys.platform == "linux" else None
         return ObservedServer(

@@ -17,15 +17,15 @@ def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
     """The runtime that the recipe names, else the best available one that runs its engine. Raises Unresolvable."""
     requested = recipe.endpoint.runtime
     if requested == "auto":
-        return _best(recipe.engine, available)
+        return _best(recipe, available)
     if requested not in available.names:
         why = available.lacking.get(requested, "it is not on this machine")
         raise Unresolvable(
             f"endpoint.runtime: {requested} is not available on this machine: {why}",
             hint=f"available: {', '.join(available.names)}",
         )
-    if not can_run(requested, recipe.engine):
-        raise _cannot(recipe.engine, f"runtime {requested} cannot run engine {recipe.engine}", available)
+    if requested not in _able(recipe):
+        raise _cannot(recipe, f"runtime {requested} cannot run {_engine_words(recipe)}", available)
     return requested
 
 
@@ -40,16 +40,16 @@ def supports_handover(runtime: str, previous: str) -> bool:
     return runtime == previous == "embedded"
 
 
-def _best(engine: Engine, available: AvailableRuntimes) -> RuntimeName:
-    able = _able(engine)
+def _best(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
+    able = _able(recipe)
     for name in available.names:
         if name in able:
             return next(known for known in able if known == name)
-    raise _cannot(engine, f"no runtime on this machine runs engine {engine}", available)
+    raise _cannot(recipe, f"no runtime on this machine runs {_engine_words(recipe)}", available)
 
 
-def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolvable:
-    able = _able(engine)
+def _cannot(recipe: Recipe, what: str, available: AvailableRuntimes) -> Unresolvable:
+    able = _able(recipe)
     ready = [name for name in able if name in available.names]
     if ready:
         return Unresolvable(
@@ -62,5 +62,11 @@ def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolv
     return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(without_image)}")
 
 
-def _able(engine: Engine) -> list[RuntimeName]:
-    return [name for name in _NAMES if name != "auto" and can_run(name, engine)]
+def _able(recipe: Recipe) -> list[RuntimeName]:
+    if recipe.runs_own_image:
+        return ["container"]
+    return [name for name in _NAMES if name != "auto" and can_run(name, recipe.engine)]
+
+
+def _engine_words(recipe: Recipe) -> str:
+    return "the server of container.image" if recipe.runs_own_image else f"engine {recipe.engine}"

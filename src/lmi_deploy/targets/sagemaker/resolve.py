@@ -13,6 +13,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.engines import image_server
 from lmi_deploy.engines.registry import engine as module_of
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
@@ -39,7 +40,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
     recipe = replace(recipe, endpoint=replace(recipe.endpoint, region=cloud.region))
     _refuse(recipe, weights.size)
     endpoint, scaling = recipe.endpoint, recipe.endpoint.autoscaling
-    image, delivery = image_of(recipe, cloud.region), _delivery(recipe, weights.size)
+    image, delivery = image_of(recipe, cloud.region), _delivery(recipe, engine, weights.size)
     time = resolve_timeouts(recipe, delivery, chosen(recipe), weights.size)
     return SageMakerPlace(
         account=cloud.account,
@@ -95,8 +96,9 @@ def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
     )
 
 
-def _delivery(recipe: Recipe, size: int) -> Delivery:
-    possible = module_of(recipe.engine).deliveries
+def _delivery(recipe: Recipe, engine: EngineSpec, size: int) -> Delivery:
+    starts_alone = engine.handler.entry_point == image_server.ENTRY_POINT
+    possible = image_server.DELIVERIES if starts_alone else module_of(recipe.engine).deliveries
     usual = "mount" if recipe.endpoint.network_isolation and "mount" in possible else possible[0]
     chosen = recipe.weights.deliver or usual
     if chosen not in possible:

@@ -32,7 +32,14 @@ def image_of(recipe: Recipe, region: str) -> str:
     """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable if there is none."""
     if recipe.container.image:
         return recipe.container.image
-    return engine_image(recipe.engine, recipe.container.version or "", region).uri
+    return engine_image(
+        recipe.engine, recipe.container.version or "", region, device=_image_device(recipe)
+    ).uri
+
+
+def _image_device(recipe: Recipe) -> str:
+    """For an engine that AWS publishes for several devices."""
+    return "cpu" if {machine.kind for machine in chosen(recipe)} == {"cpu"} else "gpu"
 
 
 def host_of(recipe: Recipe, image: str, machine: Instance) -> str:

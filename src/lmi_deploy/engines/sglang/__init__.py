@@ -1,0 +1,1 @@
+"""SGLang's own server, in AWS's images."""

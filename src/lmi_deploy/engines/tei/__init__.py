@@ -1,0 +1,1 @@
+"""Text Embeddings Inference, in Hugging Face's images on SageMaker."""

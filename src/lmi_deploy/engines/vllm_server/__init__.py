@@ -1,0 +1,1 @@
+"""vLLM's own server, in AWS's plain vLLM images."""
