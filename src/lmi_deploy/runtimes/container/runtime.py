@@ -150,8 +150,8 @@ class ContainerServer:
 
     def _running(self, home: Path, note: Mapping[str, object], found: ContainerState) -> ObservedServer:
         port = int(str(note["port"]))
-        ask = health if note.get("djl", True) else health_by_status
-        observed = ask(str(note["host"]), port)
+        host = str(note["host"])
+        observed = health(host, port) if note.get("djl", True) else health_by_status(host, port, "/ping")
         # Elsewhere containers run in a virtual machine, whose process numbers mean nothing here.
         process = self._processes.identify(found.pid) if sys.platform == "linux" else None
         return ObservedServer(
