@@ -29,7 +29,7 @@ lmi images djl-lmi --version 0.36.0          # one address alone, for scripts
 
 ## Which image a recipe gets
 
-The engine decides the family: vllm, accelerate and custom run on `djl-lmi`. `container.version` picks the image. It
+The engine decides the family ([engines](engines.md)). `container.version` picks the image. It
 is the server's version (`0.36.0`), or a tag that AWS published in addition to those of the SDK (`0.36.0-lmi20`).
 Without it, `lmi` takes the newest version that it knows. Set it if an upgrade of `lmi` must not change the image.
 `container.image` is any image in your own ECR. Region and partition decide the registry's account and host name.

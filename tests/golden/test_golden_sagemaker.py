@@ -25,6 +25,9 @@ FACTS = {
     "llama-3.1-8b-tensorrt-llm": "llama-3.1-8b-vllm",
     "llama-3.1-8b-lmi-dist": "llama-3.1-8b-vllm",
     "llama-3-8b-neuronx": "llama-3-8b-neuronx",
+    "smollm2-vllm-server": "quickstart",
+    "smollm2-sglang": "quickstart",
+    "embeddings-tei": "embeddings-tei",
 }
 FLAN = "published/flan-t5-fastertransformer"
 GPT_J = "published/gpt-j-deepspeed"

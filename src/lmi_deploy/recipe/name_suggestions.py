@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-_FEW = 12
+_FEW = 16
 
 
 def nearest(text: str, known: Sequence[str]) -> str:

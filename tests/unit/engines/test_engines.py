@@ -54,12 +54,12 @@ def test_options_of_every_template_are_known() -> None:
     assert tuple(TEMPLATE_OPTIONS) == accelerate.templates
 
 
-def test_unknown_template_and_custom_engine_without_code_are_refused() -> None:
+def test_unknown_template_and_builtin_handler_of_custom_engine_are_refused() -> None:
     with pytest.raises(Unresolvable, match="no template chat") as caught:
         accelerate.handler(Handler(template="chat"), None)
     assert "text-generation" in caught.value.hint
-    with pytest.raises(Unresolvable, match=r"your own model\.py"):
-        custom.handler(Handler(), None)
+    with pytest.raises(Unresolvable, match=r"handler\.builtin: engine custom"):
+        custom.handler(Handler(builtin=huggingface.MODULE), None)
 
 
 def test_packages_are_pinned_sorted_and_minimal() -> None:

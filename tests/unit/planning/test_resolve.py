@@ -137,11 +137,6 @@ def test_template_unknown_to_the_engine_is_refused() -> None:
         resolve(replace(recipe(), handler=wish), facts())
 
 
-def test_custom_engine_without_code_is_refused() -> None:
-    with pytest.raises(Unresolvable, match=r"runs your own model\.py"):
-        resolve(replace(recipe(), engine="custom"), facts())
-
-
 CONFIG = st.dictionaries(
     st.sampled_from(["architectures", "auto_map", "max_position_embeddings", "n_positions"]),
     st.recursive(

@@ -41,4 +41,4 @@ def test_every_single_typo_gets_a_suggestion(known: tuple[str, ...]) -> None:
 
 
 def test_distant_word_gets_no_suggestion() -> None:
-    assert suggestion_text("sglang", get_args(Engine)) == ""
+    assert suggestion_text("ollama", get_args(Engine)) == ""

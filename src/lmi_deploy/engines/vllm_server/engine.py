@@ -68,7 +68,7 @@ def environment(spec: EngineSpec) -> Pairs:
 
 
 def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
-    return LocalSetup(packages=())
+    return LocalSetup(packages=spec.packages)
 
 
 def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
