@@ -12,9 +12,8 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.errors import DeployFailed
-from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.targets.target import AnyTarget, Outcome, Perform
+from lmi_deploy.targets.target import AnyTarget, Hubs, Outcome, Perform
 
 When = Literal["before", "after"]
 Performer = Callable[[Any], Generator[Event, None, Outcome]]
@@ -69,8 +68,8 @@ class FailingTarget:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
 
-    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        return self._failures.around(self._target.deploy_actions(spec, artifact, hub))
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
+        return self._failures.around(self._target.deploy_actions(spec, artifact, hubs))
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
         return self._failures.around(self._target.teardown_actions(ref))

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
+from lmi_deploy.domain.inference_http import ADAPTER_HEADER
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
@@ -48,7 +49,7 @@ def silent(body: dict[str, Any]) -> FakeResponse:
 @dataclass(frozen=True)
 class Behaviour:
     """The behaviour of a server: after `polls` status requests it reaches its `end`; when ready, it
-    `answer`s."""
+    `answer`s. The request's body has the adapter of its header as `adapter`."""
 
     polls: int = 2
     end: End = "ready"
@@ -214,7 +215,9 @@ class _Listener:
                 run = listener.holder
                 assert run is not None
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
-                status, kind, body = run.behaviour.answer(_json(raw))
+                adapter = self.headers.get(ADAPTER_HEADER)
+                request = _json(raw) | ({"adapter": adapter} if adapter else {})
+                status, kind, body = run.behaviour.answer(request)
                 run.served += 1
                 self.send_response(status)
                 self.send_header("Content-Type", kind)

@@ -8,6 +8,8 @@ import dataclasses
 import types
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from lmi_deploy.domain.digests import is_absent
+
 T = TypeVar("T")
 _WORDS: dict[Any, str] = {
     **{dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "nothing (null)"},
@@ -16,9 +18,10 @@ _WORDS: dict[Any, str] = {
 
 
 def dump(value: Any) -> Any:
-    """Plain JSON values: dataclasses by field name, tuples as lists."""
+    """Plain JSON values: dataclasses by field name, without those that `is_absent` names; tuples as lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: dump(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return {field.name: dump(item) for field, item in fields if not is_absent(field, item)}
     if isinstance(value, dict):
         return {str(key): dump(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

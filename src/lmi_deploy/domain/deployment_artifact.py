@@ -1,4 +1,4 @@
-"""The files that are deployed beside the weights: a few small files with one slot, the location of the weights."""
+"""The files that are deployed beside the weights: a few small files with slots for the locations of models."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from lmi_deploy.domain.recipe_keys import Pairs
 
 SLOT: Final = "{{weights}}"
 """The placeholder in the server's settings that the target replaces by the location of the weights."""
+DRAFT_SLOT: Final = "{{draft}}"
+"""The same for the draft model of speculative decoding. It is inside JSON, whatever the file's format."""
 MARKER: Final = "lmi.json"
 """The file that completes an artifact whose server has no serving.properties; servers ignore it."""
 SlotFormat = Literal["java-properties", "json-string"]
@@ -28,19 +30,37 @@ class ArtifactFile:
     content: bytes
     slot: SlotFormat | None = None
 
-    def filled(self, location: str) -> ArtifactFile:
-        """With the weights at `location`."""
+    def filled(self, location: str, draft: str) -> ArtifactFile:
+        """With the weights at `location`, and the draft model at `draft`."""
         if self.slot is None:
             return self
-        text = escape_value(location) if self.slot == "java-properties" else json.dumps(location)[1:-1]
-        return ArtifactFile(self.path, self.content.replace(SLOT.encode(), text.encode("latin-1")))
+        content = self.content
+        for slot, value in ((DRAFT_SLOT, _in_json(draft)), (SLOT, location)):
+            text = escape_value(value) if self.slot == "java-properties" else _in_json(value)
+            content = content.replace(slot.encode(), text.encode("latin-1"))
+        return ArtifactFile(self.path, content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactCopy:
+    """A file of a LoRA adapter, which the target copies into the artifact: known by its hash, not held here."""
+
+    path: str
+    """In the artifact."""
+    source: str
+    """In the model's repository."""
+    size: int
+    oid: str
+    weights: str
+    """The adapter's name in a bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """`files` are sorted by path and contain the unfilled slot; the digest is over them."""
+    """`files` and `copied` are sorted by path. The files contain the unfilled slots; the digest is over both."""
 
     files: tuple[ArtifactFile, ...]
+    copied: tuple[ArtifactCopy, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -48,13 +68,25 @@ class Artifact:
         for file in self.files:
             hasher.update(f"{len(file.path)}:{file.path}:{len(file.content)}:".encode())
             hasher.update(file.content)
+        for copied in self.copied:
+            hasher.update(f"{len(copied.path)}:{copied.path}:{copied.size}:{copied.oid}:".encode())
         return hasher.hexdigest()
 
-    def filled(self, location: str) -> tuple[ArtifactFile, ...]:
-        """The files as the server reads them, with the weights at `location`."""
-        return tuple(file.filled(location) for file in self.files)
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Of all its files."""
+        return (*(file.path for file in self.files), *(file.path for file in self.copied))
+
+    def filled(self, location: str, *, draft: str = "") -> tuple[ArtifactFile, ...]:
+        """The files as the server reads them, with the weights at `location` and the draft model at `draft`."""
+        return tuple(file.filled(location, draft) for file in self.files)
 
 
 def filled_pairs(pairs: Pairs, location: str) -> Pairs:
     """Environment variables with the weights at `location`."""
     return tuple((name, value.replace(SLOT, location)) for name, value in pairs)
+
+
+def _in_json(text: str) -> str:
+    """Inside double quotes."""
+    return json.dumps(text)[1:-1]

@@ -4,9 +4,10 @@ absent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
-from lmi_deploy.domain.digests import digest, digest_tag, short
+from lmi_deploy.domain.digests import ADDED, digest, digest_tag, short
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.inference_http import ProbeSpec
@@ -14,7 +15,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.target_spec import LocalPlace, Place, SageMakerPlace
-from lmi_deploy.domain.weights import selection_digest
+from lmi_deploy.domain.weights import selection_digest, weights_name
 
 
 @digest_tag("ModelSpec")
@@ -58,6 +59,41 @@ class EngineSpec:
     """The requirements of the worker's environment (PEP 508), before the recipe's own."""
 
 
+@digest_tag("AdditionalModel")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdditionalModel:
+    """A model that is served with the main one: a LoRA adapter, or the draft model of speculative decoding."""
+
+    role: Literal["adapter", "draft"]
+    name: str
+    """Of an adapter: its name in requests. A draft model has none."""
+    model_id: str
+    revision: str
+    commit: str
+    source: ModelSource
+    files: tuple[FileEntry, ...]
+    """The chosen files, sorted by path."""
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def listing(self) -> ModelListing:
+        """The repository again, as far as the chosen files."""
+        return ModelListing(model_id=self.model_id, commit=self.commit, files=self.files, source=self.source)
+
+    @property
+    def weights_name(self) -> str:
+        """Its name in a bucket."""
+        return weights_name(self.model_id, self.commit, self.files)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"adapter {self.name}" if self.role == "adapter" else "draft model"
+
+
 @digest_tag("WeightsSpec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSpec:
@@ -65,10 +101,26 @@ class WeightsSpec:
 
     files: tuple[FileEntry, ...]
     left_out: tuple[tuple[str, int], ...]
+    additional: tuple[AdditionalModel, ...] = field(default=(), metadata=ADDED)
+    """Adapters by name, then the draft model."""
 
     @property
     def size(self) -> int:
+        """Bytes of the main model."""
         return sum(file.size for file in self.files)
+
+    @property
+    def total_size(self) -> int:
+        """Bytes with the additional models."""
+        return self.size + sum(each.size for each in self.additional)
+
+    @property
+    def adapters(self) -> tuple[AdditionalModel, ...]:
+        return tuple(each for each in self.additional if each.role == "adapter")
+
+    @property
+    def draft(self) -> AdditionalModel | None:
+        return next((each for each in self.additional if each.role == "draft"), None)
 
     @property
     def selection(self) -> str:
@@ -83,6 +135,8 @@ class Inputs:
 
     model_py: bytes
     requirements: bytes
+    extra: tuple[tuple[str, bytes], ...] = field(default=(), metadata=ADDED)
+    """Further files of the artifact, by path."""
 
 
 @digest_tag("Spec")

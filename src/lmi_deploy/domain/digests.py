@@ -6,9 +6,13 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+ADDED: Final = {"added": True}
+"""The metadata of a field that a later version added: it is in no digest, and in no JSON, as long as it has its
+default, so that the names of live resources stay.
+"""
 
 
 def digest_tag(tag: str) -> Callable[[type[T]], type[T]]:
@@ -24,7 +28,8 @@ def digest_tag(tag: str) -> Callable[[type[T]], type[T]]:
 def canonical(value: Any) -> Any:
     """Plain JSON values: dataclasses by field name and with their tag, tuples as lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        shown = (f for f in dataclasses.fields(value) if not is_absent(f, getattr(value, f.name)))
+        fields = {f.name: canonical(getattr(value, f.name)) for f in shown}
         return {"type": type(value).__dict__["__digest_tag__"], **fields}
     if isinstance(value, dict):
         return {str(key): canonical(item) for key, item in value.items()}
@@ -33,6 +38,11 @@ def canonical(value: Any) -> Any:
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
     return value
+
+
+def is_absent(field: dataclasses.Field[Any], value: Any) -> bool:
+    """Whether it is such a field with its default: it is in no digest, no record and no event."""
+    return bool(field.metadata.get("added")) and value == field.default
 
 
 def digest(value: Any) -> str:

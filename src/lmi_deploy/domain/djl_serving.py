@@ -7,6 +7,10 @@ from typing import Final
 SERVING_PROPERTIES: Final = "serving.properties"
 MODEL_PY: Final = "model.py"
 REQUIREMENTS_TXT: Final = "requirements.txt"
+ADAPTERS_FOLDER: Final = "adapters"
+"""In the model folder: the server registers each folder in it as a LoRA adapter of that name when it loads the model
+(DJLServing, serving/docs/adapters_api.md).
+"""
 IMAGE_FAMILY: Final = "djl-lmi"
 """AWS's images of DJLServing with LMI's packages."""
 SERVER_VERSION: Final = "0.36.0"

@@ -61,6 +61,8 @@ class Answered:
     prompt: str
     answer: str
     seconds: float
+    adapter: str = ""
+    """The LoRA adapter that answered; empty: the model itself."""
 
 
 Event = Started | Progress | Line | Finished | Notice | Answered

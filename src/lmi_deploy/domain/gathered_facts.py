@@ -51,6 +51,27 @@ class Tensors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterFacts:
+    """The repository of one LoRA adapter."""
+
+    name: str
+    revision: str
+    listing: ModelListing
+    config: dict[str, Any]
+    """Its adapter_config.json; empty if it has none."""
+    tensors: tuple[TensorHeader, ...] = ()
+    """Of adapter_model.safetensors; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftFacts:
+    """The repository of the draft model of speculative decoding."""
+
+    revision: str
+    listing: ModelListing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """This machine, for target local. Sizes in bytes; `accelerators` names each device with its memory."""
 
@@ -99,6 +120,10 @@ class Facts:
     """The files in model.safetensors.index.json; empty without an index."""
     model_py: bytes | None = None
     requirements: bytes | None = None
+    extra_files: tuple[tuple[str, bytes], ...] = ()
+    """The user's files for the artifact, by their path in it."""
+    adapters: tuple[AdapterFacts, ...] = ()
+    draft: DraftFacts | None = None
     machine: Machine | None = None
     port: int | None = None
     """Target local: the existing port of this deployment, else a free one."""

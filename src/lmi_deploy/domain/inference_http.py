@@ -6,7 +6,7 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.secret import Secret
 
 ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"
@@ -69,6 +69,8 @@ class ProbeSpec:
     body: str
     content_type: str
     expect: str
+    adapters: tuple[str, ...] = field(default=(), metadata=ADDED)
+    """The LoRA adapters that must answer the same request after the model itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

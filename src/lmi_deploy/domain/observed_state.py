@@ -58,6 +58,8 @@ class LocalInventory:
     engine: bool
     environment: bool
     missing_weights: int
+    missing_additional: tuple[int, ...] = ()
+    """The same bytes of each additional model of the spec, in its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,8 @@ class CloudInventory:
     """Whether the manifest of the chosen files is in the bucket, and the bucket lists each of them."""
     weights_flaws: tuple[IntegrityIssue, ...] = ()
     """If the manifest exists and its files differ from it."""
+    missing_additional: frozenset[str] = frozenset()
+    """Names of the additional models that are not complete in the bucket."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By instance type; absent if unknown."""
     job_price: Price | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lmi_deploy.domain.action import ActionBase, Phase
-from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.inference_http import ProbeSpec
@@ -49,10 +49,17 @@ class FetchWeights(ActionBase):
     files: tuple[FileEntry, ...]
     missing: int
     """Bytes that are not in the cache yet."""
+    what: str = field(default="", metadata=ADDED)
+    """Of an additional model: its role and its name."""
 
     @property
     def title(self) -> str:
-        return f"download {self.model_id} at {self.commit[:8]}"
+        what = f"the {self.what}, " * bool(self.what)
+        return f"download {what}{self.model_id} at {self.commit[:8]}"
+
+    @property
+    def subject(self) -> str:
+        return f"{self.model_id} ({self.what})" if self.what else self.model_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,7 +105,13 @@ class OneOrList(NamedTuple):
 class PairsOf(NamedTuple):
     """The user's own keys and values, by the rules of this name: see `recipe/model/mapping_types.py`."""
 
-    kind: Literal["environment", "option", "property", "tag", "text"]
+    kind: Literal["artifact file", "environment", "option", "property", "tag", "text"]
 
 
-ValueRule = ScalarRule | ListOf | OneOrList | PairsOf
+class SourcesByName(NamedTuple):
+    """The user's own names, each with the source of a model: an id alone, or a group with `source` and `revision`."""
+
+    most: int
+
+
+ValueRule = ScalarRule | ListOf | OneOrList | PairsOf | SourcesByName

@@ -24,8 +24,9 @@ from lmi_deploy.domain.recipe_key_types import (
     OneOrList,
     PairsOf,
     Seconds,
+    SourcesByName,
 )
-from lmi_deploy.domain.recipe_weights_keys import Files, Weights
+from lmi_deploy.domain.recipe_weights_keys import AdapterSource, Files, Weights
 
 Engine = Literal[
     "vllm",
@@ -60,6 +61,8 @@ BUILT_ENGINES: tuple[Engine, ...] = (
 )
 IMAGE_SERVERS: tuple[Engine, ...] = ("vllm-server", "sglang", "tei")
 """Engines whose image contains a server of its own instead of DJLServing: it starts from variables."""
+ADAPTER_ENGINES: tuple[Engine, ...] = ("vllm", "lmi-dist", "custom")
+"""Those whose handlers register the LoRA adapters in the model folder; of `custom` that is up to the user's code."""
 Task = Literal[
     "text-generation", "text2text-generation", "text-embedding", "text-classification", "question-answering"
 ]
@@ -216,6 +219,15 @@ class Recipe:
     weights: Annotated[Weights, Doc("Transfer of the weights to the bucket and to the container.")] = field(
         default_factory=Weights
     )
+    adapters: Annotated[
+        tuple[AdapterSource, ...],
+        SourcesByName(most=32),
+        Doc(
+            "LoRA adapters by the name that a request selects them with (`lmi invoke --adapter NAME`): a Hub id, an "
+            "`s3://` prefix or a folder, or `{source: …, revision: …}`.",
+            "{french: org/french-lora}",
+        ),
+    ] = ()
     container: Annotated[Container, Doc("The image, its host image and its environment.")] = field(
         default_factory=Container
     )

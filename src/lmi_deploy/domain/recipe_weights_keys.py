@@ -4,7 +4,17 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lmi_deploy.domain.recipe_key_types import Doc, EnumOf, Integer, ListOf, Named, OneLine
+from lmi_deploy.domain.recipe_key_types import Doc, EnumOf, Integer, ListOf, Named, OneLine, PairsOf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSource:
+    """One LoRA adapter of the recipe: its name in requests, and where its files come from."""
+
+    name: str
+    source: str
+    """As `model_id`: a Hub id, an s3:// prefix or a folder."""
+    revision: str = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +38,15 @@ class Files:
             "true",
         ),
     ] = False
+    extra: Annotated[
+        tuple[tuple[str, str], ...],
+        PairsOf("artifact file"),
+        Doc(
+            "Further files of the artifact: the path in the artifact, and the local file, relative to the recipe; "
+            "at most 20 MB in all.",
+            "{labels.json: data/labels.json}",
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

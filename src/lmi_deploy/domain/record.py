@@ -93,7 +93,7 @@ class Record:
     @property
     def weights(self) -> tuple[str, ...]:
         """SageMaker: names of weights, of its generations and of the actions that were started."""
-        served = (generation.serving.weights_name for generation in self.known)
+        served = (name for generation in self.known for name in generation.serving.stored_weights)
         started = (str(intent.names.get("weights", "")) for intent in self.intents)
         return tuple(sorted({*served, *started} - {""}))
 

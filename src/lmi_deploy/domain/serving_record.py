@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from lmi_deploy.domain.digests import ADDED
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -78,6 +79,24 @@ class SageMakerServing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdditionalServing:
+    """A LoRA adapter, or the draft model (`role` draft), that is served with the model."""
+
+    role: str
+    name: str
+    """Of an adapter: its name in requests."""
+    model: str
+    commit: str
+    weights_name: str = ""
+    """SageMaker: the name of its weights in the bucket."""
+
+    @property
+    def key(self) -> str:
+        """Its field in a summary."""
+        return f"adapter.{self.name}" if self.role == "adapter" else "draft_model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingRecord:
     model: str
     commit: str
@@ -103,6 +122,24 @@ class ServingRecord:
     """SageMaker: the user's own."""
     properties: Pairs
     """Those of serving.properties that no other field has."""
+    additional: tuple[AdditionalServing, ...] = field(default=(), metadata=ADDED)
+
+    @property
+    def stored_weights(self) -> tuple[str, ...]:
+        """SageMaker: the names in the bucket of the weights and of the additional models."""
+        names = (self.weights_name, *(each.weights_name for each in self.additional))
+        return tuple(name for name in names if name)
+
+    @property
+    def loaded_weights(self) -> tuple[str, ...]:
+        """SageMaker: those of them that an instance reads when it starts; of adapters the artifact has copies."""
+        draft = (each.weights_name for each in self.additional if each.role == "draft")
+        return tuple(name for name in (self.weights_name, *draft) if name)
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """The names of the LoRA adapters."""
+        return tuple(each.name for each in self.additional if each.role == "adapter")
 
     @property
     def cloud(self) -> SageMakerServing:
@@ -125,11 +162,13 @@ class ServingRecord:
         }
         optional = {"weights_name": self.weights_name, "artifact": self.artifact, **self.place.summary}
         found |= {key: value for key, value in optional.items() if value}
+        found |= {each.key: f"{each.model} at {each.commit[:8]}" for each in self.additional}
         if self.probe:
             found["probe"] = self.probe.body
             found["probe_prompt"] = self.probe.prompt
             found["probe_content_type"] = self.probe.content_type
             found["probe_expect"] = self.probe.expect
+            found |= {"probe_adapters": ", ".join(self.probe.adapters)} if self.probe.adapters else {}
         found |= {f"environment.{name}": value for name, value in self.environment}
         found |= {f"tag.{key}": value for key, value in self.tags}
         return found | dict(self.properties)

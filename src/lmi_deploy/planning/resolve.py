@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.deployment_spec import (
@@ -22,6 +23,7 @@ from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.additional_models import additional_models, with_adapter_options, with_draft_slot
 from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
 from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
@@ -43,8 +45,10 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     _refuse_remote_code(recipe, facts)
     if recipe.handler.file is None:
         refuse_unusual(facts.listing)
+    recipe = with_adapter_options(recipe, facts)
     weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
     require_shards(weights, facts.shards, recipe.files)
+    weights = replace(weights, additional=additional_models(recipe, facts))
     model = _model(recipe, facts)
     degree = degree_of(recipe, facts.config)
     module = engine(recipe.engine)
@@ -54,8 +58,15 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
         model=model,
         engine=engine_spec,
         weights=weights,
-        inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
-        probe=_probe(recipe, module, engine_spec.handler, model.task),
+        inputs=Inputs(
+            model_py=facts.model_py or b"",
+            requirements=facts.requirements or b"",
+            extra=tuple(sorted(facts.extra_files)),
+        ),
+        probe=replace(
+            _probe(recipe, module, engine_spec.handler, model.task),
+            adapters=tuple(adapter.name for adapter in weights.adapters),
+        ),
         place=place_of(recipe, facts, weights, engine_spec),
     )
 
@@ -83,8 +94,8 @@ def _engine(
         handler.template or handler.entry_point == VLLM_SERVICE or recipe.engine in ("vllm-server", "sglang")
     ) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()
-    options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
-    version, _ = server_version(recipe.container.version, recipe.container.image)
+    given = with_draft_slot(recipe.options) if weights.draft else recipe.options
+    options = (*_option_pairs(recipe, weights.total_size), *named, *given)
     lines = module.properties(
         handler, options, task=model.task, tensor_parallel_degree=degree, version=version
     )

@@ -8,7 +8,7 @@ from lmi_deploy.domain.environment_digests import value_digest
 from lmi_deploy.domain.plan import Change
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation
-from lmi_deploy.domain.serving_record import LocalServing, SageMakerServing, ServingRecord
+from lmi_deploy.domain.serving_record import AdditionalServing, LocalServing, SageMakerServing, ServingRecord
 
 _IN_OTHER_FIELDS = frozenset({"engine", "option.model_id", "option.entryPoint"})
 """Properties that other fields of the record already represent."""
@@ -47,5 +47,15 @@ def serving_record(
         probe=spec.probe,
         environment=tuple((name, value_digest(value)) for name, value in spec.place.environment),
         tags=tags,
+        additional=tuple(
+            AdditionalServing(
+                role=each.role,
+                name=each.name,
+                model=each.model_id,
+                commit=each.commit,
+                weights_name=each.weights_name if weights_name else "",
+            )
+            for each in spec.weights.additional
+        ),
         properties=tuple(pair for pair in spec.engine.properties if pair[0] not in _IN_OTHER_FIELDS),
     )

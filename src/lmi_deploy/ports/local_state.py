@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.record import Record
+
+
+class CopiedPath(NamedTuple):
+    """A file that an artifact gets from elsewhere on this machine: `path` is its place in the artifact.
+
+    `is_linked`: the source never changes in place, so that a hard link is as good as a copy.
+    """
+
+    path: str
+    source: Path
+    is_linked: bool
+    oid: str
+    """The sha256 that a copy must have; of a link, which was verified in its place, any hash."""
 
 
 class State(Protocol):
@@ -25,7 +38,9 @@ class State(Protocol):
     def artifact(self, name: str, digest: str) -> Path:
         """The folder of one artifact."""
 
-    def put_artifact(self, name: str, digest: str, files: tuple[ArtifactFile, ...]) -> None:
+    def put_artifact(
+        self, name: str, digest: str, files: tuple[ArtifactFile, ...], copies: tuple[CopiedPath, ...] = ()
+    ) -> None:
         """Write an artifact, whole or not at all."""
 
     def servers(self, name: str) -> tuple[Path, ...]:

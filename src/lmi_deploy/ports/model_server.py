@@ -28,6 +28,8 @@ class Launch:
     """Of a container; the emulator chooses the program by it. Other runtimes have none."""
     weights: Path | None = None
     """The folder outside of `model_folder` that `option.model_id` names; None if there is none."""
+    draft: Path | None = None
+    """The folder of the draft model, outside of `model_folder`; None if there is none."""
     devices: int = 0
     """Accelerators of this machine that the server is to have."""
     model_name: str = "model"

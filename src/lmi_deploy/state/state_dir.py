@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,11 +18,12 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
-from lmi_deploy.errors import DiskRefused, Refused, UsageRefused
+from lmi_deploy.errors import DiskRefused, IntegrityError, Refused, UsageRefused
 from lmi_deploy.host.disk import on_disk, write_atomically
 from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.processes import alive, identity
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.local_state import CopiedPath
 from lmi_deploy.ports.processes import Process
 
 _RECORD = "record.json"
@@ -59,7 +61,9 @@ class StateDir:
     def artifacts(self, name: str) -> tuple[str, ...]:
         return tuple(folder.name for folder in _folders(self.home(name) / "artifacts"))
 
-    def put_artifact(self, name: str, digest: str, files: tuple[ArtifactFile, ...]) -> None:
+    def put_artifact(
+        self, name: str, digest: str, files: tuple[ArtifactFile, ...], copies: tuple[CopiedPath, ...] = ()
+    ) -> None:
         """In a folder beside its place first: a folder that has the digest's name is whole."""
         place = self.artifact(name, digest)
         partial = place.with_name(f".{digest}.partial")
@@ -67,7 +71,9 @@ class StateDir:
         with on_disk(place):
             partial.mkdir(parents=True)
             for file in files:
-                (partial / file.path).write_bytes(file.content)
+                _made(partial / file.path).write_bytes(file.content)
+            for copied in copies:
+                _copy(copied, _made(partial / copied.path))
             shutil.rmtree(place, ignore_errors=True)
             partial.rename(place)
 
@@ -211,6 +217,29 @@ class FileLock:
             "command": self._command,
             "since": since,
         }
+
+
+def _made(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _copy(copied: CopiedPath, target: Path) -> None:
+    source = copied.source.resolve()  # the Hub's cache consists of links
+    if copied.is_linked:
+        try:
+            os.link(source, target)
+        except OSError:  # another file system, or one without hard links
+            pass
+        else:
+            return
+    shutil.copyfile(source, target)
+    with target.open("rb") as copy:
+        found = hashlib.file_digest(copy, "sha256").hexdigest()
+    if not copied.is_linked and found != copied.oid:
+        raise IntegrityError(
+            f"{source}: its content has changed since the plan was made", hint="run the same command again"
+        )
 
 
 def _folders(parent: Path) -> list[Path]:

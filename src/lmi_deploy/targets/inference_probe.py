@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 
-from lmi_deploy.domain.events import Answered
-from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ProbeSpec, ResponseHead
+from lmi_deploy.domain.events import Answered, Event
+from lmi_deploy.domain.inference_http import (
+    ADAPTER_HEADER,
+    HttpRequest,
+    InferenceRequest,
+    ProbeSpec,
+    ResponseHead,
+)
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
@@ -15,23 +23,42 @@ TIMEOUT = 300.0
 Send = Callable[[HttpRequest], Iterator[ResponseHead | bytes]]
 
 
-def probe(probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock) -> Answered:
-    """Send a probe to the deployment `name`. DeployFailed, with the server's message, if the response is not valid."""
+def probe(
+    probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock
+) -> Generator[Event, None, str]:
+    """Send a probe to the deployment `name`, then the same to each of its LoRA adapters; returns the outcome in words.
+
+    DeployFailed, with the server's message, if a response is not valid. Only the model itself must answer with the
+    text that the probe expects.
+    """
+    answered = _send(probe, codec, send, name=name, clock=clock)
+    yield answered
+    for adapter in probe.adapters:
+        yield _send(replace(probe, expect=""), codec, send, name=name, clock=clock, adapter=adapter)
+    also = f", and {counted(len(probe.adapters), 'adapter')}" if probe.adapters else ""
+    return f"answered in {answered.seconds:.1f} s{also}"
+
+
+def _send(
+    probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock, adapter: str = ""
+) -> Answered:
     started = clock.monotonic()
-    request = HttpRequest(body=probe.body.encode(), headers=(("Content-Type", probe.content_type),))
-    parts = list(send(request))
+    content_type = (("Content-Type", probe.content_type),)
+    headers = (*content_type, *(((ADAPTER_HEADER, adapter),) if adapter else ()))
+    parts = list(send(HttpRequest(body=probe.body.encode(), headers=headers)))
     head = parts[0]
     assert isinstance(head, ResponseHead)
     body = b"".join(part for part in parts[1:] if isinstance(part, bytes))
     text, why, output = _read(probe, codec, head, body)
     if why:
+        of = f" of the adapter {adapter}" if adapter else ""
         raise DeployFailed(
-            f"the model is loaded, but the probe failed: {why}",
+            f"the model is loaded, but the probe{of} failed: {why}",
             hint=f"check `lmi logs {name}`, and `probe` in the recipe",
             details=output.strip()[:2000].splitlines(),
         )
     seconds = round(clock.monotonic() - started, 3)
-    return Answered(prompt=probe.prompt or probe.body, answer=text, seconds=seconds)
+    return Answered(prompt=probe.prompt or probe.body, answer=text, seconds=seconds, adapter=adapter)
 
 
 def _read(probe: ProbeSpec, codec: Codec, head: ResponseHead, body: bytes) -> tuple[str, str, str]:

@@ -27,6 +27,8 @@ Outcome = str
 """The result of an action in a few words, for the record."""
 Perform = Mapping[type[Action], Callable[[Any], Generator[Event, None, Outcome]]]
 """The function for each kind of action; its keys are the members of the action union that the target uses."""
+Hubs = Callable[[str], Hub]
+"""The source of a model id: the Hub, S3 or a folder."""
 ObservedT = TypeVar("ObservedT", bound=Observed)
 ObservedT_contra = TypeVar("ObservedT_contra", bound=Observed, contravariant=True)
 InventoryT = TypeVar("InventoryT", bound=Inventory)
@@ -211,7 +213,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         """The same, plus everything that a teardown needs, each resource looked up directly."""
         return self.observe(ref)
 
-    def inventory(self, spec: Spec, hub: Hub) -> InventoryT:
+    def inventory(self, spec: Spec, hubs: Hubs) -> InventoryT:
         """What already exists around the deployment: reads only."""
 
     def with_prices(self, spec: Spec, inventory: InventoryT) -> InventoryT:
@@ -255,7 +257,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         """Move the time after which `lmi gc` may delete it; ISO 8601."""
         self.require_extendable(observed)
 
-    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
         """The actions that deploy a spec, including those of a teardown."""
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
@@ -282,7 +284,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 class TrialTarget(Target[ObservedT, InventoryT], Protocol[ObservedT, InventoryT]):
     """Where an artifact for another target is tried first: this machine."""
 
-    def lacking(self, spec: Spec, hub: Hub) -> str:
+    def lacking(self, spec: Spec, hubs: Hubs) -> str:
         """Why a try would cost more than its time, in words; empty if everything for it is here."""
 
     def trial_spec(self, spec: Spec, artifact: Artifact, machine: Machine) -> Spec:

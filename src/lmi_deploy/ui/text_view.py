@@ -57,10 +57,12 @@ class HumanView:
                 self._write_line(f"ok  {text} ({seconds_text(seconds)}{outcome})")
             case Notice(text=text):
                 self._write_line(text)
-            case Answered(prompt=prompt, answer=answer):
+            case Answered(prompt=prompt, answer=answer, adapter=adapter):
                 self.close()
-                self._write_line(f"    asked: {_in_a_line(prompt)}")
-                self._write_line(f"    answered: {_in_a_line(answer)}")
+                if not adapter:
+                    self._write_line(f"    asked: {_in_a_line(prompt)}")
+                by = f" ({adapter})" if adapter else ""
+                self._write_line(f"    answered{by}: {_in_a_line(answer)}")
 
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         from lmi_deploy.ui.plan_text import plan_lines

@@ -70,9 +70,7 @@ class _Attempt:
     def _run(self) -> Iterator[Event]:
         deployment, deps = self.case, self.deps
         journal = deps.journal(deployment.ref)
-        perform = deployment.target.deploy_actions(
-            deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
-        )
+        perform = deployment.target.deploy_actions(deployment.spec, deployment.artifact, deps.hub)
         before, after = split(deployment.plan)
         pending = self._generation()
         if before.actions:
@@ -151,9 +149,7 @@ class _Attempt:
 def send_probe(deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
     """Send one probe to the current generation."""
     action = deployment.target.probe_action(deployment.spec, deployment.artifact)
-    perform = deployment.target.deploy_actions(
-        deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
-    )
+    perform = deployment.target.deploy_actions(deployment.spec, deployment.artifact, deps.hub)
     yield from perform[type(action)](action)
 
 

@@ -55,7 +55,7 @@ def make_plan(
     """
     target = deps.targets[spec.target]
     observed = target.observe(spec.ref)
-    inventory = target.inventory(spec, deps.hub(spec.model.model_id))
+    inventory = target.inventory(spec, deps.hub)
     if before is not None:
         inventory = target.keep_choices(inventory, before)
     plan = target.plan_deployment(spec, artifact, observed, inventory)

@@ -7,16 +7,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.domain.gathered_facts import Facts, FileEntry, ModelListing, TensorHeader, Tensors
+from lmi_deploy.domain.gathered_facts import (
+    AdapterFacts,
+    DraftFacts,
+    Facts,
+    FileEntry,
+    ModelListing,
+    TensorHeader,
+    Tensors,
+)
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.recipe_weights_keys import AdapterSource
 from lmi_deploy.domain.safetensors import LENGTH_BYTES, header_length, parameters, tensor_headers
 from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
+from lmi_deploy.planning.additional_models import draft_source
 from lmi_deploy.planning.file_selection import INDEX
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _HEADER_GUESS = 64 * 1024
 _JSON_LIMIT = 20_000_000
+MAX_EXTRA = 20_000_000
+"""Bytes of all files of `files.extra`: the artifact is small, and every change of it stores it again."""
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
 
 
@@ -36,15 +50,70 @@ def gather(recipe: Recipe, deps: Dependencies) -> Facts:
         shards=shards(read_json(hub, listing, INDEX)),
         model_py=_own_file(folder, recipe.handler.file, "handler.file"),
         requirements=_own_file(folder, recipe.requirements, "requirements"),
+        extra_files=_extra_files(recipe, folder),
+        adapters=adapters(recipe, deps),
+        draft=draft(recipe, deps),
     )
     return deps.targets[recipe.endpoint.target].gather(recipe, facts)
 
 
+def adapters(recipe: Recipe, deps: Dependencies) -> tuple[AdapterFacts, ...]:
+    """The repository of each adapter, with its configuration and the headers of its tensors."""
+    return tuple(_adapter(recipe, source, deps) for source in recipe.adapters)
+
+
+def _adapter(recipe: Recipe, source: AdapterSource, deps: Dependencies) -> AdapterFacts:
+    hub = deps.hub(source.source)
+    listing = hub.listing(location(recipe, source.source), source.revision)
+    entry = next((each for each in listing.files if each.path == ADAPTER_WEIGHTS), None)
+    return AdapterFacts(
+        name=source.name,
+        revision=source.revision,
+        listing=listing,
+        config=read_json(hub, listing, "adapter_config.json"),
+        tensors=_header(hub, listing, entry)[1] if entry else (),
+    )
+
+
+def draft(recipe: Recipe, deps: Dependencies) -> DraftFacts | None:
+    """The repository of the draft model, if lmi transfers one."""
+    source = draft_source(recipe)
+    if source is None:
+        return None
+    listing = deps.hub(source.model_id).listing(location(recipe, source.model_id), source.revision)
+    return DraftFacts(revision=source.revision, listing=listing)
+
+
+def _extra_files(recipe: Recipe, folder: Path) -> tuple[tuple[str, bytes], ...]:
+    """The user's files for the artifact. Unresolvable if they are too large for it."""
+    sizes = {path: _size(folder / name, f"files.extra.{path}") for path, name in recipe.files.extra}
+    if (total := sum(sizes.values())) > MAX_EXTRA:
+        largest = max(sizes, key=lambda path: sizes[path])
+        raise Unresolvable(
+            f"files.extra: {size_text(total)} in all, the largest is {largest}; at most {size_text(MAX_EXTRA)}",
+            hint="put large files into the model's own repository or folder: they travel like weights",
+        )
+    return tuple(
+        (path, _own_file(folder, name, f"files.extra.{path}") or b"") for path, name in recipe.files.extra
+    )
+
+
+def _size(path: Path, key: str) -> int:
+    if not path.is_file():
+        raise _unreadable(path, key, "no such file")
+    return path.stat().st_size
+
+
 def model_location(recipe: Recipe) -> str:
     """The model_id; a path is relative to the recipe's folder, not to the current one."""
-    if recipe.model_id.startswith(("./", "../")):
-        return str((Path(recipe.origin).parent / recipe.model_id).resolve())
-    return recipe.model_id
+    return location(recipe, recipe.model_id)
+
+
+def location(recipe: Recipe, source: str) -> str:
+    """Any source of the recipe, by the same rule."""
+    if source.startswith(("./", "../")):
+        return str((Path(recipe.origin).parent / source).resolve())
+    return source
 
 
 def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
@@ -129,6 +198,8 @@ def _own_file(folder: Path, name: str | None, key: str) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError as reason:
-        raise NotFound(
-            f"{key}: {path}: {reason.strerror}", hint="write paths relative to the recipe's folder"
-        ) from None
+        raise _unreadable(path, key, reason.strerror or str(reason)) from None
+
+
+def _unreadable(path: Path, key: str, why: str) -> NotFound:
+    return NotFound(f"{key}: {path}: {why}", hint="write paths relative to the recipe's folder")

@@ -56,7 +56,7 @@ def _is_promised(deployment: DeploymentPlan) -> bool:
 
 
 def _lacking(spec: Spec, deps: Dependencies) -> str:
-    return deps.trial.lacking(spec, deps.hub(spec.model.model_id))
+    return deps.trial.lacking(spec, deps.hub)
 
 
 def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Event, None, None]:
@@ -83,10 +83,12 @@ def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Ev
 
 
 def _started_server(local: Spec, artifact: Artifact, deps: Dependencies) -> Iterator[Event]:
-    target, hub = deps.trial, deps.hub(local.model.model_id)
-    plan = target.plan_deployment(local, artifact, target.observe(local.ref), target.inventory(local, hub))
+    target = deps.trial
+    plan = target.plan_deployment(
+        local, artifact, target.observe(local.ref), target.inventory(local, deps.hub)
+    )
     desired = tuple(action for action in plan.actions if not isinstance(action, ProbeServer))
-    perform = target.deploy_actions(local, artifact, hub)
+    perform = target.deploy_actions(local, artifact, deps.hub)
     yield from apply(replace(plan, actions=desired), perform, NoJournal(), deps.clock)
 
 

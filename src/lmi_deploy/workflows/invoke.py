@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of
-from lmi_deploy.errors import DeployFailed, NotFound
+from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _ERROR_BODY = 2000
@@ -50,8 +51,11 @@ def invoke(
     timeout: float,
 ) -> Iterator[Chunk]:
     """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
-    codec = codec_of(require_serving(ref, deps))
-    response = deps.targets[ref.target].invoke(ref, codec.encode(request), timeout=timeout)
+    serving = require_serving(ref, deps)
+    codec = codec_of(serving)
+    encoded = codec.encode(request)
+    _require_adapter(ref.name, request.adapter, serving)
+    response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
     started = deps.clock.monotonic()
     head = next(response)
     assert isinstance(head, ResponseHead)
@@ -76,8 +80,10 @@ def invoke_raw(
     ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
 ) -> Iterator[bytes]:
     """The unchanged body; the head's status decides success, after the last byte."""
-    codec = codec_of(require_serving(ref, deps))
-    response = deps.targets[ref.target].invoke(ref, codec.encode(request), timeout=timeout)
+    serving = require_serving(ref, deps)
+    encoded = codec_of(serving).encode(request)
+    _require_adapter(ref.name, request.adapter, serving)
+    response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
     head = next(response)
     assert isinstance(head, ResponseHead)
     yield from (chunk for chunk in response if isinstance(chunk, bytes))
@@ -85,6 +91,26 @@ def invoke_raw(
         raise DeployFailed(
             f"the server responded {head.status} {head.reason}", hint="the response body is printed above"
         )
+
+
+def _require_adapter(name: str, adapter: str, serving: ServingRecord) -> None:
+    """UsageRefused for an adapter that the deployment does not have: some handlers would answer without it.
+
+    A server that lmi gave no adapters may have some that a client registered; and a handler of the user's own may
+    know more than lmi.
+    """
+    known = serving.adapters
+    registers = serving.engine != "vllm" or "option.enable_lora" in dict(serving.properties)
+    if not adapter or adapter in known or (not known and registers):
+        return
+    what = f"{name}: no adapter {adapter}"
+    if not known:
+        raise UsageRefused(
+            f"{what}: it has no LoRA adapters", hint="omit --adapter, or add `adapters` to the recipe"
+        )
+    nearest = get_close_matches(adapter, known, n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    raise UsageRefused(f"{what}", hint=f"{hint}It has {', '.join(known)}")
 
 
 def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: float) -> Iterator[Chunk]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.events import Event, Finished, Started
-from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.gathered_facts import Facts, ModelListing
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.weights import BucketRequest, Manifest, weights_name
 from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.additional_models import additional_models, with_adapter_options
 from lmi_deploy.planning.file_selection import INDEX, require_shards, select
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.weights import WeightsStore as WeightsStore
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.gather_facts import model_location, read_json, shards, tensors
+from lmi_deploy.workflows.gather_facts import adapters, draft, model_location, read_json, shards, tensors
 
 KEY, COPY = "push", "copy"
 
@@ -28,6 +29,12 @@ class WeightsSelection:
 
     listing: ModelListing
     weights: WeightsSpec
+
+    @property
+    def repositories(self) -> tuple[ModelListing, ...]:
+        """What is pushed: the model, its adapters and its draft model, each with its chosen files."""
+        main = replace(self.listing, files=self.weights.files)
+        return (main, *(each.listing for each in self.weights.additional))
 
     @property
     def name(self) -> str:
@@ -55,7 +62,14 @@ def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
     listing = hub.listing(model_location(recipe), recipe.revision)
     weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)
     require_shards(weights, shards(read_json(hub, listing, INDEX)), recipe.files)
-    tensors(hub, listing)
+    facts = Facts(
+        listing=listing,
+        config={},
+        tensors=tensors(hub, listing),
+        adapters=adapters(recipe, deps),
+        draft=draft(recipe, deps),
+    )
+    weights = replace(weights, additional=additional_models(with_adapter_options(recipe, facts), facts))
     return WeightsSelection(listing=listing, weights=weights)
 
 
@@ -76,15 +90,26 @@ def copy(
 
 def push(
     recipe: Recipe, selection: WeightsSelection, weights: WeightsStore, deps: Dependencies
+) -> Generator[Event, None, tuple[Manifest, ...]]:
+    """`weights.via`: streamed from the source, or through the Hub's cache on this machine first. The manifests: of the
+    model, then of its adapters and its draft model.
+    """
+    pushed = []
+    for listing in selection.repositories:
+        pushed.append((yield from _push(listing, recipe, weights, deps)))
+    return tuple(pushed)
+
+
+def _push(
+    listing: ModelListing, recipe: Recipe, weights: WeightsStore, deps: Dependencies
 ) -> Generator[Event, None, Manifest]:
-    """`weights.via`: streamed from the source, or through the Hub's cache on this machine first."""
     started = deps.clock.monotonic()
-    title = f"push {selection.listing.model_id} at {selection.listing.commit[:8]} to {weights.where}"
+    title = f"push {listing.model_id} at {listing.commit[:8]} to {weights.where}"
     yield Started(key=KEY, title=title, phase=Phase.STORE)
     manifest = yield from weights.upload(
-        selection.listing,
-        selection.weights.files,
-        deps.hub(recipe.model_id),
+        listing,
+        listing.files,
+        deps.hub(listing.model_id),
         transfer_options=transfer_options(recipe.weights),
         local=deps.files,
         key=KEY,

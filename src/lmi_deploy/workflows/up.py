@@ -12,6 +12,8 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
+from lmi_deploy.planning.adapter_checks import adapter_notes
+from lmi_deploy.planning.additional_models import with_adapter_options
 from lmi_deploy.planning.agreed_plan import require_agreed
 from lmi_deploy.planning.model_compatibility import ModelReview
 from lmi_deploy.planning.render import render
@@ -46,6 +48,7 @@ class ResolvedRecipe:
 def resolve_recipe(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
     """Reads the model's repository and the account; of what is deployed the instance type alone, for `auto`."""
     facts = gather(recipe, deps)
+    recipe = with_adapter_options(recipe, facts)
     region, current = (facts.cloud.region, facts.cloud.instance) if facts.cloud else ("", "")
     recipe, of_instance = choose_instance(
         recipe, lambda: gathered_checkpoint(facts), deps, region=region, current=current
@@ -85,6 +88,7 @@ def prepare(
         *resolved.of_instance,
         *(recipe_notices(recipe) if loads else ()),
         *review.notes,
+        *(adapter_notes(recipe, facts) if loads else ()),
         *target.preflight(spec, plan, recipe.arguments),
     )
     return replace(deployment, estimate=estimate, recipe=recipe.arguments, notices=lines)
@@ -96,8 +100,12 @@ def _require_disk_space(deployment: DeploymentPlan, deps: Dependencies) -> None:
     for action in deployment.plan.actions:
         match action:
             case FetchWeights() | PushWeights(via="snapshot"):
-                listing = spec.model.listing(spec.weights.files)
-                deps.hub(spec.model.model_id).require_space(listing, spec.weights.files)
+                for listing in (
+                    spec.model.listing(spec.weights.files),
+                    *(m.listing for m in spec.weights.additional),
+                ):
+                    if (listing.model_id, listing.commit) == (action.model_id, action.commit):
+                        deps.hub(listing.model_id).require_space(listing, listing.files)
             case BuildEnvironment():
                 contents = (action.packages, action.requirements, action.setup)
                 deps.environments.require_space(action.environment, *contents)
@@ -117,9 +125,7 @@ def execute(
     target.remember(deployment.ref)
     # The lock and the record are stored in the bucket: it is created before them.
     bootstrap = tuple(action for action in deployment.plan.actions if action.phase is Phase.BOOTSTRAP)
-    perform = target.deploy_actions(
-        deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
-    )
+    perform = target.deploy_actions(deployment.spec, deployment.artifact, deps.hub)
     yield from apply(replace(deployment.plan, actions=bootstrap), perform, NoJournal(), deps.clock)
     with locked(deployment.ref, deps):
         fresh = make_plan(

@@ -14,7 +14,7 @@ from lmi_deploy.errors import AccessError
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.status import Status, status
 
-_SPARE = ("account", "address", "since", "memory")
+_SPARE = ("account", "adapters", "address", "since", "memory")
 """Columns that `lmi status` also shows, least needed first."""
 
 
@@ -60,7 +60,18 @@ def _row(ref: DeploymentRef, deps: Dependencies) -> dict[str, Any]:
 
 def _empty(ref: DeploymentRef) -> dict[str, Any]:
     place = f"{ref.target} {ref.region}".strip()
-    columns = ("standing", "address", "model", "memory", "costs", "since", "account", "expires", "expired")
+    columns = (
+        "standing",
+        "address",
+        "model",
+        "adapters",
+        "memory",
+        "costs",
+        "since",
+        "account",
+        "expires",
+        "expired",
+    )
     return {"name": ref.name, "target": place, **dict.fromkeys(columns, ""), "account": ref.account}
 
 
@@ -70,6 +81,9 @@ def _status_of(each: Status) -> dict[str, Any]:
         "standing": each.standing,
         "address": each.address,
         "model": each.summary.get("model", ""),
+        "adapters": ", ".join(
+            key.removeprefix("adapter.") for key in each.summary if key.startswith("adapter.")
+        ),
         "memory": each.server.memory if each.server else None,
         "costs": each.cost,
         "since": each.since,

@@ -10,6 +10,7 @@ from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.render import render
 from lmi_deploy.workflows import up
@@ -36,8 +37,13 @@ def command(
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
         for file in artifact.files:
+            (output / file.path).parent.mkdir(parents=True, exist_ok=True)
             (output / file.path).write_bytes(file.content)
     for file in artifact.files:
         context.view.note(f"{output / file.path}: {len(file.content)} bytes")
+    if artifact.copied:
+        context.view.note(
+            f"not written: {counted(len(artifact.copied), 'file')} of adapters, which the target copies"
+        )
     names = [file.path for file in artifact.files]
     context.view.result({"folder": str(output), "files": names, "digest": artifact.digest}, str(output))

@@ -44,6 +44,13 @@ def _words(found: Status) -> str:
         ("expires", found.expires + _EXPIRED.format(name=found.ref.name) * found.expired),
     ]
     facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
+    adapters = {
+        key.removeprefix("adapter."): value
+        for key, value in found.summary.items()
+        if key.startswith("adapter.")
+    }
+    facts += [("adapter", f"{name} ({source})") for name, source in adapters.items()]
+    facts.append(("draft", found.summary.get("draft_model", "")))
     if found.endpoint is not None:
         observed = found.endpoint
         facts.append(

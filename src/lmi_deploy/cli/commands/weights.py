@@ -76,10 +76,15 @@ def push(
     selection = steps.choose_weights(read, context.deps)
     count = f"{len(selection.weights.files)} files, {size_text(selection.weights.size)}"
     context.view.note(f"{count}: {store.address(selection.name)}")
-    manifest = context.outcome(steps.push(read, selection, store, context.deps))
+    for each in selection.weights.additional:
+        words = f"{each.title}: {len(each.files)} files, {size_text(each.size)}"
+        context.view.note(f"{words}: {store.address(each.weights_name)}")
+    manifest, *additional = context.outcome(steps.push(read, selection, store, context.deps))
     if advice := store.advice():
         context.view.note(advice)
-    context.view.result(_fields(manifest, store), store.address(manifest.name))
+    also = [_fields(each, store) for each in additional]
+    fields = {**_fields(manifest, store), **({"additional": also} if also else {})}
+    context.view.result(fields, store.address(manifest.name))
 
 
 @command.command("ls")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.digests import ADDED
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
@@ -34,10 +35,13 @@ class PushWeights(ActionBase):
     via: str
     size: int
     """Bytes of all files; those already in the bucket are not transferred again."""
+    what: str = field(default="", metadata=ADDED)
+    """Of an additional model: its role and its name."""
 
     @property
     def title(self) -> str:
-        return f"push {self.model_id} at {self.commit[:8]} to the bucket"
+        what = f"the {self.what}, " * bool(self.what)
+        return f"push {what}{self.model_id} at {self.commit[:8]} to the bucket"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

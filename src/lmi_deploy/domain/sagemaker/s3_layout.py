@@ -5,13 +5,20 @@ Everything is derived from the spec, so that the plan, the writes and later read
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import MARKER, Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
-from lmi_deploy.domain.sagemaker.resource_settings import MODEL_FOLDER, MOUNTS, WEIGHTS_CHANNEL, Mount
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    DRAFT_CHANNEL,
+    MODEL_FOLDER,
+    MOUNTS,
+    WEIGHTS_CHANNEL,
+    Mount,
+)
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 
 ARTIFACTS: Final = "artifacts/"
@@ -26,7 +33,11 @@ def weights_of(spec: Spec) -> str:
 
 
 def weights_address(spec: Spec) -> str:
-    return f"s3://{spec.cloud.bucket}/{weights_prefix(weights_of(spec))}"
+    return _address(spec, weights_of(spec))
+
+
+def _address(spec: Spec, name: str) -> str:
+    return f"s3://{spec.cloud.bucket}/{weights_prefix(name)}"
 
 
 def weights_placeholder_value(spec: Spec) -> str:
@@ -40,18 +51,25 @@ def weights_placeholder_value(spec: Spec) -> str:
             return MODEL_FOLDER
 
 
+def draft_location(spec: Spec) -> str:
+    """Where the container finds the draft model; empty without one."""
+    return f"{MOUNTS}/{DRAFT_CHANNEL}" if spec.weights.draft else ""
+
+
 def mounts(spec: Spec) -> tuple[Mount, ...]:
-    if spec.cloud.delivery != "mount":
-        return ()
-    return (Mount(channel=WEIGHTS_CHANNEL, uri=weights_address(spec)),)
+    draft = spec.weights.draft
+    weights = (Mount(channel=WEIGHTS_CHANNEL, uri=weights_address(spec)),)
+    return (
+        *(weights if spec.cloud.delivery == "mount" else ()),
+        *((Mount(channel=DRAFT_CHANNEL, uri=_address(spec, draft.weights_name)),) if draft else ()),
+    )
 
 
 def artifact_id(spec: Spec, artifact: Artifact) -> str:
     """The name of the stored artifact: an artifact that an endpoint serves from is never overwritten."""
     bundled = weights_of(spec) if spec.cloud.delivery == "artifact" else ""
-    return short(
-        digest([artifact.digest, weights_placeholder_value(spec), spec.cloud.delivery, bundled]), _ID_LENGTH
-    )
+    chosen = [artifact.digest, weights_placeholder_value(spec), spec.cloud.delivery, bundled]
+    return short(digest(chosen), _ID_LENGTH)
 
 
 def artifacts_prefix(deployment: str) -> str:
@@ -68,9 +86,30 @@ def artifact_address(spec: Spec, artifact: Artifact) -> str:
     return f"s3://{spec.cloud.bucket}/{artifact_prefix(spec.name, artifact_id(spec, artifact))}"
 
 
-def bundled_weights(spec: Spec, artifact: Artifact) -> tuple[tuple[str, int], ...]:
-    """Path and size of the weights that are copied beside the artifact; a file of lmi replaces one of the same name."""
-    if spec.cloud.delivery != "artifact":
-        return ()
+@dataclass(frozen=True, slots=True)
+class CopiedObject:
+    """A stored file of a model that is copied into the artifact, inside S3."""
+
+    origin: str
+    """Its key in the bucket."""
+    path: str
+    """In the artifact."""
+    size: int
+
+
+def copied_objects(spec: Spec, artifact: Artifact) -> tuple[CopiedObject, ...]:
+    """The adapters, and with delivery `artifact` the weights; a file of lmi replaces one of the same path."""
     own = {file.path for file in artifact.files}
-    return tuple((file.path, file.size) for file in spec.weights.files if file.path not in own)
+    bundled = spec.weights.files if spec.cloud.delivery == "artifact" else ()
+    prefix = weights_prefix(weights_of(spec))
+    return (
+        *(
+            CopiedObject(prefix + file.path, file.path, file.size)
+            for file in bundled
+            if file.path not in {*own, *(copied.path for copied in artifact.copied)}
+        ),
+        *(
+            CopiedObject(weights_prefix(file.weights) + file.source, file.path, file.size)
+            for file in artifact.copied
+        ),
+    )

@@ -11,6 +11,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
+    TAG_DRAFT,
     TAG_ENGINE,
     TAG_EXPIRES,
     TAG_SPEC,
@@ -24,7 +25,10 @@ from lmi_deploy.domain.sagemaker.s3_layout import weights_of
 from lmi_deploy.domain.weights import Travel, weights_label
 
 OWN = frozenset(
-    {TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_TTL, TAG_WEIGHTS}
+    {
+        *(TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK),
+        *(TAG_EXPIRES, TAG_TTL, TAG_WEIGHTS, TAG_DRAFT),
+    }
 )
 BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", TAG_VERSION: __version__}
 """Of a bucket that lmi creates."""
@@ -32,14 +36,16 @@ _STAMP = 16
 
 
 def spec_digest(spec: Spec) -> str:
-    """The spec in 16 hex digits. Without the time to live, the way of the weights' transfer, and the local path of a
-    model folder.
+    """The spec in 16 hex digits. Without the time to live, the way of the weights' transfer, and the local paths of
+    folders.
     """
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
-    return short(
-        digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0, travel=Travel(), job=None))),
-        _STAMP,
+    additional = tuple(
+        replace(each, model_id=weights_label(each.model_id)) for each in spec.weights.additional
     )
+    place = replace(spec.cloud, ttl=0, travel=Travel(), job=None)
+    weights = replace(spec.weights, additional=additional)
+    return short(digest(replace(spec, model=model, weights=weights, place=place)), _STAMP)
 
 
 def tags_of(spec: Spec) -> Pairs:
@@ -51,6 +57,7 @@ def tags_of(spec: Spec) -> Pairs:
         TAG_ENGINE: spec.engine.name,
         TAG_TASK: spec.model.task or "custom",
     }
-    if len(weights := weights_of(spec)) <= TAG_VALUE_LENGTH:
-        own[TAG_WEIGHTS] = weights
+    draft = spec.weights.draft.weights_name if spec.weights.draft else ""
+    weights = {TAG_WEIGHTS: weights_of(spec), TAG_DRAFT: draft}
+    own |= {tag: name for tag, name in weights.items() if 0 < len(name) <= TAG_VALUE_LENGTH}
     return tuple(sorted({**dict(spec.cloud.tags), **own}.items()))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from lmi_deploy.domain.gathered_facts import is_folder
-from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, IMAGE_SERVERS
+from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES, DEFAULT_ENGINE, IMAGE_SERVERS
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.option_names import lint
 from lmi_deploy.recipe.reader import ParsedFields
@@ -130,6 +130,10 @@ def _own_files(partial: ParsedFields) -> Iterator[Problem]:
         if name is not None and (why := partial.purpose.file_error(name)):
             hint = "write the path relative to the recipe's folder"
             yield partial.problem(path, f"{name}: {why}", hint)
+    for path, name in partial.value("files.extra", ()) if partial.purpose.deploying else ():
+        if why := partial.purpose.file_error(name):
+            hint = "write the path relative to the recipe's folder"
+            yield partial.problem(f"files.extra.{path}", f"{name}: {why}", hint)
 
 
 def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
@@ -146,6 +150,21 @@ def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
         yield partial.problem(
             "timeouts.predict", what, f"use at most {_PREDICT_LIMIT}, or endpoint.asynchronous"
         )
+
+
+def _adapters(partial: ParsedFields) -> Iterator[Problem]:
+    """Adapters that no code would load."""
+    if not partial.value("adapters") or not partial.is_valid("engine", "adapters"):
+        return
+    engine = partial.value("engine", DEFAULT_ENGINE)
+    if engine not in ADAPTER_ENGINES:
+        what = f"engine {engine} serves no LoRA adapters"
+        hint = f"use engine: {' or '.join(ADAPTER_ENGINES)}, or merge the adapter into the model"
+        yield partial.problem("adapters", what, hint)
+    options = dict(partial.value("options", ()))
+    if options.get("enable_lora", "true").strip().lower() != "true":
+        what = f"{options['enable_lora']}, but the recipe has adapters"
+        yield partial.problem("options.enable_lora", what, "omit it: lmi sets it for a recipe with adapters")
 
 
 def _scaling(partial: ParsedFields) -> Iterator[Problem]:
@@ -184,6 +203,10 @@ def _model_folder(partial: ParsedFields) -> Iterator[Problem]:
     if is_folder(model_id) and (why := partial.purpose.folder_error(model_id)):
         hint = "write the path relative to the recipe's folder; a model of the Hub is ORG/NAME"
         yield partial.problem("model_id", f"{model_id}: {why}", hint)
+    for adapter in partial.value("adapters", ()):
+        if is_folder(adapter.source) and (why := partial.purpose.folder_error(adapter.source)):
+            hint = "write the path relative to the recipe's folder; an adapter of the Hub is ORG/NAME"
+            yield partial.problem(f"adapters.{adapter.name}", f"{adapter.source}: {why}", hint)
 
 
 def _patterns(partial: ParsedFields) -> Iterator[Problem]:
@@ -230,6 +253,7 @@ RULES: tuple[Rule, ...] = (
     _probe_body,
     _own_files,
     _timeouts,
+    _adapters,
     _scaling,
     _secrets,
     _uploader,

@@ -30,6 +30,8 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
         yield _value(partial, name, *mistake, group="properties")
     if partial.value("engine", DEFAULT_ENGINE) == "vllm" and partial.is_valid("engine"):
         options_of = {**dict(properties), **dict(partial.value("options", ()))}
+        if partial.value("adapters"):
+            options_of.setdefault("enable_lora", "true")  # lmi sets it
         given_options = given(
             options_of, partial.value("tensor_parallel_degree"), _shipped_server(partial, "vllm")
         )

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.recipe_key_types import NotImplementedYet
+from lmi_deploy.domain.recipe_weights_keys import AdapterSource
+from lmi_deploy.domain.safe_paths import case_collisions
 from lmi_deploy.recipe.model.scalar_types import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
 from lmi_deploy.recipe.model.user_mappings import PairRules
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,
+    MappingEntry,
     MappingNode,
     Node,
     ScalarNode,
     SequenceNode,
     SourcePosition,
     describe,
+    quoted,
 )
 
 MOST_ITEMS = 100
+_ADAPTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+"""A folder's name, a header's value, and no colon: `lmi proxy` writes deployment:adapter."""
 LONGEST = 32_768
 """Maximum characters of one value: far beyond any that a server accepts."""
 
@@ -157,6 +164,68 @@ class MappingField:
         except InvalidValue as exc:
             notify(node.place, exc.what, exc.hint, key)
             return INVALID
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesField:
+    """The user's own names, each with the source of a model."""
+
+    source: ScalarType
+    revision: ScalarType
+    most: int
+    label: ClassVar = "names, each with a Hub id, an `s3://` prefix or a folder, or a group"
+    collects: ClassVar = True
+
+    def read(self, node: Node, notify: Report) -> Any:
+        if not isinstance(node, MappingNode):
+            return _unless_invalid(node, notify, f"expected a mapping, not {describe(node)}")
+        if len(node.entries) > self.most:
+            notify(node.place, f"{len(node.entries)} names", f"use at most {self.most}", "")
+            return INVALID
+        if clash := next(iter(case_collisions(node.entries)), ()):
+            what = f"{' and '.join(clash)} differ only in upper and lower case"
+            notify(node.entries[clash[-1]].place, what, "use another name for one of them", clash[-1])
+            return INVALID
+        return _all([self._source(name, entry, notify) for name, entry in node.entries.items()])
+
+    def _source(self, name: str, entry: MappingEntry, notify: Report) -> Any:
+        if not _ADAPTER_NAME.fullmatch(name):
+            hint = "use at most 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit"
+            notify(entry.place, f"{quoted(name)} is not a valid name", hint, name[:80])
+            return INVALID
+
+        def below(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
+            notify(place, what, hint, f"{name}.{suffix}" if suffix else name)
+
+        if not isinstance(entry.value, MappingNode):
+            source = _word(entry.value, self.source, below)
+            return INVALID if source is INVALID else AdapterSource(name=name, source=source)
+        return self._group(name, entry.value, below)
+
+    def _group(self, name: str, node: MappingNode, notify: Report) -> Any:
+        known = {"source": self.source, "revision": self.revision}
+        for key in node.entries.keys() - known.keys():
+            notify(node.entries[key].place, "unknown key", f"use one of {', '.join(known)}", key[:80])
+        if "source" not in node.entries:
+            notify(node.place, "has no source", "such as source: org/french-lora", "")
+        values = {
+            key: _word(node.entries[key].value, kind, notify)
+            for key, kind in known.items()
+            if key in node.entries
+        }
+        wrong = "source" not in values or node.entries.keys() - known.keys()
+        if wrong or any(value is INVALID for value in values.values()):
+            return INVALID
+        return AdapterSource(name=name, **values)
+
+    def schema(self) -> Schema:
+        group = {
+            "type": "object",
+            "properties": {"source": self.source.schema(), "revision": self.revision.schema()},
+            "required": ["source"],
+            "additionalProperties": False,
+        }
+        return {"type": "object", "additionalProperties": {"anyOf": [self.source.schema(), group]}}
 
 
 @dataclass(frozen=True, slots=True)

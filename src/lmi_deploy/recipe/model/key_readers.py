@@ -11,7 +11,16 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
-from lmi_deploy.domain.recipe_key_types import Doc, ListOf, NotImplementedYet, OneOrList, PairsOf, ValueRule
+from lmi_deploy.domain.recipe_key_types import (
+    Doc,
+    ListOf,
+    Named,
+    NotImplementedYet,
+    OneOrList,
+    PairsOf,
+    SourcesByName,
+    ValueRule,
+)
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.model.field_types import (
     FieldType,
@@ -21,6 +30,7 @@ from lmi_deploy.recipe.model.field_types import (
     MappingField,
     ScalarField,
     ScalarOrListField,
+    SourcesField,
 )
 from lmi_deploy.recipe.model.scalar_types import FLAG, choice, scalar_type
 from lmi_deploy.recipe.model.user_mappings import PAIR_RULES
@@ -58,6 +68,8 @@ def _shape_of_rule(rule: ValueRule) -> FieldType:
             return ScalarOrListField(scalar_type(item), most)
         case PairsOf(kind):
             return MappingField(PAIR_RULES[kind])
+        case SourcesByName(most):
+            return SourcesField(scalar_type(Named("model id")), scalar_type(Named("revision")), most)
         case _:
             return ScalarField(scalar_type(rule))
 

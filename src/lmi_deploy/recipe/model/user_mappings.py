@@ -8,8 +8,11 @@ from functools import partial
 from typing import NamedTuple
 
 from lmi_deploy.catalog import sagemaker_limits
-from lmi_deploy.domain.deployment_artifact import SLOT
-from lmi_deploy.recipe.model.scalar_types import InvalidValue
+from lmi_deploy.domain.deployment_artifact import DRAFT_SLOT, MARKER, SLOT
+from lmi_deploy.domain.djl_serving import ADAPTERS_FOLDER, MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
+from lmi_deploy.domain.recipe_key_types import OneLine
+from lmi_deploy.domain.safe_paths import check_relative_path
+from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
 from lmi_deploy.recipe.secret_detection import names_secret
 from lmi_deploy.recipe.yaml.tree import quoted
 
@@ -36,6 +39,14 @@ OPTION_HOMES = {
     "model_loading_timeout": "timeouts.model_loading",
 }
 """Options that the tool writes from a key of the recipe's own."""
+ARTIFACT_HOMES = {
+    SERVING_PROPERTIES: "options or properties",
+    MODEL_PY: "handler.file",
+    REQUIREMENTS_TXT: "requirements",
+    ADAPTERS_FOLDER: "adapters",
+    MARKER: "engine",
+}
+"""Names at the top of the artifact that the tool writes from a key of the recipe's own."""
 _OWN_ENVIRONMENT = {
     "HF_MODEL_ID": "model_id",
     "HF_REVISION": "revision",
@@ -68,8 +79,9 @@ def property_key(key: str) -> str:
 
 def property_value(value: str) -> str:
     """A value for serving.properties: anything but the mark that the target replaces by the weights' location."""
-    if SLOT in value:
-        raise InvalidValue(f"holds {SLOT}", "lmi sets the location of the weights: use model_id")
+    for slot in (SLOT, DRAFT_SLOT):
+        if slot in value:
+            raise InvalidValue(f"holds {slot}", "lmi sets the location of the weights: use model_id")
     return value
 
 
@@ -87,6 +99,18 @@ def environment_key(key: str) -> str:
             "sets an option without any check", f"write {key.removeprefix('OPTION_').lower()} under options"
         )
     return key
+
+
+def artifact_path(path: str) -> str:
+    """A path in the artifact for a file of the user's: none that lmi writes itself."""
+    if why := check_relative_path(path):
+        raise InvalidValue(f"{quoted(path)} {why}", "write a path below the artifact's folder")
+    first = path.partition("/")[0].lower()
+    if first in ARTIFACT_HOMES:
+        raise InvalidValue(
+            f"lmi writes {first} from another key of the recipe", f"use {ARTIFACT_HOMES[first]}"
+        )
+    return path
 
 
 def tag_key(key: str) -> str:
@@ -138,6 +162,7 @@ class PairRules(NamedTuple):
 
 
 PAIR_RULES: Mapping[str, PairRules] = {
+    "artifact file": PairRules(artifact_path, scalar_type(OneLine("path")).read),
     "environment": PairRules(environment_key, partial(_matching_rule, "environment_value"), "environment"),
     "option": PairRules(option_key, property_value),
     "property": PairRules(property_key, property_value),

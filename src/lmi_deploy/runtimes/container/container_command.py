@@ -73,8 +73,9 @@ def command(
 
 def _mounts(launch: Launch) -> Iterator[str]:
     yield _mount(launch.model_folder.resolve(), MODEL_FOLDER)
-    if launch.weights is not None:
-        yield from (_mount(folder, str(folder)) for folder in weight_folders(launch.weights))
+    outside = [weight_folders(folder) for folder in (launch.weights, launch.draft) if folder is not None]
+    folders = sorted({folder for each in outside for folder in each})
+    yield from (_mount(folder, str(folder)) for folder in folders)
 
 
 def _mount(source: Path, target: str) -> str:

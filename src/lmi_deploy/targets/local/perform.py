@@ -12,6 +12,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Line, Progress
+from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import Codec, codec_of
@@ -20,10 +21,10 @@ from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
-from lmi_deploy.ports.local_state import State
+from lmi_deploy.ports.local_state import CopiedPath, State
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.targets.local.readiness import ReadinessCheck
-from lmi_deploy.targets.target import Outcome, Perform
+from lmi_deploy.targets.target import Hubs, Outcome, Perform
 
 Steps = Generator[Event, None, Outcome]
 _RUNTIME = "runtime"
@@ -42,9 +43,9 @@ class LocalPerformers:
     clock: Clock
     release_port: Callable[[str], None]
 
-    def deploy(self, spec: Spec, artifact: Artifact, hub: Hub, environments: Environments) -> Perform:
+    def deploy(self, spec: Spec, artifact: Artifact, hubs: Hubs, environments: Environments) -> Perform:
         deployer = _LocalDeployer(
-            writes=self, spec=spec, artifact=artifact, hub=hub, environments=environments
+            writes=self, spec=spec, artifact=artifact, hubs=hubs, environments=environments
         )
         return {**self.teardown(), **deployer.performers()}
 
@@ -108,7 +109,7 @@ class _LocalDeployer:
     writes: LocalPerformers
     spec: Spec
     artifact: Artifact
-    hub: Hub
+    hubs: Hubs
     environments: Environments
 
     def performers(self) -> Perform:
@@ -133,19 +134,45 @@ class _LocalDeployer:
         contents = (action.packages, action.requirements, action.setup)
         return (yield from self.environments.build(action.environment, *contents, key=action.key))
 
+    @property
+    def hub(self) -> Hub:
+        """The source of the main model."""
+        return self.hubs(self.spec.model.model_id)
+
+    @property
+    def _listing(self) -> ModelListing:
+        return self.spec.model.listing(self.spec.weights.files)
+
     def _weights(self, action: plan.FetchWeights) -> Steps:
-        listing = self.spec.model.listing(action.files)
-        yield from self.hub.fetch(listing, action.files, key=action.key)
-        return f"{len(action.files)} files verified"
+        model_id, commit, files = action.model_id, action.commit, action.files
+        listings = (self._listing, *(each.listing for each in self.spec.weights.additional))
+        listing = next(
+            each for each in listings if (each.model_id, each.commit, each.files) == (model_id, commit, files)
+        )
+        yield from self.hubs(model_id).fetch(listing, files, key=action.key)
+        return f"{len(files)} files verified"
 
     def _artifact(self, action: plan.PutArtifact) -> Steps:
-        listing = self.spec.model.listing(self.spec.weights.files)
         # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
         # again.
-        yield from self.hub.fetch(listing, self.spec.weights.files, key=action.key)
-        files = self.artifact.filled(str(self.hub.folder(listing)))
-        self.writes.state.put_artifact(self.writes.ref.name, action.artifact, files)
-        return f"{len(files)} files"
+        weights = yield from self.hub.fetch(self._listing, self.spec.weights.files, key=action.key)
+        folders: dict[str, Path] = {}
+        for each in self.spec.weights.additional:
+            hub = self.hubs(each.model_id)
+            folders[each.weights_name] = yield from hub.fetch(each.listing, each.files, key=action.key)
+        files = self.artifact.filled(str(weights), draft=str(self._draft_folder() or ""))
+        # A folder of the user's may change in place, so that its files are copied.
+        own = {each.weights_name for each in self.spec.weights.adapters if each.source == "folder"}
+        copies = tuple(
+            CopiedPath(file.path, folders[file.weights] / file.source, file.weights not in own, file.oid)
+            for file in self.artifact.copied
+        )
+        self.writes.state.put_artifact(self.writes.ref.name, action.artifact, files, copies)
+        return f"{len(files) + len(copies)} files"
+
+    def _draft_folder(self) -> Path | None:
+        draft = self.spec.weights.draft
+        return self.hubs(draft.model_id).folder(draft.listing) if draft else None
 
     def _start(self, action: plan.StartServer) -> Steps:
         yield from ()
@@ -154,7 +181,7 @@ class _LocalDeployer:
 
     def _run(self, server: str, *, host: str, port: int) -> ObservedServer:
         home, place = self.writes.home(server), self.spec.machine
-        weights = str(self.hub.folder(self.spec.model.listing(self.spec.weights.files)))
+        weights = str(self.hub.folder(self._listing))
         home.mkdir(parents=True, exist_ok=True)
         # Written before anything runs: a process that finds the home must know which runtime it belongs to.
         (home / _RUNTIME).write_text(place.runtime)
@@ -173,7 +200,8 @@ class _LocalDeployer:
                 "address": f"{place.host}:{place.port}",
             },
             image=place.image,
-            weights=self.hub.folder(self.spec.model.listing(self.spec.weights.files)),
+            weights=self.hub.folder(self._listing),
+            draft=self._draft_folder(),
             devices=0 if place.device == "CPU" else 1,
         )
         # The record names the port by now, so that no other `up` on this machine chooses it.

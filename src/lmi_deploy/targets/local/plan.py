@@ -28,6 +28,7 @@ from lmi_deploy.domain.plan import (
 )
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
+from lmi_deploy.planning.additional_models import additional_figures
 from lmi_deploy.planning.serving_changes import changes, serving_record
 from lmi_deploy.targets.local.runtime_selection import supports_handover
 from lmi_deploy.targets.local.status import probe_unanswered
@@ -42,7 +43,10 @@ def server_name(spec: Spec, artifact: Artifact) -> str:
     place = spec.machine
     chosen = [artifact.digest, spec.model.commit, spec.weights.selection, spec.environment]
     image = [place.image] if place.image else []
-    return short(digest([*chosen, place.runtime, place.host, place.port, list(place.environment), *image]))
+    draft = [spec.weights.draft.weights_name] if spec.weights.draft else []
+    return short(
+        digest([*chosen, place.runtime, place.host, place.port, list(place.environment), *image, *draft])
+    )
 
 
 def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: LocalInventory) -> Plan:
@@ -119,8 +123,13 @@ def _prepare(
             files=spec.weights.files,
             missing=inventory.missing_weights,
         )
+    for each, missing in zip(spec.weights.additional, inventory.missing_additional, strict=True):
+        if missing:
+            yield FetchWeights(
+                model_id=each.model_id, commit=each.commit, files=each.files, missing=missing, what=each.title
+            )
     if artifact.digest not in observed.artifacts:
-        yield PutArtifact(artifact=artifact.digest, files=tuple(f.path for f in artifact.files))
+        yield PutArtifact(artifact=artifact.digest, files=artifact.paths)
 
 
 def _start_server(spec: Spec, artifact: Artifact, observed: LocalObserved, desired: str) -> Iterator[Action]:
@@ -218,7 +227,8 @@ def estimate(spec: Spec, inventory: LocalInventory) -> Estimate:
     """What the user should know before agreeing to the plan."""
     figures = (
         ("weights", f"{spec.weights.size}"),
-        ("to fetch", f"{inventory.missing_weights}"),
+        *additional_figures(spec.weights),
+        ("to fetch", f"{inventory.missing_weights + sum(inventory.missing_additional)}"),
         ("device", spec.machine.device),
         ("device memory", f"{spec.machine.device_memory}"),
     )

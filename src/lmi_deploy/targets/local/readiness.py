@@ -68,9 +68,7 @@ class ReadinessCheck:
         if observed.port is None:
             raise AccessError(f"{action.server} has no address yet", hint="run `lmi up` again")
         send = partial(exchange, self.host, observed.port, name=self.name, timeout=TIMEOUT)
-        answered = probe(action.probe, self.codec, send, name=self.name, clock=self.clock)
-        yield answered
-        return f"answered in {answered.seconds:.1f} s"
+        return (yield from probe(action.probe, self.codec, send, name=self.name, clock=self.clock))
 
     def take(self, action: plan.TakeAddress) -> Steps:
         yield from ()

@@ -31,7 +31,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         port=port,
         device=device,
         device_memory=memory,
-        startup_timeout=startup_timeout(recipe.timeouts, weights.size),
+        startup_timeout=startup_timeout(recipe.timeouts, weights.total_size),
         environment=_environment(recipe.container.environment, engine, runtime, setup),
         packages=setup.packages,
         setup=setup.setup,

@@ -20,7 +20,6 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
-from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.local_state import State
 from lmi_deploy.ports.model_server import ModelServer
@@ -32,7 +31,7 @@ from lmi_deploy.targets.local.log_file import tail
 from lmi_deploy.targets.local.perform import LocalPerformers, runtime_of
 from lmi_deploy.targets.local.request_examples import request_examples
 from lmi_deploy.targets.local.resolve import place_of, setup_of
-from lmi_deploy.targets.target import AccessToken, Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, Hubs, Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +99,8 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             hint="use `lmi down` to delete it",
         )
 
-    def lacking(self, spec: Spec, hub: Hub) -> str:
-        return dry_run.lacking(spec, lambda: self.inventory(spec, hub))
+    def lacking(self, spec: Spec, hubs: Hubs) -> str:
+        return dry_run.lacking(spec, lambda: self.inventory(spec, hubs))
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
         return tuple(DeploymentRef(name=name, target="local") for name in self.state.names())
@@ -125,18 +124,22 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     def read_record(self, ref: DeploymentRef) -> Record | None:
         return self.state.read(ref.name)
 
-    def inventory(self, spec: Spec, hub: Hub) -> LocalInventory:
+    def inventory(self, spec: Spec, hubs: Hubs) -> LocalInventory:
+        main = spec.model.listing(spec.weights.files)
         return LocalInventory(
             engine=self.environments.engine_ready(ENGINE_VERSION),
             environment=self.environments.ready(spec.environment),
-            missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
+            missing_weights=hubs(spec.model.model_id).missing(main, spec.weights.files),
+            missing_additional=tuple(
+                hubs(each.model_id).missing(each.listing, each.files) for each in spec.weights.additional
+            ),
         )
 
     def remember(self, ref: DeploymentRef) -> None:
         """Its lock and its record are created first, on the same disk."""
 
-    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        return self._performers(spec.ref).deploy(spec, artifact, hub, self.environments)
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
+        return self._performers(spec.ref).deploy(spec, artifact, hubs, self.environments)
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
         return self._performers(ref).teardown()

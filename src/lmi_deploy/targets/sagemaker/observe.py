@@ -83,13 +83,20 @@ def observe(
 def with_weights(observed: CloudObserved, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:
     """And, by two requests more, the weights that the record's current generation loads."""
     current = observed.record.current if observed.record else None
-    name = current.serving.weights_name if current else ""
-    bucket_services = depot_of(cloud, observed.ref.bucket) if name and not observed.not_owned_reason else None
+    names = current.serving.loaded_weights if current else ()
+    bucket_services = (
+        depot_of(cloud, observed.ref.bucket) if names and not observed.not_owned_reason else None
+    )
     if bucket_services is None:
         return observed
+    lost = (_lost(name, bucket_services) for name in names)
+    return replace(observed, weights_missing_reason=next(filter(None, lost), ""))
+
+
+def _lost(name: str, bucket_services: BucketServices) -> str:
+    """What the bucket lacks of these weights; empty if they are complete."""
     issues = bucket_services.weights.flaws(name)
-    lost = f"the manifest of {name} was deleted" if issues is None else integrity_issues_text(issues)
-    return replace(observed, weights_missing_reason=lost)
+    return f"the manifest of {name} was deleted" if issues is None else integrity_issues_text(issues)
 
 
 def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:

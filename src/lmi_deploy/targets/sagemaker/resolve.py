@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.packaged_prices import packaged
-from lmi_deploy.domain.deployment_spec import EngineSpec, WeightsSpec
+from lmi_deploy.domain.deployment_spec import AdditionalModel, EngineSpec, WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
@@ -39,9 +40,10 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         )
     recipe = replace(recipe, endpoint=replace(recipe.endpoint, region=cloud.region))
     _refuse(recipe, weights.size)
+    _require_small(weights.adapters)
     endpoint, scaling = recipe.endpoint, recipe.endpoint.autoscaling
     image, delivery = image_of(recipe, cloud.region), _delivery(recipe, engine, weights.size)
-    time = resolve_timeouts(recipe, delivery, chosen(recipe), weights.size)
+    time = resolve_timeouts(recipe, delivery, chosen(recipe), weights.total_size)
     return SageMakerPlace(
         account=cloud.account,
         partition=cloud.partition,
@@ -49,7 +51,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         bucket=cloud.bucket,
         role=role_arn(endpoint.role, cloud, default=ENDPOINT_ROLE, key="endpoint.role"),
         image=image,
-        placements=_placements(recipe, image, weights.size),
+        placements=_placements(recipe, image, weights.total_size),
         count=endpoint.count or (scaling.min if scaling else 1),
         environment=_environment(engine, recipe.container.environment),
         delivery=delivery,
@@ -113,6 +115,16 @@ def _delivery(recipe: Recipe, engine: EngineSpec, size: int) -> Delivery:
             hint="omit it (s3), or write mount",
         )
     return chosen
+
+
+def _require_small(adapters: Sequence[AdditionalModel]) -> None:
+    size = sum(adapter.size for adapter in adapters)
+    if size > ARTIFACT_LIMIT:
+        raise Unresolvable(
+            f"adapters: {size_text(size)} in all; at most {ARTIFACT_LIMIT / 1000000000.0:g} GB, because every change "
+            "of the artifact copies them again",
+            hint="divide the adapters between two deployments",
+        )
 
 
 def _environment(engine: EngineSpec, given: Pairs) -> Pairs:

@@ -23,7 +23,6 @@ from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.deployment_index import DeploymentIndex
-from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.sagemaker import costs, running_costs
@@ -42,7 +41,7 @@ from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
-from lmi_deploy.targets.target import AccessToken, OrphanedDeployment, Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, Hubs, OrphanedDeployment, Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +157,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         endpoint = require_endpoint(observed)
         self.cloud(observed.ref.region).hosting.tag(endpoint.arn, ((TAG_EXPIRES, expires),))
 
-    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        return self._performers(spec.ref).deploy(spec, artifact, hub, self.files, self.job_files)
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
+        return self._performers(spec.ref).deploy(spec, artifact, hubs, self.files, self.job_files)
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
         return self._performers(ref).teardown()
@@ -205,11 +204,19 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             self.remembered.discard(observed.ref)
         return self._with_other_locations(observed)
 
-    def inventory(self, spec: Spec, hub: Hub) -> CloudInventory:
+    def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
         bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
         issues = bucket_services.weights.flaws(weights_of(spec)) if bucket_services else None
         return CloudInventory(
-            bucket=bucket_services is not None, weights=issues == (), weights_flaws=issues or (), priced=False
+            bucket=bucket_services is not None,
+            weights=issues == (),
+            weights_flaws=issues or (),
+            missing_additional=frozenset(
+                name
+                for name in {each.weights_name for each in spec.weights.additional}
+                if bucket_services is None or bucket_services.weights.flaws(name) != ()
+            ),
+            priced=False,
         )
 
     def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:

@@ -12,6 +12,7 @@ from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
+    TAG_DRAFT,
     TAG_WEIGHTS,
     ModelSettings,
     Resource,
@@ -39,7 +40,7 @@ def served_weights(
         endpoints = [r for r in resources if r.kind == "endpoint"]
         if not endpoints or not _may_serve_bucket(resources, store.bucket):
             continue
-        names = {r.tag(TAG_WEIGHTS) for r in resources} - {""}
+        names = {r.tag(tag) for r in resources for tag in (TAG_WEIGHTS, TAG_DRAFT)} - {""}
         if not names and deployment not in recorded:
             names = {name for model in _models(resources, hosting) for name in _named(model, store)}
         found |= dict.fromkeys(names, deployment)

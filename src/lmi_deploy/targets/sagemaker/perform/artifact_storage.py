@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
@@ -14,17 +14,15 @@ from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.domain.sagemaker.s3_layout import (
     WRITTEN_LAST,
     artifact_prefix,
-    bundled_weights,
-    weights_of,
+    copied_objects,
+    draft_location,
     weights_placeholder_value,
 )
-from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.errors import Conflict, IntegrityError
 from lmi_deploy.ports.cloud import BucketServices
-from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.target import Outcome
+from lmi_deploy.targets.target import Hubs, Outcome
 
 Steps = Generator[Event, None, Outcome]
 
@@ -35,17 +33,21 @@ class ArtifactStorage:
 
     spec: Spec
     artifact: Artifact
-    hub: Hub
+    hubs: Hubs
     files: Callable[[Path], Source]
     depot: Callable[[], BucketServices]
 
     def push(self, action: PushWeights) -> Steps:
         spec = self.spec
-        manifest = yield from self.depot().weights.upload(
+        listing = next(
+            (each.listing for each in spec.weights.additional if each.weights_name == action.weights),
             spec.model.listing(spec.weights.files),
-            spec.weights.files,
-            self.hub,
-            transfer_options=spec.cloud.travel,
+        )
+        manifest = yield from self.depot().weights.upload(
+            listing,
+            listing.files,
+            self.hubs(listing.model_id),
+            transfer_options=replace(spec.cloud.travel, via=action.via),
             local=self.files,
             key=action.key,
         )
@@ -55,28 +57,28 @@ class ArtifactStorage:
         """Nothing is overwritten; serving.properties is written last and completes it."""
         store = self.depot().store
         prefix = artifact_prefix(self.spec.name, action.artifact)
-        copied = yield from self._upload_bundled(store, prefix, action.key)
+        copied = yield from self._copy(store, prefix, action.key)
         written = sorted(
-            self.artifact.filled(weights_placeholder_value(self.spec)),
+            self.artifact.filled(weights_placeholder_value(self.spec), draft=draft_location(self.spec)),
             key=lambda file: file.path in WRITTEN_LAST,
         )
         for file in written:
             _write(store, prefix + file.path, file)
         return f"{len(written)} files" + (f", {copied} of the weights copied" if copied else "")
 
-    def _upload_bundled(self, store: ObjectStore, prefix: str, name: str) -> Generator[Event, None, int]:
-        """The weights beside the artifact, copied inside S3; what an earlier attempt copied is not copied again."""
-        bundled = bundled_weights(self.spec, self.artifact)
-        if not bundled:
+    def _copy(self, store: ObjectStore, prefix: str, name: str) -> Generator[Event, None, int]:
+        """Inside S3; what an earlier attempt copied is not copied again."""
+        objects = copied_objects(self.spec, self.artifact)
+        if not objects:
             return 0
         existing = {stored.key: stored.size for stored in store.list(prefix)}
-        origin, total, done = weights_prefix(weights_of(self.spec)), sum(size for _, size in bundled), 0
-        for path, size in bundled:
-            if existing.get(prefix + path) != size:
-                store.copy(origin + path, prefix + path, size=size)
-            done += size
-            yield Progress(key=name, done=done, total=total, unit="bytes", note=path)
-        return len(bundled)
+        total, done = sum(each.size for each in objects), 0
+        for each in objects:
+            if existing.get(prefix + each.path) != each.size:
+                store.copy(each.origin, prefix + each.path, size=each.size)
+            done += each.size
+            yield Progress(key=name, done=done, total=total, unit="bytes", note=each.path)
+        return len(objects)
 
 
 def _write(store: ObjectStore, at: str, file: ArtifactFile) -> None:

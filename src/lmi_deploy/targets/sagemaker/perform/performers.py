@@ -21,7 +21,6 @@ from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
-from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker import endpoint_waiter
@@ -29,7 +28,7 @@ from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles, TransferJobs, clear_jobs, stop_job
-from lmi_deploy.targets.target import Outcome, Perform
+from lmi_deploy.targets.target import Hubs, Outcome, Perform
 
 P = ParamSpec("P")
 Steps = Generator[Event, None, Outcome]
@@ -46,11 +45,11 @@ class SageMakerPerformers:
     clock: Clock
 
     def deploy(
-        self, spec: Spec, artifact: Artifact, hub: Hub, files: Callable[[Path], Source], job_files: JobFiles
+        self, spec: Spec, artifact: Artifact, hubs: Hubs, files: Callable[[Path], Source], job_files: JobFiles
     ) -> Perform:
         propagation = Propagation(cloud=self.cloud, clock=self.clock)
         creating = ResourceCreator(spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation)
-        storing = ArtifactStorage(spec=spec, artifact=artifact, hub=hub, files=files, depot=self.services)
+        storing = ArtifactStorage(spec=spec, artifact=artifact, hubs=hubs, files=files, depot=self.services)
         codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
         return {
             **self.teardown(),
@@ -110,15 +109,15 @@ class SageMakerPerformers:
 
     def _probe(self, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
         name = self.ref.name
-        answered = probe(
-            action.probe,
-            codec,
-            lambda request: self.cloud.hosting.invoke(name, request, timeout=TIMEOUT),
-            name=name,
-            clock=self.clock,
+        return (
+            yield from probe(
+                action.probe,
+                codec,
+                lambda request: self.cloud.hosting.invoke(name, request, timeout=TIMEOUT),
+                name=name,
+                clock=self.clock,
+            )
         )
-        yield answered
-        return f"answered in {answered.seconds:.1f} s"
 
     def _codec(self) -> Codec:
         """By the record: of the pending generation, else of the current one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lmi_deploy.domain.deployment_spec import Spec
@@ -77,19 +78,41 @@ class Arns:
         return f"deployments/{self.name}/"
 
     @property
-    def weights(self) -> tuple[str, str]:
+    def weights(self) -> tuple[str, ...]:
         """Prefixes of the model's weights and manifests, for any commit."""
-        label = "" if self.prefix else weights_of(self.spec).partition("/")[0] + "/"
-        return f"weights/{label}", f"manifests/{label}"
+        return self._stored(weights_of(self.spec))
 
     @property
-    def source(self) -> tuple[str, str] | None:
-        """Bucket and objects of a model that is read from S3; None for any other."""
-        if self.spec.model.source != "s3":
-            return None
-        prefix = read_prefix(self.spec.model.model_id)
-        bucket = f"arn:{self.spec.cloud.partition}:s3:::{prefix.bucket}"
-        return bucket, f"{bucket}/{prefix.path}*"
+    def additional_weights(self) -> tuple[str, ...]:
+        """The same of its adapters and its draft model."""
+        names = tuple(each.weights_name for each in self.spec.weights.additional)
+        return self._stored(*names) if names else ()
+
+    def _stored(self, *names: str) -> tuple[str, ...]:
+        return tuple(f"{kind}/{label}" for label in self._labels(names) for kind in ("weights", "manifests"))
+
+    @property
+    def loaded_weights(self) -> tuple[str, ...]:
+        """Prefixes of the weights that the container reads itself: of adapters the artifact has copies."""
+        draft = self.spec.weights.draft
+        main = () if self.spec.cloud.delivery == "artifact" and not self.prefix else (weights_of(self.spec),)
+        names = (*main, *((draft.weights_name,) if draft else ()))
+        return tuple(f"weights/{label}" for label in self._labels(names))
+
+    def _labels(self, names: Iterable[str]) -> tuple[str, ...]:
+        if self.prefix:
+            return ("",)
+        return tuple(dict.fromkeys(f"{name.partition('/')[0]}/" for name in names))
+
+    @property
+    def sources(self) -> tuple[tuple[str, str], ...]:
+        """Bucket and objects of each model that is read from S3."""
+        main = (self.spec.model.source, self.spec.model.model_id)
+        additional = ((each.source, each.model_id) for each in self.spec.weights.additional)
+        addresses = dict.fromkeys(model_id for source, model_id in (main, *additional) if source == "s3")
+        prefixes = (read_prefix(address) for address in addresses)
+        arn = f"arn:{self.spec.cloud.partition}:s3:::"
+        return tuple((f"{arn}{one.bucket}", f"{arn}{one.bucket}/{one.path}*") for one in prefixes)
 
     @property
     def targets(self) -> str:

@@ -48,19 +48,17 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="WriteOwn",
         actions=tuple(sorted((*WRITE_OBJECTS, "s3:DeleteObject"))),
-        resources=arns.objects(*arns.weights, arns.artifacts, arns.records),
+        resources=arns.objects(*arns.weights, *arns.additional_weights, arns.artifacts, arns.records),
         why="weights, artifact, record and lock of this deployment",
     )
     if spec.cloud.bucket == default_bucket(spec.cloud.account, spec.cloud.region):
         yield _making(arns)
-    if arns.source is not None:
-        bucket, objects = arns.source
-        yield PolicyStatement(
-            sid="ListSource", actions=("s3:ListBucket",), resources=(bucket,), why="model_id in S3"
-        )
-        yield PolicyStatement(
-            sid="ReadSource", actions=("s3:GetObject",), resources=(objects,), why="model_id in S3"
-        )
+    if arns.sources:
+        buckets = tuple(dict.fromkeys(bucket for bucket, _ in arns.sources))
+        objects = tuple(objects for _, objects in arns.sources)
+        why = "models in S3" if len(objects) > 1 else "model_id in S3"
+        yield PolicyStatement(sid="ListSource", actions=("s3:ListBucket",), resources=buckets, why=why)
+        yield PolicyStatement(sid="ReadSource", actions=("s3:GetObject",), resources=objects, why=why)
 
 
 def _making(arns: Arns) -> PolicyStatement:

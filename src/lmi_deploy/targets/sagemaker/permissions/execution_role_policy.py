@@ -32,13 +32,12 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         resources=(arns.bucket,),
         why="list the files before SageMaker and the container's s5cmd download them",
     )
-    in_artifact = spec.cloud.delivery == "artifact" and not arns.prefix
-    weights = () if in_artifact else (arns.weights[0],)
+    weights = arns.loaded_weights
     yield PolicyStatement(
         sid="ReadModel",
         actions=("s3:GetObject",),
         resources=arns.objects(arns.artifacts, *weights),
-        why="the artifact" + ("" if in_artifact else f" and the weights (delivery {spec.cloud.delivery})"),
+        why="the artifact" + (f" and the weights (delivery {spec.cloud.delivery})" if weights else ""),
     )
 
 

@@ -14,7 +14,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     SetScaling,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_SPEC, TAG_WEIGHTS
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_DRAFT, TAG_SPEC, TAG_VALUE_LENGTH, TAG_WEIGHTS
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
@@ -62,9 +62,10 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
 
 
 def _tags(previous: Generation) -> Pairs:
-    weights = previous.serving.weights_name
-    own = ((TAG_SPEC, previous.spec), *(((TAG_WEIGHTS, weights),) if weights else ()))
-    return (*own, *previous.serving.tags)
+    main, *draft = previous.serving.loaded_weights or ("",)
+    named = ((TAG_WEIGHTS, main), *((TAG_DRAFT, name) for name in draft))
+    weights = tuple((tag, name) for tag, name in named if 0 < len(name) <= TAG_VALUE_LENGTH)
+    return ((TAG_SPEC, previous.spec), *weights, *previous.serving.tags)
 
 
 def earlier(observed: CloudObserved) -> tuple[Generation, ...]:

@@ -12,7 +12,7 @@ from lmi_deploy.domain.plan import Action, Change, PutArtifact
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
-from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, bundled_weights, weights_of
+from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
 from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotFound
@@ -30,10 +30,27 @@ def storage_actions(
     yield from _stop_jobs(transfer, observed)
     if transfer:
         yield transfer
-    stored, bundled = artifact_id(spec, artifact), bundled_weights(spec, artifact)
-    files = (*(path for path, _ in bundled), *(f.path for f in artifact.files))
-    if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, bundled):
+    yield from _push_additional(spec, inventory)
+    stored, copied = artifact_id(spec, artifact), copied_objects(spec, artifact)
+    files = (*(each.path for each in copied), *(f.path for f in artifact.files))
+    if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, copied):
         yield PutArtifact(artifact=stored, files=files)
+
+
+def _push_additional(spec: Spec, inventory: CloudInventory) -> Iterator[PushWeights]:
+    """Adapters and draft models: from here, also if a job transfers the weights. They are small."""
+    place, pushed = spec.cloud, set[str]()
+    for each in spec.weights.additional:
+        if each.weights_name in inventory.missing_additional and each.weights_name not in pushed:
+            pushed.add(each.weights_name)
+            yield PushWeights(
+                weights=each.weights_name,
+                model_id=each.model_id,
+                commit=each.commit,
+                via=place.travel.via if place.job is None else "stream",
+                size=each.size,
+                what=each.title,
+            )
 
 
 def _stop_jobs(
@@ -46,14 +63,12 @@ def _stop_jobs(
             yield StopTransferJob(job=job.name)
 
 
-def _lacks(
-    existing: Mapping[str, int] | None, files: Sequence[str], bundled: Sequence[tuple[str, int]]
-) -> bool:
-    """Whether a file of the stored artifact was deleted, or one of its weights has another size."""
+def _lacks(existing: Mapping[str, int] | None, files: Sequence[str], copied: Sequence[CopiedObject]) -> bool:
+    """Whether a file of the stored artifact was deleted, or a copied one has another size."""
     if existing is None:
         return False
     return any(path not in existing for path in files) or any(
-        existing.get(path) != size for path, size in bundled
+        existing.get(each.path) != each.size for each in copied
     )
 
 

@@ -14,6 +14,7 @@ from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, weights_of
 from lmi_deploy.domain.sagemaker.tags import spec_digest
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.planning.additional_models import additional_figures
 from lmi_deploy.planning.serving_changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost
 from lmi_deploy.targets.sagemaker.desired_state import DesiredState, desired_state, wait_timeout
@@ -90,6 +91,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         *_job_cost(place, inventory),
         ("instance", f"{count} x {placement.instance}"),
         ("weights", str(spec.weights.size)),
+        *additional_figures(spec.weights),
         ("to move", str(_bytes_to_move(spec, inventory))),
         ("delivery", place.delivery),
         ("region", place.region),
@@ -100,11 +102,13 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
 
 
 def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
-    """Bytes: all of the weights, or those files of complete ones that were lost since."""
+    """Bytes: all of the weights, or those files of complete ones that were lost since; and additional models."""
+    absent = {each.weights_name: each.size for each in spec.weights.additional}
+    additional = sum(size for name, size in absent.items() if name in inventory.missing_additional)
     if inventory.weights:
-        return 0
+        return additional
     lost = {issue.path for issue in inventory.weights_flaws}
-    return sum(file.size for file in spec.weights.files if not lost or file.path in lost)
+    return additional + sum(file.size for file in spec.weights.files if not lost or file.path in lost)
 
 
 def _job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
