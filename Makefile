@@ -5,15 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit test-clients bless reference docs picture bench fuzz kills clean help lock wheelhouse
+.PHONY: quickstart test setup lint unit test-clients test-engines bless reference docs picture bench fuzz kills clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-quickstart: setup  ## Deploy a real model on this machine, ask it, say what to do next
-	@$(BIN)/python -m tools.quickstart
+quickstart: setup  ## Deploy a real model on this machine, ask it, say what to do next (ENGINE=vllm: behind vLLM)
+	@$(BIN)/python -m tools.quickstart $(ENGINE)
 
-test: setup  ## Everything that .ci/run checks
+test: setup  ## Everything that .ci/run checks but test-engines
 	@$(BIN)/python -m tools.check
 
 setup: $(BIN)/.ready
@@ -30,6 +30,9 @@ unit: setup  ## The fast tests only: unit and golden
 
 test-clients: setup  ## OpenAI's client library, LangChain, curl and a load tool against `lmi proxy`
 	@$(BIN)/python -m tools.check clients
+
+test-engines: setup  ## Real engines in environments of their own (vLLM: 6.9 GB on disk, kept in lmi's cache)
+	@$(BIN)/python -m tools.check engines
 
 bless: setup  ## Take today's output as the golden files
 	@$(BIN)/python -m pytest -q tests/golden --bless

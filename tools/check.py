@@ -1,4 +1,7 @@
-"""Everything that CI checks, in order, each step timed: `python -m tools.check [step ...]`."""
+"""Everything that CI checks, in order, each step timed: `python -m tools.check [step ...]`.
+
+Without a step: all but those of `LARGE`, which install gigabytes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ STEPS: dict[str, list[list[str]]] = {
     ],
     "clients": [[*PYTEST, "tests/clients"]],
     "e2e": [[*PYTEST, "tests/e2e"]],
+    "engines": [[*PYTEST, "tests/engines"]],
 }
+LARGE = ("engines",)
 
 
 def main(required: list[str]) -> int:
@@ -47,7 +52,7 @@ def main(required: list[str]) -> int:
     # In the background of a script SIGINT is ignored, and so it would be by every process of a test about Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "LMI_REPORT_SKIPS": "1"}
-    for step in required or STEPS:
+    for step in required or [step for step in STEPS if step not in LARGE]:
         started = time.monotonic()
         for command in STEPS[step]:
             print(f"== {step}: {' '.join(Path(word).name for word in command[:3])} ...", flush=True)

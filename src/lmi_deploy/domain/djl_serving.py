@@ -15,5 +15,11 @@ IMAGE_FAMILY: Final = "djl-lmi"
 """AWS's images of DJLServing with LMI's packages."""
 SERVER_VERSION: Final = "0.36.0"
 """Whose responses were recorded, and whose handlers are checked."""
+NO_REASON: Final = "service.invoke_handler_async() failure"
+"""The whole message of DJL's asynchronous service if its own handling of an error fails."""
+USUAL_REASON: Final = (
+    "DJL's service gives no reason; the usual one is that prompt and max_tokens together exceed max_model_len"
+)
+"""Seen with DJL's engine 0.34.0 and vLLM 0.10.2, 2026-11-22."""
 ENGINE_VERSION: Final = "0.34.0"
 """DJL's Python engine on Maven Central: the newest published there, on the wire the same as 0.36 (2026-11-21)."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from lmi_deploy.domain.djl_serving import NO_REASON, USUAL_REASON
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.serving_record import ServingRecord
@@ -129,6 +130,8 @@ def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
     text = body.decode("utf-8", "replace").strip()[:_ERROR_BODY]
     own = f"see `lmi logs {name}`"
     hint = "correct the request; the deployment works" if 400 <= head.status < 424 else own
+    if NO_REASON in text:
+        hint = f"{USUAL_REASON}; otherwise {own}"
     return DeployFailed(
         f"the server responded {head.status} {head.reason}", hint=hint, details=text.splitlines()
     )

@@ -69,5 +69,5 @@ def test_engine_that_cannot_run_here_is_an_error(app: CloudApp) -> None:
     write_recipe(RECIPE.replace("accelerate", "vllm"))
     result = app.lmi("up", "--yes", "--check-handler")
     assert result.code == 2
-    assert "--check-handler: engine vllm does not run on this machine" in result.err
+    assert "--check-handler: engine vllm is not tried on this machine" in result.err
     assert app.cloud_resources() == []

@@ -133,6 +133,15 @@ def test_error_response_shows_the_server_message(tmp_path: Path, status: int, hi
     assert hint in refused.value.hint
 
 
+def test_error_without_a_reason_gets_the_usual_one(tmp_path: Path) -> None:
+    head = ResponseHead(status=424, reason="OK", headers=())
+    body = b'{"message":"Async Inference Failure service.invoke_handler_async() failure"}'
+    given = deps(tmp_path, (0, head), (0, body))
+    with pytest.raises(DeployFailed) as refused:
+        list(invoke(REF, InferenceRequest(prompt="x"), given, ResponseMetrics(), timeout=1))
+    assert "exceed max_model_len; otherwise see `lmi logs tiny`" in refused.value.hint
+
+
 def test_broken_response_is_an_error_after_the_received_part(tmp_path: Path) -> None:
     parts = [(0.0, LINES), (0.0, line("a")), (0.0, b'{"error": {"message": "out of memory"}}\n')]
     chunks = invoke(
