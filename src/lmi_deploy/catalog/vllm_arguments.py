@@ -126,6 +126,12 @@ def quantization_support(method: str, image: int) -> tuple[float | None, tuple[s
     return (None if least is None else least / 10), tuple(dtypes)
 
 
+def quantization_capability(method: str, image: int) -> float | None:
+    """The least compute capability of a method; None: any, or an unknown method."""
+    found = quantization_support(method.lower(), image)
+    return found[0] if found else None
+
+
 def backend_support(name: str, image: int) -> tuple[float, float] | None:
     """The lowest and the highest compute capability of an attention backend. None: it does not say."""
     found = _at(_models()["backends"].get(name, ()), image)

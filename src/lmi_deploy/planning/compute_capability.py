@@ -12,7 +12,7 @@ from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.server_version import recipe_server
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.option_values import image_of
-from lmi_deploy.sizing.device_support import BF16_SINCE, BFLOAT16, quantization_needs
+from lmi_deploy.sizing.device_support import BF16_SINCE, BFLOAT16
 
 FP8_SINCE: Final = 8.9
 """Compute in 8 bits; below, vLLM keeps fp8 weights in 8 bits and computes in 16 (Marlin)."""
@@ -38,6 +38,11 @@ class EngineSettings:
     options: Mapping[str, str]
     environment: Mapping[str, str]
     image: int
+
+    @property
+    def vllm(self) -> str:
+        """The version of that vLLM."""
+        return vllm_arguments.version(self.image)
 
     def text(self, *names: str) -> tuple[str, str]:
         """The first of several spellings that is given, with its value."""
@@ -78,10 +83,9 @@ def device_mistakes(settings: EngineSettings, device: str, capability: float) ->
         what = f"{dtype} needs compute capability {BF16_SINCE:.1f}, but {has}"
         yield Mistake(option="dtype", what=what, hint="write fp16, or use a type such as ml.g5.xlarge")
     option, method = settings.text("quantize", "quantization")
-    needed = quantization_needs(method, settings.image)
+    needed = vllm_arguments.quantization_capability(method, settings.image)
     if needed is not None and capability < needed:
-        version = vllm_arguments.version(settings.image)
-        what = f"{method} needs compute capability {needed:.1f} in vLLM {version}, but {has}"
+        what = f"{method} needs compute capability {needed:.1f} in vLLM {settings.vllm}, but {has}"
         yield Mistake(option=option, what=what, hint=_instead_of(settings.image, capability))
     yield from _backends(settings, has, capability)
     yield from _flash_attention(settings, has, capability)
@@ -98,7 +102,7 @@ def device_notes(settings: EngineSettings, device: str, capability: float) -> It
     if settings.options.get("kv_cache_dtype", "").startswith("fp8") and capability < FP8_SINCE:
         yield (
             f"{device} cannot compute in fp8: only some attention backends of vLLM "
-            f"{vllm_arguments.version(settings.image)} support an fp8 KV cache there, and lmi does not know which one "
+            f"{settings.vllm} support an fp8 KV cache there, and lmi does not know which one "
             "vLLM will choose for this model"
         )
 
@@ -107,7 +111,7 @@ def _instead_of(image: int, capability: float) -> str:
     usual = [
         method
         for method in ("awq", "gptq", "bitsandbytes", "fp8")
-        if (quantization_needs(method, image) or 0) <= capability
+        if (vllm_arguments.quantization_capability(method, image) or 0) <= capability
     ]
     return f"use a method that runs there: {', '.join(usual)}" if usual else ""
 

@@ -22,7 +22,7 @@ from lmi_deploy.planning.compute_capability import (
 )
 from lmi_deploy.recipe.checks.option_values import number_of
 from lmi_deploy.sizing.architecture import read_architecture
-from lmi_deploy.sizing.device_support import quantization_needs, stored_method
+from lmi_deploy.sizing.device_support import stored_method
 from lmi_deploy.sizing.tensors import CannotTell
 
 _FROM_CHECKPOINT: Final = frozenset(
@@ -147,8 +147,7 @@ def model_mistakes(
     dtype = settings.options.get("dtype", "").strip().lower()
     model_type = config.get("model_type")
     if dtype in _FLOAT16 and model_type in _FLOAT16_REFUSED and settings.image >= _REFUSED_SINCE:
-        version = vllm_arguments.version(settings.image)
-        what = f"vLLM {version} refuses {dtype} for {model_type}: the activations overflow"
+        what = f"vLLM {settings.vllm} refuses {dtype} for {model_type}: the activations overflow"
         yield Mistake(option="dtype", what=what, hint="write bf16, or omit it")
 
 
@@ -158,7 +157,7 @@ def model_notes(config: Mapping[str, Any], settings: EngineSettings) -> Iterator
     if not names or _known(names, settings.image) or list(_architecture(config, settings)):
         return
     yield (
-        f"vLLM {vllm_arguments.version(settings.image)} has no implementation of {names[0]}: it uses the one of "
+        f"vLLM {settings.vllm} has no implementation of {names[0]}: it uses the one of "
         "transformers, if there is one; lmi cannot check this"
     )
 
@@ -168,12 +167,12 @@ def checkpoint_needs(
 ) -> str:
     """Why the quantisation of a checkpoint does not run on a device; empty if it does, or if that is unknown."""
     method = stored_method(config)
-    least = quantization_needs(method, settings.image)
+    least = vllm_arguments.quantization_capability(method, settings.image)
     if least is None or capability >= least:
         return ""
     return (
         f"the model is quantized with {method}, which needs compute capability {least:.1f} in vLLM "
-        f"{vllm_arguments.version(settings.image)}, and {device} has {capability:.1f}"
+        f"{settings.vllm}, and {device} has {capability:.1f}"
     )
 
 
@@ -234,7 +233,6 @@ def _architecture(config: Mapping[str, Any], settings: EngineSettings) -> Iterat
     names = _classes(config)
     if not names or _known(names, settings.image):
         return
-    version = vllm_arguments.version(settings.image)
     runs_by_transformers = vllm_arguments.runs_transformers(settings.image) and not config.get(
         "is_encoder_decoder"
     )
@@ -252,7 +250,7 @@ def _architecture(config: Mapping[str, Any], settings: EngineSettings) -> Iterat
     else:
         hint = "use engine: accelerate"
     kind = ", an encoder-decoder" if config.get("is_encoder_decoder") else ""
-    yield Mistake(option="engine", what=f"vLLM {version} does not support {names[0]}{kind}", hint=hint)
+    yield Mistake(option="engine", what=f"vLLM {settings.vllm} does not support {names[0]}{kind}", hint=hint)
 
 
 def _length(config: Mapping[str, Any], settings: EngineSettings) -> Iterator[Mistake]:

@@ -61,8 +61,8 @@ def _needs(table: Mapping[str, Any], request: SizingRequest, image: int) -> list
     stored = stored_method(table)
     return [
         (f"dtype {dtype}", BF16_SINCE if dtype in BFLOAT16 else None),
-        (f"quantize {method}", quantization_needs(method, image)),
-        (f"quantisation {stored} of the model", quantization_needs(stored, image)),
+        (f"quantize {method}", vllm_arguments.quantization_capability(method, image)),
+        (f"quantisation {stored} of the model", vllm_arguments.quantization_capability(stored, image)),
         (f"attention_backend {backend}", span[0] if span else None),
     ]
 
@@ -71,9 +71,3 @@ def stored_method(table: Mapping[str, Any]) -> str:
     """The quantisation of the checkpoint as config.json names it; empty: not quantised."""
     found = table.get("quantization_config") or table.get("compression_config")
     return str(found.get("quant_method") or "").lower() if isinstance(found, Mapping) else ""
-
-
-def quantization_needs(method: str, image: int) -> float | None:
-    """The least compute capability of a method; None: any, or unknown."""
-    found = vllm_arguments.quantization_support(method.lower(), image)
-    return found[0] if found else None
