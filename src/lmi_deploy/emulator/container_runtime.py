@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lmi_deploy.catalog.package_files import stand_ins
+from lmi_deploy.catalog.stand_ins import read_stand_ins
 from lmi_deploy.emulator.container_programs import ContainerPrograms
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
-from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersWithStandIns, read_stand_ins
+from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersWithStandIns
 from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.errors import LmiError, UsageRefused
 
@@ -59,7 +59,7 @@ def container_runtime(
             servers=ContainerPrograms(
                 Embedded(processes, clock, inherited), programs(processes, inherited, environments)
             ),
-            stand_ins=read_stand_ins(stand_ins()),
+            stand_ins=read_stand_ins(),
             imports=cache(_imports),
             processes=processes,
             environment=inherited,

@@ -12,7 +12,7 @@ from lmi_deploy.sizing.tensors import CannotTell
 _LIMIT: Final = 2**40
 _MOST_LAYERS: Final = 10_000
 """More than any model has; each layer is examined separately, so a damaged number would take too long."""
-_KEYS: Final[dict[str, tuple[str, ...]]] = {
+SIZE_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers"),
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads"),
@@ -95,8 +95,8 @@ def read_architecture(table: Mapping[str, Any]) -> Architecture:
     family = FAMILIES.get(model_type)
     if family is None:
         raise CannotTell(f"lmi does not know how model_type {model_type} uses memory")
-    values = {name: _first(text, keys) for name, keys in _KEYS.items()}
-    lacking = [_KEYS[name][0] for name in _CORE if not values[name]]
+    values = {name: _first(text, keys) for name, keys in SIZE_KEYS.items()}
+    lacking = [SIZE_KEYS[name][0] for name in _CORE if not values[name]]
     if lacking:
         raise CannotTell(f"config.json does not have {', '.join(lacking)}")
     return _architecture(model_type, family, text, table, values)

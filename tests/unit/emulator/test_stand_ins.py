@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.catalog.package_files import stand_ins
+from lmi_deploy.catalog.stand_ins import read_stand_ins
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.emulator.hosting.stand_ins import SAYS, ServersWithStandIns, read_stand_ins
+from lmi_deploy.emulator.hosting.stand_ins import SAYS, ServersWithStandIns
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch

@@ -1,29 +1,21 @@
-"""Stand-ins for inference engines that do not run on this machine: the folders of `stand_ins/`.
-
-Each folder has a `stand_in.toml`: `summary`, the `images` (patterns of repository:tag) and, for a DJLServing, the
-`entry_points` that need it, then either `packages` (import names in the folder, first on the worker's path; a package
-that the worker's Python has itself is used instead) or `server` (a program that takes the place of the image's
-server: `--model-dir DIR --port PORT`, GET /ping, POST /invocations on 127.0.0.1).
-"""
+"""Containers whose engine does not run on this machine: started with a stand-in (`catalog/stand_ins.py`)."""
 
 from __future__ import annotations
 
 import os
 import socket
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from lmi_deploy.catalog.stand_ins import StandIn, stand_in_for
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes
 
-DECLARATION: Final = "stand_in.toml"
 SAYS: Final = "lmi emulator: stand-in for"
 """The first words of the log line in which a container names its stand-in."""
 _ENTRY_POINT: Final = ("option.entryPoint", "OPTION_ENTRYPOINT")
@@ -40,38 +32,6 @@ class ContainerServers(Protocol):
     def stop(self, home: Path, *, grace: float) -> None: ...
 
     def log(self, home: Path) -> Path: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandIn:
-    """One folder of `stand_ins/`, as its declaration describes it."""
-
-    folder: Path
-    summary: str
-    images: tuple[str, ...]
-    entry_points: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    server: str = ""
-
-    def replaces(self, image: str, entry_point: str) -> bool:
-        """Whether a container of this image (`repository:tag`) with this handler needs it."""
-        named = any(fnmatch(image.rpartition("/")[2], pattern) for pattern in self.images)
-        return named and (
-            not self.entry_points or any(fnmatch(entry_point, each) for each in self.entry_points)
-        )
-
-
-def read_stand_ins(root: Path) -> tuple[StandIn, ...]:
-    """All of them. TypeError for a declaration with other keys, which only a developer sees."""
-    return tuple(_read(path) for path in sorted(root.glob(f"*/{DECLARATION}")))
-
-
-def _read(path: Path) -> StandIn:
-    fields: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    typed: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
-    }
-    return StandIn(folder=path.parent, **typed)
 
 
 @dataclass(slots=True)
@@ -119,12 +79,10 @@ class ServersWithStandIns:
         return self.servers.log(home)
 
     def _chosen(self, launch: Launch) -> StandIn | None:
-        entry_point = next(_entry_points(launch), "")
-        for one in self.stand_ins:
-            if one.replaces(launch.image, entry_point):
-                real = one.packages and all(self.imports(launch.python, name) for name in one.packages)
-                return None if real else one
-        return None
+        found = stand_in_for(self.stand_ins, launch.image, next(_entry_points(launch), ""))
+        if found and found.packages and all(self.imports(launch.python, name) for name in found.packages):
+            return None
+        return found
 
     def _start_program(self, stand_in: StandIn, launch: Launch) -> ObservedServer:
         port = _free_port()

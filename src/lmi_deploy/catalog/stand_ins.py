@@ -1,0 +1,59 @@
+"""Stand-ins for inference engines that do not run on this machine: the folders of `stand_ins/`.
+
+Each folder has a `stand_in.toml`: `summary`, the `images` (patterns of repository:tag) and, for a DJLServing, the
+`entry_points` that need it, then either `packages` (import names in the folder, first on the worker's path; a package
+that the worker's Python has itself is used instead) or `server` (a program that takes the place of the image's
+server: `--model-dir DIR --port PORT`, GET /ping, POST /invocations on 127.0.0.1).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Final
+
+from lmi_deploy.catalog import package_files
+
+DECLARATION: Final = "stand_in.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """One folder of `stand_ins/`, as its declaration describes it."""
+
+    folder: Path
+    summary: str
+    images: tuple[str, ...]
+    entry_points: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    server: str = ""
+
+    def replaces(self, image: str, entry_point: str) -> bool:
+        """Whether a container of this image (a whole address) with this handler needs it."""
+        named = any(fnmatch(image.rpartition("/")[2], pattern) for pattern in self.images)
+        return named and (
+            not self.entry_points or any(fnmatch(entry_point, each) for each in self.entry_points)
+        )
+
+
+def read_stand_ins(root: Path | None = None) -> tuple[StandIn, ...]:
+    """All of them, by default those of the package. TypeError for a declaration with other keys, which only a
+    developer sees."""
+    folder = root or package_files.stand_ins()
+    return tuple(_read(path) for path in sorted(folder.glob(f"*/{DECLARATION}")))
+
+
+def stand_in_for(stand_ins: Sequence[StandIn], image: str, entry_point: str) -> StandIn | None:
+    """The first that replaces something in such a container."""
+    return next((one for one in stand_ins if one.replaces(image, entry_point)), None)
+
+
+def _read(path: Path) -> StandIn:
+    fields: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    typed: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+    }
+    return StandIn(folder=path.parent, **typed)

@@ -1,0 +1,146 @@
+"""A stand-in for a model: its own files, but config.json with its sizes cut and weights with random values.
+
+The tokenizer is the model's own; where there is none, one with a token for each byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lmi_deploy.domain.gathered_facts import FileEntry, TensorHeader
+from lmi_deploy.planning.file_selection import WEIGHTS
+from lmi_deploy.planning.stand_in_config import TOKEN_IDS, cut_config
+from lmi_deploy.sizing.architecture import read_architecture
+from lmi_deploy.sizing.synthesized_tensors import tensors_of
+from lmi_deploy.sizing.tensors import CannotTell
+
+CONFIG: Final = "config.json"
+INDEX: Final = "model.safetensors.index.json"
+COPIED_LIMIT: Final = 100_000_000
+"""Bytes of the largest file that is taken over: more than any tokenizer has."""
+_TOKENIZERS: Final = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "vocab.txt",
+)
+_PAIRED: Final = ("vocab.json", "merges.txt")
+_LEAST: Final = 1000
+"""Bytes: no tokenizer is smaller."""
+_CHAT: Final = (
+    "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+)
+_MARKS: Final = ("<pad>", "<s>", "</s>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandInModel:
+    """`copied` are files of the model itself, `written` texts by path, `tensors` the weights by file."""
+
+    copied: tuple[FileEntry, ...]
+    written: Mapping[str, str]
+    tensors: Mapping[str, tuple[TensorHeader, ...]]
+    cut: Mapping[str, tuple[Any, Any]]
+    """The keys at the top of config.json that changed: before and after."""
+    own_tokenizer: bool
+
+
+def stand_in_model(
+    files: Sequence[FileEntry], config: Mapping[str, Any], *, degree: int, quantized: bool
+) -> StandInModel:
+    """`files` are the selected ones. `quantized`: whether the engine is given the quantization of config.json too;
+    one that runs on a CPU cannot load random weights as packed integers.
+    """
+    names = {entry.path for entry in files if entry.size >= _LEAST}
+    own = any(name in names for name in _TOKENIZERS) or names.issuperset(_PAIRED)
+    kept = dict(config) if quantized else {k: v for k, v in config.items() if k != "quantization_config"}
+    small = cut_config(kept, degree=degree, vocabulary=0 if own or not config else _vocabulary(degree))
+    written = {CONFIG: _text(small)} if config else {}
+    if not own and config:
+        written |= tokenizer_files()
+    weights = sorted(entry.path for entry in files if entry.path.endswith(".safetensors")) or [
+        "model.safetensors"
+    ]
+    tensors = _by_file(weights, _tensors(small))
+    if INDEX in {entry.path for entry in files}:
+        written[INDEX] = _index(tensors)
+    left_out = {CONFIG, INDEX, *written}
+    return StandInModel(
+        copied=tuple(entry for entry in files if entry.path not in left_out and _is_copied(entry)),
+        written=written,
+        tensors=tensors,
+        cut={key: (config[key], small.get(key)) for key in config if config[key] != small.get(key)},
+        own_tokenizer=own,
+    )
+
+
+def _is_copied(entry: FileEntry) -> bool:
+    return not entry.path.endswith(WEIGHTS) and entry.size <= COPIED_LIMIT
+
+
+def _vocabulary(degree: int) -> int:
+    """Tokens of our tokenizer, rounded up so that the embedding can be split."""
+    least = len(_MARKS) + 256
+    return -(-least // (64 * degree)) * 64 * degree
+
+
+def _tensors(config: Mapping[str, Any]) -> tuple[TensorHeader, ...]:
+    """One small tensor where config.json does not determine them: the library then makes random weights itself."""
+    try:
+        found = tensors_of(read_architecture(config), None)
+    except CannotTell:
+        return (("stand_in.weight", "BF16", (16, 16)),)
+    return tuple((one.name, "BF16", one.shape) for one in found)
+
+
+def _by_file(files: Sequence[str], tensors: Sequence[TensorHeader]) -> Mapping[str, tuple[TensorHeader, ...]]:
+    """Dealt out in turn; a file may stay empty."""
+    return {path: tuple(tensors[number :: len(files)]) for number, path in enumerate(files)}
+
+
+def _index(tensors: Mapping[str, Sequence[TensorHeader]]) -> str:
+    names = {name: path for path, headers in tensors.items() for name, _, _ in headers}
+    return _text({"metadata": {}, "weight_map": names})
+
+
+def tokenizer_files() -> dict[str, str]:
+    """A byte-level tokenizer with a chat template, in the format of the library `tokenizers`."""
+    letters = [*_MARKS, *sorted(_byte_letters())]
+    special: list[dict[str, Any]] = [
+        {"id": number, "content": mark, "single_word": False, "lstrip": False, "rstrip": False}
+        | {"normalized": False, "special": True}
+        for number, mark in enumerate(_MARKS)
+    ]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    model: dict[str, Any] = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None}
+    model |= {"end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
+    model |= {"vocab": {letter: number for number, letter in enumerate(letters)}, "merges": []}
+    whole: dict[str, Any] = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special}
+    whole |= {"normalizer": None, "pre_tokenizer": byte_level, "post_processor": None}
+    whole |= {"decoder": byte_level, "model": model}
+    pad, begin, end = _MARKS
+    names = {"pad_token": pad, "bos_token": begin, "eos_token": end, "unk_token": pad}
+    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", **names, "chat_template": _CHAT}
+    settings |= {"model_input_names": ["input_ids", "attention_mask"], "clean_up_tokenization_spaces": False}
+    return {
+        "tokenizer.json": _text(whole),
+        "tokenizer_config.json": _text(settings),
+        "special_tokens_map.json": _text(names),
+        "generation_config.json": _text(dict(TOKEN_IDS)),
+    }
+
+
+def _byte_letters() -> list[str]:
+    """The printable letter of each byte in GPT-2's byte-level alphabet."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [number for number in range(256) if number not in visible]
+    return [chr(number) for number in visible] + [chr(256 + place) for place in range(len(others))]
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"

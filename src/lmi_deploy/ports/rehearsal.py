@@ -1,0 +1,41 @@
+"""The private place in which a recipe is rehearsed: a folder, a stand-in model, an emulated account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
+from lmi_deploy.ports.hub import Hub
+
+
+class RehearsalSite(Protocol):
+    """Everything in it is gone when the rehearsal ends, unless it is kept."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def write_model(
+        self,
+        listing: ModelListing,
+        written: Mapping[str, str],
+        tensors: Mapping[str, Sequence[TensorHeader]],
+        copied: Mapping[str, Path],
+    ) -> tuple[Hub, ModelListing]:
+        """A folder with these files, and its listing under the name and commit of `listing`."""
+
+    def start_emulator(self, python: Path, region: str) -> None:
+        """From now on this process's account is the emulated one, with the permissions of its root."""
+
+    def grant(self, spec: Spec) -> None:
+        """Create the roles and the bucket that the recipe names. From now on this process's permissions are those
+        that `lmi iam` prints, and so are the roles'.
+        """
+
+    def emulated_seconds(self) -> float:
+        """The emulated clock; 0 without an emulator."""
+
+    def variables(self) -> Mapping[str, str]:
+        """The environment in which other commands reach the emulated account."""
