@@ -26,7 +26,7 @@ _NOMINAL: Final = {"google/gemma-4-26B-A4B": 26_000_000_000}
 def publish_model(hub: LocalHub, name: str) -> None:
     """A repository with complete headers and no data behind them."""
     model = MODELS[name]
-    first, size = _header(list(_tensors(name, model)))
+    first, size = header_of(name, model)
     sha256 = hashlib.sha256(name.encode()).hexdigest()
     weights = Blob(size=size, git_oid=sha256[:40], sha256=sha256, source=first)
     config = blob_of("config.json", json.dumps(model["config"]).encode())
@@ -35,6 +35,11 @@ def publish_model(hub: LocalHub, name: str) -> None:
     if not model["config"]:
         del files["config.json"]
     hub.state.models.add(Repo(name)).publish(files)
+
+
+def header_of(name: str, model: dict[str, Any]) -> tuple[bytes, int]:
+    """The header of one file with all its weights, as far as a client reads it, and the size of that file."""
+    return _header(list(_tensors(name, model)))
 
 
 def _tensors(name: str, model: dict[str, Any]) -> Iterator[tuple[str, str, tuple[int, ...]]]:

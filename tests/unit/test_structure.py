@@ -139,7 +139,7 @@ SMALL_MODULES_WITH_A_REASON = {
         ("aws/bearer_token.py", "aws/quotas.py", "aws/sagemaker/sdk_images.py"), "one service of AWS a file"
     ),
     **dict.fromkeys(("sizing/tensorrt_llm.py", "sizing/vllm_cpu.py"), "one engine a file"),
-    **dict.fromkeys(("workflows/access_token.py", "workflows/rollback.py"), "one command a file"),
+    **dict.fromkeys(("workflows/access_token.py",), "one command a file"),
     **dict.fromkeys(
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
@@ -151,7 +151,8 @@ SMALL_MODULES_WITH_A_REASON = {
     "runtimes/runtime_detection.py": "implements a port; its importer only composes",
     "sizing/fit_notes.py": "pure, and its importer is not",
     "targets/sagemaker/permissions/execution_role_policy.py": "one policy a file",
-    "ui/fit_text.py": "only ui formats",
+    **dict.fromkeys(("ui/fit_text.py", "ui/rehearsal_text.py"), "only ui formats"),
+    "aws/rehearsal_account.py": "boto3, and its importer only composes",
 }
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|manager|misc|common|data|info|config)(_|$)", re.IGNORECASE)
 MAX_FUNCTION = 50

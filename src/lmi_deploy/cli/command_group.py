@@ -44,6 +44,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "fit": CommandEntry("fit", "Compute whether a model fits on an instance type or a GPU.", reads=True),
     "render": CommandEntry("render", "Write the files that would be deployed to a folder."),
     "serve": CommandEntry("serve", "Serve a model folder in the foreground."),
+    "rehearse": CommandEntry(
+        "rehearse", "Deploy a recipe on this machine as on its target, with a small stand-in model."
+    ),
     "emulator": CommandEntry("emulator", "Run an emulator of SageMaker on this machine."),
     "init": CommandEntry("init", "Write a commented recipe for a model."),
     "import": CommandEntry(

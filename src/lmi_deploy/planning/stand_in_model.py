@@ -6,13 +6,13 @@ The tokenizer is the model's own; where there is none, one with a token for each
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.domain.gathered_facts import FileEntry, TensorHeader
 from lmi_deploy.planning.file_selection import WEIGHTS
-from lmi_deploy.planning.stand_in_config import TOKEN_IDS, cut_config
+from lmi_deploy.planning.stand_in_sizes import TOKEN_IDS, cut_sizes
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensors import CannotTell
@@ -47,6 +47,10 @@ class StandInModel:
     tensors: Mapping[str, tuple[TensorHeader, ...]]
     cut: Mapping[str, tuple[Any, Any]]
     """The keys at the top of config.json that changed: before and after."""
+    unlikely: tuple[int, ...]
+    """Tokens whose rows of the embedding are zeros, so that a greedy answer is a text: marks, and spaces of our
+    tokenizer.
+    """
     own_tokenizer: bool
 
 
@@ -59,7 +63,7 @@ def stand_in_model(
     names = {entry.path for entry in files if entry.size >= _LEAST}
     own = any(name in names for name in _TOKENIZERS) or names.issuperset(_PAIRED)
     kept = dict(config) if quantized else {k: v for k, v in config.items() if k != "quantization_config"}
-    small = cut_config(kept, degree=degree, vocabulary=0 if own or not config else _vocabulary(degree))
+    small = cut_sizes(kept, degree=degree, vocabulary=0 if own or not config else len(_letters()))
     written = {CONFIG: _text(small)} if config else {}
     if not own and config:
         written |= tokenizer_files()
@@ -75,18 +79,13 @@ def stand_in_model(
         written=written,
         tensors=tensors,
         cut={key: (config[key], small.get(key)) for key in config if config[key] != small.get(key)},
+        unlikely=tuple(sorted({*_marks(small), *(() if own else _blanks())})),
         own_tokenizer=own,
     )
 
 
 def _is_copied(entry: FileEntry) -> bool:
     return not entry.path.endswith(WEIGHTS) and entry.size <= COPIED_LIMIT
-
-
-def _vocabulary(degree: int) -> int:
-    """Tokens of our tokenizer, rounded up so that the embedding can be split."""
-    least = len(_MARKS) + 256
-    return -(-least // (64 * degree)) * 64 * degree
 
 
 def _tensors(config: Mapping[str, Any]) -> tuple[TensorHeader, ...]:
@@ -110,14 +109,19 @@ def _index(tensors: Mapping[str, Sequence[TensorHeader]]) -> str:
 
 def tokenizer_files() -> dict[str, str]:
     """A byte-level tokenizer with a chat template, in the format of the library `tokenizers`."""
-    letters = [*_MARKS, *sorted(_byte_letters())]
+    letters = _letters()
     special: list[dict[str, Any]] = [
         {"id": number, "content": mark, "single_word": False, "lstrip": False, "rstrip": False}
         | {"normalized": False, "special": True}
         for number, mark in enumerate(_MARKS)
     ]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    model: dict[str, Any] = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None}
+    model: dict[str, Any] = {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+    }
     model |= {"end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
     model |= {"vocab": {letter: number for number, letter in enumerate(letters)}, "merges": []}
     whole: dict[str, Any] = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special}
@@ -133,6 +137,24 @@ def tokenizer_files() -> dict[str, str]:
         "special_tokens_map.json": _text(names),
         "generation_config.json": _text(dict(TOKEN_IDS)),
     }
+
+
+def _letters() -> list[str]:
+    """The tokens by number."""
+    return [*_MARKS, *sorted(_byte_letters())]
+
+
+def _blanks() -> Iterator[int]:
+    """Spaces and control characters: the bytes without a letter of their own get one from 256 on."""
+    yield from (number for number, letter in enumerate(_letters()) if len(letter) == 1 and ord(letter) >= 256)
+
+
+def _marks(config: Mapping[str, Any]) -> Iterator[int]:
+    for name in TOKEN_IDS:
+        value = config.get(name)
+        yield from (
+            number for number in (value if isinstance(value, list) else [value]) if type(number) is int
+        )
 
 
 def _byte_letters() -> list[str]:

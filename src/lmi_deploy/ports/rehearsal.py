@@ -23,8 +23,11 @@ class RehearsalSite(Protocol):
         written: Mapping[str, str],
         tensors: Mapping[str, Sequence[TensorHeader]],
         copied: Mapping[str, Path],
+        unlikely: Sequence[int],
     ) -> tuple[Hub, ModelListing]:
-        """A folder with these files, and its listing under the name and commit of `listing`."""
+        """A folder with these files, and its listing under the name and commit of `listing`. The tokens `unlikely`
+        do not occur in greedy answers.
+        """
 
     def start_emulator(self, python: Path, region: str) -> None:
         """From now on this process's account is the emulated one, with the permissions of its root."""

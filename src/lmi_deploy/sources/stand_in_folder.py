@@ -17,6 +17,7 @@ from lmi_deploy.sources.local_folder import LocalModel
 _SEED: Final = 0
 _SIGNS: Final = bytes(0x3C if number & 1 else 0xBC for number in range(256))
 """The upper byte of a bfloat16: its value is between 0.0078 and 0.031, of either sign."""
+_BY_TOKEN: Final = ("model.embed_tokens", "lm_head")
 _ONE: Final = b"\x80\x3f"
 
 
@@ -25,14 +26,17 @@ def write_stand_in(
     written: Mapping[str, str],
     tensors: Mapping[str, Sequence[TensorHeader]],
     copied: Mapping[str, Path],
+    unlikely: Sequence[int] = (),
 ) -> None:
-    """`tensors` are of dtype BF16, `copied` files by the path that they get."""
+    """`tensors` are of dtype BF16, `copied` files by the path that they get; embeddings of the tokens `unlikely` are
+    zeros.
+    """
     for path, text in written.items():
         _parent(folder / path).write_text(text, encoding="utf-8")
     for path, source in copied.items():
         shutil.copyfile(source, _parent(folder / path))
     for path, headers in tensors.items():
-        _write_tensors(_parent(folder / path), headers)
+        _write_tensors(_parent(folder / path), headers, unlikely)
 
 
 class StandInSource(LocalModel):
@@ -56,7 +60,7 @@ def _parent(path: Path) -> Path:
     return path
 
 
-def _write_tensors(path: Path, headers: Sequence[TensorHeader]) -> None:
+def _write_tensors(path: Path, headers: Sequence[TensorHeader], unlikely: Sequence[int]) -> None:
     """The same values each time; norms are ones, so that activations neither vanish nor overflow."""
     table: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0
@@ -70,7 +74,10 @@ def _write_tensors(path: Path, headers: Sequence[TensorHeader]) -> None:
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
         for name, _, shape in headers:
-            file.write(_values(values, name, prod(shape)))
+            data = _values(values, name, prod(shape))
+            if name.startswith(_BY_TOKEN):
+                data = _without_rows(data, unlikely, 2 * shape[-1])
+            file.write(data)
 
 
 def _values(values: random.Random, name: str, count: int) -> bytes:
@@ -80,3 +87,12 @@ def _values(values: random.Random, name: str, count: int) -> bytes:
     data[0::2] = values.randbytes(count)
     data[1::2] = values.randbytes(count).translate(_SIGNS)
     return bytes(data)
+
+
+def _without_rows(data: bytes, rows: Sequence[int], size: int) -> bytes:
+    """Zeros in the rows of `size` bytes."""
+    changed = bytearray(data)
+    for row in rows:
+        if (row + 1) * size <= len(changed):
+            changed[row * size : (row + 1) * size] = bytes(size)
+    return bytes(changed)

@@ -39,11 +39,16 @@ class Unreadable(Exception):
 
 
 def gather(recipe: Recipe, deps: Dependencies) -> Facts:
+    """What `gather_model` reads, and the target's facts."""
+    return deps.targets[recipe.endpoint.target].gather(recipe, gather_model(recipe, deps))
+
+
+def gather_model(recipe: Recipe, deps: Dependencies) -> Facts:
     """The model's repository and the user's own files; NotFound and AccessError name the missing one."""
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
     listing = hub.listing(model_location(recipe), recipe.revision)
-    facts = Facts(
+    return Facts(
         listing=listing,
         config=read_json(hub, listing, "config.json"),
         tensors=tensors(hub, listing),
@@ -54,7 +59,6 @@ def gather(recipe: Recipe, deps: Dependencies) -> Facts:
         adapters=adapters(recipe, deps),
         draft=draft(recipe, deps),
     )
-    return deps.targets[recipe.endpoint.target].gather(recipe, facts)
 
 
 def adapters(recipe: Recipe, deps: Dependencies) -> tuple[AdapterFacts, ...]:

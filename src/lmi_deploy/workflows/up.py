@@ -64,9 +64,22 @@ def prepare(
 
     A plan that loads a model is refused if the model does not fit or the engine refuses it, unless `force_fit`.
     """
-    target = deps.targets[recipe.endpoint.target]
-    resolved = resolve_recipe(recipe, deps)
+    return prepare_resolved(
+        resolve_recipe(recipe, deps), deps, probe=probe, priced=priced, force_fit=force_fit
+    )
+
+
+def prepare_resolved(
+    resolved: ResolvedRecipe,
+    deps: Dependencies,
+    *,
+    probe: bool = True,
+    priced: bool = False,
+    force_fit: bool = False,
+) -> DeploymentPlan:
+    """The same, from a recipe that is resolved already."""
     recipe, facts, spec = resolved.recipe, resolved.facts, resolved.spec
+    target = deps.targets[recipe.endpoint.target]
     of_code = check_own_code(recipe, spec, tried_here=target.billed)
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan, estimate = deployment.plan, deployment.estimate

@@ -34,7 +34,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, int]]] = {"gptj": {"rotary_dim": 64}}
 """Sizes of transformers that config.json may omit and that a smaller head would contradict, by model_type."""
 
 
-def cut_config(config: Mapping[str, Any], *, degree: int, vocabulary: int = 0) -> dict[str, Any]:
+def cut_sizes(config: Mapping[str, Any], *, degree: int, vocabulary: int = 0) -> dict[str, Any]:
     """`degree` is the tensor parallel degree; `vocabulary` the number of tokens of another tokenizer (0: the model's
     own)."""
     config = {**_DEFAULTS.get(str(config.get("model_type")), {}), **config}

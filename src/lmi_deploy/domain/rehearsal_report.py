@@ -1,0 +1,133 @@
+"""What a rehearsal proved, what was emulated, and what no rehearsal on this machine can prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.number_text import seconds_text, size_text
+from lmi_deploy.domain.observed_state import Price
+from lmi_deploy.domain.plan import Estimate
+from lmi_deploy.domain.recipe_keys import Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalStep:
+    """A step that succeeded; `seconds` on this machine."""
+
+    name: str
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalReport:
+    deployment: str
+    target: str
+    steps: tuple[RehearsalStep, ...]
+    artifact: str
+    """The digest of the files that were deployed beside the weights: that of the recipe's own artifact."""
+    files: tuple[str, ...]
+    engine: str
+    stand_in: str
+    """What replaced the engine; empty: the engine itself ran."""
+    cut: Mapping[str, tuple[Any, Any]]
+    """The keys of config.json that the stand-in model changes: before and after."""
+    own_tokenizer: bool
+    """Whether the stand-in model has the tokenizer of the model itself."""
+    real_size: int
+    """Bytes of the model's weights."""
+    size: int
+    """Bytes of the stand-in's."""
+    estimate: Estimate
+    emulated_seconds: float
+    price: Price | None
+    """Of an hour of the first instance type; None: unknown, or nothing is billed."""
+    count: int
+    """Instances at the start."""
+    seconds: float
+    unproved: tuple[str, ...]
+
+    @property
+    def proved(self) -> tuple[str, ...]:
+        ran = "a stand-in for the engine" if self.stand_in else f"engine {self.engine} itself, on a CPU,"
+        fit = self.estimate.figure("fit")
+        return (
+            f"the artifact of the recipe ({', '.join(self.files)}), byte for byte: {self.artifact[:10]}",
+            f"{ran} loads a model of this architecture with these options, and answers",
+            *((f"by computation, the real model: {fit}",) if fit else ()),
+            *(
+                ("the permissions that `lmi iam` prints suffice: every call was checked against them",)
+                if self.target == "sagemaker"
+                else ()
+            ),
+            "create, request, update, roll back and delete work in this order",
+        )
+
+    @property
+    def emulated(self) -> tuple[str, ...]:
+        cut = ", ".join(f"{key} {old} -> {new}" for key, (old, new) in list(self.cut.items())[:4])
+        tokenizer = "its own tokenizer" if self.own_tokenizer else "a tokenizer of bytes"
+        return (
+            *(("SageMaker, S3, IAM and CloudWatch, by lmi emulator",) if self.target == "sagemaker" else ()),
+            *((self.stand_in,) if self.stand_in else ()),
+            f"the model: {size_text(self.size)} of random weights for {size_text(self.real_size)}, {tokenizer}"
+            + (f" ({cut})" if cut else ""),
+        )
+
+    @property
+    def cost(self) -> str:
+        """What the same minutes would have cost there; empty if nothing is billed."""
+        if self.target != "sagemaker":
+            return ""
+        if self.price is None:
+            return "there: no source has the price of this instance type"
+        amount = self.price.hourly * self.count * self.emulated_seconds / 3600
+        return (
+            f"there: at least {format_price(amount, self.price.currency)} for {seconds_text(self.emulated_seconds)} "
+            f"of instances at {format_price(self.price.hourly, self.price.currency)} an hour; loading the real weights "
+            "takes longer"
+        )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """For a program."""
+        return {
+            "deployment": self.deployment,
+            "target": self.target,
+            "steps": [
+                {"step": one.name, "outcome": one.outcome, "seconds": round(one.seconds, 2)}
+                for one in self.steps
+            ],
+            "artifact": self.artifact,
+            "engine": self.engine,
+            "stand_in": self.stand_in,
+            "proved": list(self.proved),
+            "emulated": list(self.emulated),
+            "not_provable": list(self.unproved),
+            "seconds": round(self.seconds, 2),
+            "emulated_seconds": round(self.emulated_seconds, 1),
+            "cost": self.cost,
+        }
+
+
+def not_provable(recipe: Recipe, *, is_replaced: bool) -> tuple[str, ...]:
+    """What only a real deployment shows."""
+    return tuple(_not_provable(recipe, is_replaced=is_replaced))
+
+
+def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
+    yield "that the answers are right" + (
+        " (probe.expect was not checked)" if recipe.probe and recipe.probe.expect else ""
+    )
+    yield "speed, and memory of the devices" + (": no device was used" if recipe.instance_type else "")
+    if is_replaced:
+        yield "that the engine itself starts with these options in this image"
+    if recipe.endpoint.target == "sagemaker":
+        yield "capacity and quotas of your account, the pull of the image, the time to load the real weights"
+    if recipe.weights.via == "job":
+        yield "the transfer job: the weights came from this machine"
+    if any(key in ("quantize", "quantization") for key, _ in recipe.options):
+        yield "the effect of the quantization"

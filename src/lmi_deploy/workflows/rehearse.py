@@ -1,0 +1,260 @@
+"""The whole life of a deployment on this machine, before it is paid for: up, requests, update, rollback, down.
+
+The plan is the recipe's own, for the model's real size; only the weights are replaced, by those of a stand-in model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lmi_deploy.catalog import images
+from lmi_deploy.catalog.stand_ins import StandIn, read_stand_ins, stand_in_for
+from lmi_deploy.domain.deployment_spec import Spec, WeightsSpec, environment_name
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION
+from lmi_deploy.domain.events import Event, Notice
+from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.number_text import size_text
+from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.rehearsal_report import RehearsalReport, RehearsalStep, not_provable
+from lmi_deploy.domain.target_spec import LocalPlace
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import DeployFailed, LmiError
+from lmi_deploy.planning.resolve import resolve
+from lmi_deploy.planning.stand_in_model import StandInModel, stand_in_model
+from lmi_deploy.planning.worker_packages import worker_packages
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.rehearsal import RehearsalSite
+from lmi_deploy.workflows import down, rollback, up
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan
+from lmi_deploy.workflows.gather_facts import gather_model
+from lmi_deploy.workflows.rehearsal_requests import (
+    BAD_BODIES,
+    answer_of,
+    outcome_of,
+    probe_request,
+    status_of_body,
+    streamed_outcome,
+)
+
+OpenDependencies = Callable[[], Dependencies]
+"""Opened again after each change of the account or of its keys."""
+_REGION: Final = "us-east-1"
+"""Where a recipe without a region is rehearsed."""
+_CHANGED: Final = ("LMI_REHEARSAL", "update")
+"""The variable of the container that the update adds: no file of the artifact changes."""
+_ANYWHERE: Final = LocalPlace(
+    runtime="embedded", host="", port=0, device_memory=0, device="", startup_timeout=0, environment=()
+)
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """One rehearsal of `recipe`. `user` are the user's own Dependencies: the Hub, and the cache of environments."""
+
+    recipe: Recipe
+    user: Dependencies
+    site: RehearsalSite
+    open_deps: OpenDependencies
+    keep: bool = False
+    steps: list[RehearsalStep] = field(default_factory=list)
+    step: str = "read the recipe and the model"
+    _began: float = 0.0
+
+    def run(self) -> Generator[Event, None, RehearsalReport]:
+        """Yields the events of every step. LmiError names the step that failed; nothing is taken down then, because
+        the site ends with everything in it.
+        """
+        try:
+            return (yield from self._run())
+        except LmiError as error:
+            error.message = f"the rehearsal failed at: {self.step}: {error.message}"
+            raise
+
+    def _run(self) -> Generator[Event, None, RehearsalReport]:
+        recipe, started = rehearsed(self.recipe), self.user.clock.monotonic()
+        spec, listing, model, source, stand_in = yield from self._prepare(recipe)
+        deps, resolved = yield from self._open(recipe, source)
+        before = self.site.emulated_seconds()
+        deployment = yield from self._up(resolved, listing, deps)
+        ref = deployment.ref
+        yield from self._requests(deployment, deps)
+        yield from self._update(recipe, listing, deps)
+        yield from self._rollback(ref, deployment, deps)
+        if not self.keep:
+            yield from self._down(ref, deps)
+        emulated = self.site.emulated_seconds() - before
+        price = deployment.target.prices(deployment.inventory)
+        return RehearsalReport(
+            deployment=ref.name,
+            target=recipe.endpoint.target,
+            steps=tuple(self.steps),
+            artifact=deployment.artifact.digest,
+            files=tuple(file.path for file in deployment.artifact.files),
+            engine=recipe.engine,
+            stand_in=stand_in.summary if stand_in else "",
+            cut=model.cut,
+            own_tokenizer=model.own_tokenizer,
+            real_size=spec.weights.size,
+            size=deployment.spec.weights.size,
+            estimate=deployment.estimate,
+            emulated_seconds=emulated,
+            price=next((price[one] for one in resolved.recipe.instance_type if one in price), None),
+            count=recipe.endpoint.count or 1,
+            seconds=self.user.clock.monotonic() - started,
+            unproved=not_provable(self.recipe, is_replaced=stand_in is not None),
+        )
+
+    def _prepare(
+        self, recipe: Recipe
+    ) -> Generator[Event, None, tuple[Spec, ModelListing, StandInModel, Hub, StandIn | None]]:
+        """The stand-in model, the worker's environment, and the emulator."""
+        facts = gather_model(recipe, self.user)
+        spec = resolve(recipe, facts, lambda *_: _ANYWHERE)
+        cloud = recipe.endpoint.target == "sagemaker"
+        stand_in = _stand_in(recipe, spec) if cloud else None
+        yield self._begin("write the stand-in model")
+        degree = spec.engine.tensor_parallel_degree
+        model = stand_in_model(
+            spec.weights.files, facts.config, degree=degree, quantized=stand_in is not None
+        )
+        hub, copied = self.user.hub(recipe.model_id), {}
+        if model.copied:
+            folder = yield from hub.fetch(facts.listing, model.copied, key="tokenizer")
+            copied = {entry.path: folder / entry.path for entry in model.copied}
+        source, listing = self.site.write_model(
+            facts.listing, model.written, model.tensors, copied, model.unlikely
+        )
+        size = sum(file.size for file in listing.files)
+        self._done(f"{size_text(size)} for {size_text(spec.weights.size)}")
+        if cloud:
+            yield from self._start_emulator(spec, stand_in)
+        return spec, listing, model, source, stand_in
+
+    def _start_emulator(self, spec: Spec, stand_in: StandIn | None) -> Iterator[Event]:
+        yield self._begin("start the emulator")
+        # A stand-in runs beside torch and transformers, which DJL's services import.
+        packages = worker_packages(b"", b"") if stand_in else spec.engine.packages
+        requirements, environments = spec.inputs.requirements.decode(), self.user.environments
+        name = environment_name(packages, requirements)
+        if not environments.ready(name):
+            yield Notice(text="building the environment of the handler; this is done once ...")
+            yield from environments.build(name, packages, requirements, key="environment")
+        if not environments.engine_ready(ENGINE_VERSION):
+            yield from environments.install_engine(ENGINE_VERSION, key="engine")
+        region = self.recipe.endpoint.region or _REGION
+        self.site.start_emulator(environments.python(name), region)
+        self._done(f"in {self.site.folder}")
+
+    def _open(
+        self, recipe: Recipe, source: Hub
+    ) -> Generator[Event, None, tuple[Dependencies, up.ResolvedRecipe]]:
+        """The recipe resolved with the facts of the real model, by a user with the printed permissions."""
+        yield self._begin("resolve the recipe")
+        resolved = up.resolve_recipe(recipe, self.open_deps())
+        self.site.grant(resolved.spec)
+        deps = self.open_deps()
+        real, names = deps.hub, (recipe.model_id, resolved.spec.model.model_id)
+        self._done(resolved.spec.engine.handler.entry_point)
+        return replace(deps, hub=lambda name: source if name in names else real(name)), resolved
+
+    def _up(
+        self, resolved: up.ResolvedRecipe, listing: ModelListing, deps: Dependencies
+    ) -> Generator[Event, None, DeploymentPlan]:
+        yield self._begin("up")
+        deployment = up.prepare_resolved(_with_stand_in(resolved, listing), deps, priced=True)
+        yield from up.execute(deployment, deps)
+        again = up.prepare_resolved(_with_stand_in(resolved, listing), deps)
+        if not again.plan.empty:
+            titles = "; ".join(action.title for action in again.plan.actions)
+            raise DeployFailed(
+                f"a second up would still change something: {titles}", hint="report this as a bug"
+            )
+        self._done(f"{len(deployment.plan.actions)} actions; a second up plans nothing")
+        return deployment
+
+    def _requests(self, deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
+        ref, spec = deployment.ref, deployment.spec
+        yield self._begin("invoke")
+        chunks, _ = answer_of(ref, probe_request(spec), deps)
+        self._done(outcome_of(chunks))
+        yield self._begin("invoke, streamed")
+        self._done(streamed_outcome(ref, spec, deps))
+        yield self._begin("bad requests")
+        answers = [f"{what}: {status_of_body(ref, body, deps)}" for what, body in BAD_BODIES]
+        answer_of(ref, probe_request(spec), deps)
+        self._done("; ".join(answers) + "; then it still answers")
+
+    def _update(self, recipe: Recipe, listing: ModelListing, deps: Dependencies) -> Iterator[Event]:
+        yield self._begin("update")
+        container = replace(recipe.container, environment=(*recipe.container.environment, _CHANGED))
+        changed = replace(recipe, container=container)
+        resolved = up.resolve_recipe(changed, self.open_deps())
+        deployment = up.prepare_resolved(_with_stand_in(resolved, listing), deps)
+        if deployment.plan.empty:
+            raise DeployFailed("a changed container plans nothing", hint="report this as a bug")
+        yield from up.execute(deployment, deps)
+        answer_of(deployment.ref, probe_request(deployment.spec), deps)
+        self._done(f"one more variable, {len(deployment.plan.actions)} actions; it answers")
+
+    def _rollback(self, ref: DeploymentRef, first: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
+        yield self._begin("rollback")
+        target = deps.targets[ref.target]
+        if not target.earlier(target.observe(ref)):
+            self._done("this target keeps no earlier version")
+            return
+        ref, plan, _, name = rollback.prepare_rollback(ref, deps)
+        yield from rollback.roll_back(ref, deps, name, plan)
+        record = target.read_record(ref)
+        if record is None or record.current is None or record.current.server != name:
+            raise DeployFailed("the first version is not current again", hint="report this as a bug")
+        answer_of(ref, probe_request(first.spec), deps)
+        self._done("the first version answers again")
+
+    def _down(self, ref: DeploymentRef, deps: Dependencies) -> Iterator[Event]:
+        yield self._begin("down")
+        scope = down.TeardownScope(purge=True, logs=True)
+        teardown = down.prepare(ref, deps, scope)
+        yield from down.execute(teardown, deps)
+        target = deps.targets[ref.target]
+        if not target.plan_teardown(target.observe_all(ref)).empty:
+            raise DeployFailed("something is left", hint="report this as a bug")
+        self._done(f"{len(teardown.plan.actions)} actions; nothing is left")
+
+    def _begin(self, step: str) -> Notice:
+        self.step, self._began = step, self.user.clock.monotonic()
+        return Notice(text=f"-- {step}")
+
+    def _done(self, outcome: str) -> None:
+        seconds = self.user.clock.monotonic() - self._began
+        self.steps.append(RehearsalStep(name=self.step, outcome=outcome, seconds=seconds))
+
+
+def rehearsed(recipe: Recipe) -> Recipe:
+    """The recipe without what random weights and an emulated account cannot do: the text that the probe expects, a
+    transfer by a job, and the number of a real account in the name of a role.
+    """
+    probe = replace(recipe.probe, expect=None) if recipe.probe else None
+    role = (recipe.endpoint.role or "").rpartition("/")[2] or None
+    weights = (
+        replace(recipe.weights, via="stream", job=None) if recipe.weights.via == "job" else recipe.weights
+    )
+    return replace(recipe, probe=probe, weights=weights, endpoint=replace(recipe.endpoint, role=role))
+
+
+def _stand_in(recipe: Recipe, spec: Spec) -> StandIn | None:
+    region = recipe.endpoint.region or _REGION
+    image = recipe.container.image
+    if image is None:
+        image = images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
+    return stand_in_for(read_stand_ins(), image, spec.engine.handler.entry_point)
+
+
+def _with_stand_in(resolved: up.ResolvedRecipe, listing: ModelListing) -> up.ResolvedRecipe:
+    """The same decisions, made for the real model; only the files of the weights differ."""
+    spec = resolved.spec
+    weights = WeightsSpec(files=listing.files, left_out=spec.weights.left_out)
+    return replace(resolved, spec=replace(spec, weights=weights))
