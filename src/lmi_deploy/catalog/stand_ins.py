@@ -9,7 +9,7 @@ server: `--model-dir DIR --port PORT`, GET /ping, POST /invocations on 127.0.0.1
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -31,8 +31,8 @@ class StandIn:
     packages: tuple[str, ...] = ()
     server: str = ""
 
-    def replaces(self, image: str, entry_point: str) -> bool:
-        """Whether a container of this image (a whole address) with this handler needs it."""
+    def replaces(self, image: str, entry_point: str, properties: Mapping[str, str]) -> bool:
+        """Whether a container of this image (a whole address) with this handler and serving.properties needs it."""
         named = any(fnmatch(image.rpartition("/")[2], pattern) for pattern in self.images)
         return named and (
             not self.entry_points or any(fnmatch(entry_point, each) for each in self.entry_points)
@@ -46,9 +46,11 @@ def read_stand_ins(root: Path | None = None) -> tuple[StandIn, ...]:
     return tuple(_read(path) for path in sorted(folder.glob(f"*/{DECLARATION}")))
 
 
-def stand_in_for(stand_ins: Sequence[StandIn], image: str, entry_point: str) -> StandIn | None:
+def stand_in_for(
+    stand_ins: Sequence[StandIn], image: str, entry_point: str, properties: Mapping[str, str]
+) -> StandIn | None:
     """The first that replaces something in such a container."""
-    return next((one for one in stand_ins if one.replaces(image, entry_point)), None)
+    return next((one for one in stand_ins if one.replaces(image, entry_point, properties)), None)
 
 
 def _read(path: Path) -> StandIn:

@@ -47,7 +47,14 @@ _REGION: Final = "us-east-1"
 _CHANGED: Final = ("LMI_REHEARSAL", "update")
 """The variable of the container that the update adds: no file of the artifact changes."""
 _ANYWHERE: Final = LocalPlace(
-    runtime="embedded", host="", port=0, device_memory=0, device="", startup_timeout=0, environment=()
+    runtime="embedded",
+    host="",
+    port=0,
+    device_memory=0,
+    device="",
+    startup_timeout=0,
+    environment=(),
+    packages=(),
 )
 
 
@@ -250,7 +257,9 @@ def _stand_in(recipe: Recipe, spec: Spec) -> StandIn | None:
     image = recipe.container.image
     if image is None:
         image = images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
-    return stand_in_for(read_stand_ins(), image, spec.engine.handler.entry_point)
+    return stand_in_for(
+        read_stand_ins(), image, spec.engine.handler.entry_point, dict(spec.engine.properties)
+    )
 
 
 def _with_stand_in(resolved: up.ResolvedRecipe, listing: ModelListing) -> up.ResolvedRecipe:

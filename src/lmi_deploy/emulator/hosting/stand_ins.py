@@ -79,7 +79,8 @@ class ServersWithStandIns:
         return self.servers.log(home)
 
     def _chosen(self, launch: Launch) -> StandIn | None:
-        found = stand_in_for(self.stand_ins, launch.image, next(_entry_points(launch), ""))
+        entry_point, properties = next(_entry_points(launch), ""), _properties(launch)
+        found = stand_in_for(self.stand_ins, launch.image, entry_point, properties)
         if found and found.packages and all(self.imports(launch.python, name) for name in found.packages):
             return None
         return found
@@ -98,13 +99,17 @@ class ServersWithStandIns:
         return self.status(launch.home)
 
 
+def _properties(launch: Launch) -> dict[str, str]:
+    """Empty without serving.properties, or if the file is invalid, which the server reports."""
+    try:
+        return parse_properties((launch.model_folder / SERVING_PROPERTIES).read_bytes())
+    except (OSError, ValueError):
+        return {}
+
+
 def _entry_points(launch: Launch) -> Iterator[str]:
     """The handler by serving.properties, else by the container's variables."""
-    try:
-        properties = parse_properties((launch.model_folder / SERVING_PROPERTIES).read_bytes())
-    except (OSError, ValueError):
-        properties = {}  # the server reports an invalid file
-    for settings, key in ((properties, _ENTRY_POINT[0]), (launch.environment, _ENTRY_POINT[1])):
+    for settings, key in ((_properties(launch), _ENTRY_POINT[0]), (launch.environment, _ENTRY_POINT[1])):
         if settings.get(key):
             yield settings[key]
 
