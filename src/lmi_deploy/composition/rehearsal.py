@@ -84,9 +84,9 @@ class PrivateSite:
         self.environ.update({"AWS_CONFIG_FILE": nothing, "AWS_SHARED_CREDENTIALS_FILE": nothing})
         self.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
-    def grant(self, spec: Spec) -> None:
+    def grant(self, spec: Spec) -> bool:
         if self.emulator is None:
-            return
+            return False
         from lmi_deploy.aws.rehearsal_account import RehearsalAccount
         from lmi_deploy.composition.weights import session_at
         from lmi_deploy.domain.default_bucket import default_bucket
@@ -99,6 +99,7 @@ class PrivateSite:
             account.create_bucket(place.bucket)
         ident, secret = account.create_user(granted.deployer.document)
         self.environ.update({"AWS_ACCESS_KEY_ID": ident, "AWS_SECRET_ACCESS_KEY": secret.value})
+        return True
 
     def emulated_seconds(self) -> float:
         if not self._root:

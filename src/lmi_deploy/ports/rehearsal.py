@@ -32,9 +32,9 @@ class RehearsalSite(Protocol):
     def start_emulator(self, python: Path, region: str) -> None:
         """From now on this process's account is the emulated one, with the permissions of its root."""
 
-    def grant(self, spec: Spec) -> None:
+    def grant(self, spec: Spec) -> bool:
         """Create the roles and the bucket that the recipe names. From now on this process's permissions are those
-        that `lmi iam` prints, and so are the roles'.
+        that `lmi iam` prints, and so are the roles'. False, and nothing done, without an emulated account.
         """
 
     def emulated_seconds(self) -> float:

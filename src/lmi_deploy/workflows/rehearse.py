@@ -41,7 +41,7 @@ from lmi_deploy.workflows.rehearsal_requests import (
 )
 
 OpenDependencies = Callable[[], Dependencies]
-"""Opened again after each change of the account or of its keys."""
+"""Opened again after a change of the account or of its keys."""
 _REGION: Final = "us-east-1"
 """Where a recipe without a region is rehearsed."""
 _CHANGED: Final = ("LMI_REHEARSAL", "update")
@@ -161,9 +161,10 @@ class Rehearsal:
     ) -> Generator[Event, None, tuple[Dependencies, up.ResolvedRecipe]]:
         """The recipe resolved with the facts of the real model, by a user with the printed permissions."""
         yield self._begin("resolve the recipe")
-        resolved = up.resolve_recipe(recipe, self.open_deps())
-        self.site.grant(resolved.spec)
         deps = self.open_deps()
+        resolved = up.resolve_recipe(recipe, deps)
+        if self.site.grant(resolved.spec):
+            deps = self.open_deps()
         real, names = deps.hub, (recipe.model_id, resolved.spec.model.model_id)
         self._done(resolved.spec.engine.handler.entry_point)
         return replace(deps, hub=lambda name: source if name in names else real(name)), resolved
@@ -199,7 +200,7 @@ class Rehearsal:
         yield self._begin("update")
         container = replace(recipe.container, environment=(*recipe.container.environment, _CHANGED))
         changed = replace(recipe, container=container)
-        resolved = up.resolve_recipe(changed, self.open_deps())
+        resolved = up.resolve_recipe(changed, replace(deps, hub=self.user.hub))
         deployment = up.prepare_resolved(_with_stand_in(resolved, listing), deps)
         if deployment.plan.empty:
             raise DeployFailed("a changed container plans nothing", hint="report this as a bug")
