@@ -107,7 +107,7 @@ REFUSED: list[tuple[str, Facts, Callable[[Recipe], Recipe], str, str]] = [
     ("", facts(listing=listing("pytorch_model.bin")), _same, "only as pickle", "allow_pickle"),
     (
         "",
-        facts(shards=("model-2.safetensors",)),
+        facts(listing=listing("model.safetensors.index.json", "a.safetensors"), shards=("b.safetensors",)),
         _same,
         "lists 1 files, 1 are missing",
         "repository does not have it",

@@ -17,7 +17,7 @@ LOCAL_HOST = "127.0.0.1"
 
 
 def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineSpec) -> LocalPlace:
-    machine, port = facts.machine, facts.port
+    machine, port = facts.machine, recipe.endpoint.port or facts.port
     if machine is None or port is None:
         raise Unresolvable(
             "endpoint.target: local, but this machine was not inspected", hint="this is a bug of lmi"

@@ -80,7 +80,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         return replace(
             facts,
             machine=self.machine(),
-            port=recipe.endpoint.port or self.port(recipe.name),
+            port=None if recipe.endpoint.port else self.port(recipe.name),
             runtimes=self.runtimes(recipe.container.image),
         )
 
