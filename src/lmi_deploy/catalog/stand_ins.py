@@ -3,14 +3,17 @@
 Each folder has a `stand_in.toml`: `summary`, the `images` (patterns of repository:tag) and, for a DJLServing, the
 `entry_points` that need it, then either `packages` (import names in the folder, first on the worker's path; a package
 that the worker's Python has itself is used instead) or `server` (a program that takes the place of the image's
-server: `--model-dir DIR --port PORT`, GET /ping, POST /invocations on 127.0.0.1).
+server: `--model-dir DIR --port PORT`, GET /ping, POST /invocations on 127.0.0.1). `settings` (patterns of lines of
+serving.properties, of which one must match) narrows the choice further. The table `replaced` has such patterns with the
+lines that the container gets instead, for what DJL's Python engine here does not have: the names of old engines, and
+handlers that a module of the folder replaces.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final
@@ -28,15 +31,24 @@ class StandIn:
     summary: str
     images: tuple[str, ...]
     entry_points: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    replaced: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     server: str = ""
 
     def replaces(self, image: str, entry_point: str, properties: Mapping[str, str]) -> bool:
         """Whether a container of this image (a whole address) with this handler and serving.properties needs it."""
         named = any(fnmatch(image.rpartition("/")[2], pattern) for pattern in self.images)
-        return named and (
-            not self.entry_points or any(fnmatch(entry_point, each) for each in self.entry_points)
-        )
+        handler = not self.entry_points or any(fnmatch(entry_point, each) for each in self.entry_points)
+        return named and handler and (not self.settings or any(map(self._is_set, properties.items())))
+
+    def _is_set(self, pair: tuple[str, str]) -> bool:
+        return any(fnmatch("=".join(pair), pattern) for pattern in self.settings)
+
+    def instead_of(self, key: str, value: str) -> tuple[str, str]:
+        """The line that the container gets."""
+        found = next((new for old, new in self.replaced.items() if fnmatch(f"{key}={value}", old)), "")
+        return (found.partition("=")[0], found.partition("=")[2]) if found else (key, value)
 
 
 def read_stand_ins(root: Path | None = None) -> tuple[StandIn, ...]:

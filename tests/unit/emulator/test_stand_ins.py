@@ -8,6 +8,7 @@ import pytest
 
 from lmi_deploy.catalog.package_files import stand_ins
 from lmi_deploy.catalog.stand_ins import read_stand_ins
+from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.emulator.hosting.stand_ins import SAYS, ServersWithStandIns
 from lmi_deploy.host.background_processes import LocalProcesses
@@ -95,6 +96,50 @@ def test_no_stand_in_where_none_is_needed(tmp_path: Path, entry_point: str, imag
     started = StartedServers()
     servers(started, stand_ins(), real=real).start(launch(tmp_path, entry_point=entry_point, image=image))
     assert started.launches[0].environment["PYTHONPATH"] == "/mine"
+
+
+@pytest.mark.parametrize(
+    ("image", "lines", "changed"),
+    [
+        (
+            "0.21.0-fastertransformer5.3.0-cu117",
+            "engine=FasterTransformer\noption.entryPoint=djl_python.fastertransformer\nminWorkers=1",
+            {"engine": "Python", "option.entryPoint": "djl_fastertransformer", "minWorkers": "1"},
+        ),
+        (
+            "0.24.0-fastertransformer5.3.0-cu118",
+            "engine=FasterTransformer\noption.entryPoint=model.py",
+            {"engine": "Python", "option.entryPoint": "model.py"},
+        ),
+        (
+            "0.32.0-lmi14.0.0-cu126",
+            "engine=MPI\noption.entryPoint=djl_python.huggingface\noption.rolling_batch=lmi-dist",
+            {
+                "engine": "Python",
+                "option.entryPoint": "djl_rolling_batch",
+                "option.rolling_batch": "disable",
+            },
+        ),
+        (
+            "0.32.0-lmi14.0.0-cu126",
+            "engine=MPI\noption.entryPoint=djl_python.huggingface\noption.rolling_batch=disable",
+            {
+                "engine": "MPI",
+                "option.entryPoint": "djl_python.huggingface",
+                "option.rolling_batch": "disable",
+            },
+        ),
+    ],
+    ids=["its handler", "own script", "lmi-dist", "no lmi-dist"],
+)
+def test_container_of_an_old_image_gets_lines_that_the_engine_here_knows(
+    tmp_path: Path, image: str, lines: str, changed: dict[str, str]
+) -> None:
+    started = StartedServers()
+    here = launch(tmp_path, image=f"763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:{image}")
+    (here.model_folder / "serving.properties").write_text(lines)
+    servers(started, stand_ins()).start(here)
+    assert parse_properties((here.model_folder / "serving.properties").read_bytes()) == changed
 
 
 def test_server_program_takes_the_place_of_the_images_server(tmp_path: Path) -> None:

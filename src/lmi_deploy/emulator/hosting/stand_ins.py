@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from lmi_deploy.catalog.stand_ins import StandIn, stand_in_for
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
-from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes
@@ -56,6 +56,9 @@ class ServersWithStandIns:
             log.write(f"{SAYS} {found.summary}\n")
         if found.server:
             return self._start_program(found, launch)
+        if found.replaced:
+            pairs = [found.instead_of(key, value) for key, value in _properties(launch).items()]
+            (launch.model_folder / SERVING_PROPERTIES).write_bytes(write_properties(pairs))
         path = [str(found.folder), *filter(None, [launch.environment.get("PYTHONPATH")])]
         variables = {**launch.environment, "PYTHONPATH": os.pathsep.join(path)}
         return self.servers.start(replace(launch, environment=variables))
