@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lmi_deploy.catalog import images
+from lmi_deploy.catalog.server_version import engine_image
 from lmi_deploy.catalog.stand_ins import StandIn, read_stand_ins, stand_in_for
 from lmi_deploy.domain.deployment_spec import Spec, WeightsSpec, environment_name
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
@@ -20,7 +20,6 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.rehearsal_report import RehearsalReport, RehearsalStep, not_provable
 from lmi_deploy.domain.target_spec import LocalPlace
-from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import DeployFailed, LmiError
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.planning.stand_in_model import StandInModel, stand_in_model
@@ -257,7 +256,7 @@ def _stand_in(recipe: Recipe, spec: Spec) -> StandIn | None:
     region = recipe.endpoint.region or _REGION
     image = recipe.container.image
     if image is None:
-        image = images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
+        image = engine_image(recipe.engine, recipe.container.version or "", region).uri
     return stand_in_for(
         read_stand_ins(), image, spec.engine.handler.entry_point, dict(spec.engine.properties)
     )
