@@ -52,7 +52,9 @@ def settings(argv: list[str], environ: dict[str, str]) -> dict[str, str]:
         own_folder(environ)
     else:
         raise Wrong(f"Unrecognized option: {argv}")
-    found |= {key[8:].lower(): value for key, value in environ.items() if key.startswith("SERVING_")}
+    # SERVING_FAIL_FAST is a variable of its own, which the server reads where it is needed.
+    variables = {key: value for key, value in environ.items() if key != "SERVING_FAIL_FAST"}
+    found |= {key[8:].lower(): value for key, value in variables.items() if key.startswith("SERVING_")}
     if unknown := set(found) - KEYS:
         raise Wrong(f"no keys of config.properties: {sorted(unknown)}")
     return found
