@@ -43,13 +43,50 @@ _MINILM: Final[dict[str, Any]] = {
     "hidden_act": "gelu",
     "pad_token_id": 0,
 }
+_FLAN_T5_XXL: Final[dict[str, Any]] = {
+    "architectures": ["T5ForConditionalGeneration"],
+    "model_type": "t5",
+    "d_model": 4096,
+    "d_kv": 64,
+    "d_ff": 10240,
+    "num_layers": 24,
+    "num_decoder_layers": 24,
+    "num_heads": 64,
+    "vocab_size": 32128,
+    "n_positions": 512,
+    "relative_attention_num_buckets": 32,
+    "feed_forward_proj": "gated-gelu",
+    "is_encoder_decoder": True,
+    "tie_word_embeddings": False,
+    "decoder_start_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+_GPT_J: Final[dict[str, Any]] = {
+    "architectures": ["GPTJForCausalLM"],
+    "model_type": "gptj",
+    "n_embd": 4096,
+    "n_head": 16,
+    "n_layer": 28,
+    "n_positions": 2048,
+    "rotary_dim": 64,
+    "vocab_size": 50400,
+    "bos_token_id": 50256,
+    "eos_token_id": 50256,
+    "tie_word_embeddings": False,
+}
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": _SMOLLM2,
     "meta-llama/Llama-3.1-8B-Instruct": LLAMA_8B,
     "Qwen/Qwen2.5-7B-Instruct": {**QWEN_7B, "architectures": ["Qwen2ForCausalLM"]},
     "sentence-transformers/all-MiniLM-L6-v2": _MINILM,
+    "meta-llama/Meta-Llama-3-8B-Instruct": {**LLAMA_8B, "max_position_embeddings": 8192},
+    "google/flan-t5-xxl": _FLAN_T5_XXL,
+    "EleutherAI/gpt-j-6b": _GPT_J,
 }
 """By the `model_id` of the recipes. A new recipe needs its model here."""
+PICKLED: Final = {"google/flan-t5-xxl": "main", "EleutherAI/gpt-j-6b": "float16"}
+"""Published without safetensors, with the branch that the recipe names."""
 
 
 @contextmanager
@@ -67,4 +104,7 @@ def publish_config(hub: LocalHub, name: str, config: dict[str, Any]) -> None:
     sha256 = hashlib.sha256(name.encode()).hexdigest()
     weights = Blob(size=size, git_oid=sha256[:40], sha256=sha256, source=first)
     text = blob_of("config.json", json.dumps(config).encode())
-    hub.state.models.add(Repo(name)).publish({"config.json": text, "model.safetensors": weights})
+    path = "pytorch_model.bin" if name in PICKLED else "model.safetensors"
+    repo = hub.state.models.add(Repo(name))
+    for branch in {"main", PICKLED.get(name, "main")}:
+        repo.publish({"config.json": text, path: weights}, branch)

@@ -110,6 +110,11 @@ class PrivateSite:
         with urllib.request.urlopen(request, timeout=_START_TIMEOUT) as response:
             return float(json.load(response)["now"])
 
+    @property
+    def emulator_pid(self) -> int:
+        """The number of its process; 0 without one."""
+        return self.emulator.pid if self.emulator is not None else 0
+
     def variables(self) -> Mapping[str, str]:
         names = (_STATE, "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
         return {name: self.environ[name] for name in names if name in self.environ}

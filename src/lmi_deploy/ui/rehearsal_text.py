@@ -32,13 +32,16 @@ def report_lines(report: RehearsalReport) -> Iterator[str]:
     yield from _section("time and cost", times)
 
 
-def kept_lines(report: RehearsalReport, folder: Path, variables: Mapping[str, str]) -> Iterator[str]:
-    """How to reach what is kept, and how to end it."""
+def kept_lines(
+    report: RehearsalReport, folder: Path, variables: Mapping[str, str], emulator: int
+) -> Iterator[str]:
+    """How to reach what is kept, and how to end it. `emulator` is the number of its process; 0: there is none."""
     yield ""
     yield f"{report.deployment} still runs, in {folder}. To reach it from a shell:"
     yield from (f"  export {name}={value}" for name, value in variables.items())
     yield f"  lmi invoke {report.deployment} Hello"
-    yield f"To end it: `lmi down {report.deployment} --yes`, then stop the emulator and delete the folder."
+    stop = f"kill {emulator}" if emulator else f"lmi down {report.deployment} --yes"
+    yield f"To end it: `{stop}; rm -r {folder}`"
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

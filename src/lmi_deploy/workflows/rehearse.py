@@ -143,7 +143,8 @@ class Rehearsal:
     def _start_emulator(self, spec: Spec, stand_in: StandIn | None) -> Iterator[Event]:
         yield self._begin("start the emulator")
         # A stand-in runs beside torch and transformers, which DJL's services import.
-        packages = worker_packages(b"", b"") if stand_in else spec.engine.packages
+        own = () if stand_in else spec.engine.packages
+        packages = own or worker_packages(b"", b"")
         requirements, environments = spec.inputs.requirements.decode(), self.user.environments
         name = environment_name(packages, requirements)
         if not environments.ready(name):

@@ -34,6 +34,6 @@ def command(
         report = context.outcome(rehearsal.run())
         context.view.words(report_lines(report))
         if keep:
-            for line in kept_lines(report, site.folder, site.variables()):
+            for line in kept_lines(report, site.folder, site.variables(), site.emulator_pid):
                 context.view.note(line)
         context.view.result({**report.fields, "folder": str(site.folder) if keep else ""})

@@ -1,0 +1,151 @@
+"""`lmi rehearse` of the wheel with every shipped recipe, each model from a local Hub by its config.json alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import ROOT, Installed
+from tests.support.recipe_models import recipe_models
+
+pytestmark = pytest.mark.model
+RECIPES = ROOT / "recipes"
+REAL_ENGINE = {"quickstart-vllm.yaml"}
+"""Needs vLLM's own environment: tests/engines."""
+SHIPPED = sorted(
+    str(path.relative_to(RECIPES)) for path in RECIPES.rglob("*.yaml") if path.name not in REAL_ENGINE
+)
+STEPS = [
+    *("write the stand-in model", "start the emulator", "resolve the recipe", "up"),
+    *("invoke", "invoke, streamed", "bad requests", "update", "rollback", "down"),
+]
+MARK = b"LMI_REHEARSAL_"
+
+
+@dataclass(frozen=True)
+class Place:
+    """`lmi` with a folder of its own for temporary files, so that a test sees what is left."""
+
+    lmi: Installed
+    temporary: Path
+
+    def left(self) -> list[str]:
+        return sorted(path.name for path in self.temporary.glob("lmi-*") if any(path.iterdir()))
+
+    def processes(self) -> list[str]:
+        """Those that a rehearsal of this place started and that still run, by their command line."""
+        found = []
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                content = environ.read_bytes()
+                if MARK in content and str(self.temporary).encode() in content:
+                    found.append(environ.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return found
+
+
+@pytest.fixture(scope="module")
+def hub_address() -> Iterator[str]:
+    with recipe_models() as hub:
+        yield hub.url
+
+
+@pytest.fixture
+def place(installed: Installed, tmp_path: Path) -> Place:
+    # Short: the path of a unix socket has at most 103 bytes.
+    variables = {key: value for key, value in installed.environment.items() if not key.startswith("AWS_")}
+    return Place(replace(installed, environment={**variables, "TMPDIR": str(tmp_path)}), tmp_path)
+
+
+def result_of(output: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("recipe", SHIPPED)
+def test_shipped_recipe_lives_its_whole_life(place: Place, recipe: str) -> None:
+    """A new recipe needs the config.json of its model in tests/support/recipe_models.py."""
+    done = place.lmi.run("rehearse", str(RECIPES / recipe), "--json")
+    assert done.returncode == 0, done.stdout[-4000:]
+    result = result_of(done.stdout)
+    steps = [step["step"] for step in result["steps"]]
+    assert steps == [step for step in STEPS if result["target"] == "sagemaker" or "emulator" not in step]
+    assert result["proved"]
+    assert result["not_provable"]
+    assert (place.left(), place.processes()) == ([], [])
+
+
+def test_artifact_is_the_one_that_render_writes(place: Place) -> None:
+    recipe = str(RECIPES / "qwen2.5-7b-vllm.yaml")
+    rehearsed = result_of(place.lmi.run("rehearse", recipe, "--json").stdout)
+    assert "vLLM" in rehearsed["stand_in"]
+    assert any(rehearsed["artifact"][:10] in line for line in rehearsed["proved"])
+    assert any("probe.expect" in line for line in rehearsed["not_provable"])
+
+
+def test_failing_handler_is_explained_and_nothing_is_left(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("import absent_package\n\n\ndef handle(inputs):\n    return None\n")
+    text = (RECIPES / "smollm2-g5.yaml").read_text()
+    text = text.replace("handler: {template: text-generation}", "handler: {file: model.py}")
+    (tmp_path / "own.yaml").write_text(text)
+    done = place.lmi.run("rehearse", str(tmp_path / "own.yaml"))
+    assert done.returncode == 1, done.stderr[-4000:]
+    assert "the rehearsal failed at: up:" in done.stderr
+    assert "absent_package" in done.stderr
+    assert (place.left(), place.processes()) == ([], [])
+
+
+def test_ctrl_c_ends_everything(place: Place) -> None:
+    recipe = str(RECIPES / "smollm2-g5.yaml")
+    argv = [str(place.lmi.lmi), "rehearse", recipe]
+    with subprocess.Popen(
+        argv, env=place.lmi.environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as running:
+        assert running.stderr is not None
+        seen = []
+        for line in running.stderr:
+            seen.append(line)
+            if "create the endpoint smollm2-g5" in line:
+                break
+        running.send_signal(signal.SIGINT)
+        seen += running.stderr.readlines()
+    assert running.returncode == 130, "".join(seen)
+    assert (place.left(), place.processes()) == ([], [])
+
+
+def test_kept_deployment_answers_until_it_is_ended(place: Place) -> None:
+    done = place.lmi.run("rehearse", str(RECIPES / "embeddings.yaml"), "--keep", "--json")
+    assert done.returncode == 0, done.stdout[-4000:]
+    folder = Path(result_of(done.stdout)["folder"])
+    kept = {**place.lmi.environment, "LMI_STATE_HOME": str(folder / "state")}
+    try:
+        answer = place.lmi.run("invoke", "embeddings", "A cat on a mat.", env=kept)
+        assert answer.returncode == 0, answer.stderr
+    finally:
+        ended = place.lmi.run("down", "embeddings", "--yes", env=kept)
+    assert ended.returncode == 0, ended.stderr
+    assert place.processes() == []
+
+
+def test_kept_emulator_is_reached_by_the_printed_lines(place: Place) -> None:
+    done = place.lmi.run("rehearse", str(RECIPES / "smollm2-vllm-server.yaml"), "--keep")
+    assert done.returncode == 0, done.stderr[-4000:]
+    exports = dict(
+        line.strip().removeprefix("export ").split("=", 1)
+        for line in done.stderr.splitlines()
+        if line.strip().startswith("export ")
+    )
+    try:
+        answer = place.lmi.run("invoke", "smollm2-vllm-server", "Hello", env=exports)
+        assert answer.returncode == 0, answer.stderr
+    finally:
+        os.kill(int(re.findall(r"`kill (\d+);", done.stderr)[0]), signal.SIGTERM)
