@@ -21,7 +21,7 @@ def resolve_spec(app: LocalApp) -> Spec:
 
 
 def lacking(expected: Spec, app: LocalApp) -> str:
-    return app.deps().trial.lacking(expected, app.hub)
+    return app.deps().trial.lacking(expected, lambda _: app.hub)
 
 
 def ran(expected: Spec, app: LocalApp) -> list[Event]:
@@ -62,11 +62,11 @@ def test_aborted_dry_run_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> No
     assert not app.servers.alive()
 
 
-def test_dry_run_of_an_engine_that_needs_a_gpu_is_refused(app: LocalApp, resolve_spec: Spec) -> None:
-    vllm = replace(resolve_spec, engine=replace(resolve_spec.engine, name="vllm"))
-    with pytest.raises(Unresolvable, match="--check-handler: engine vllm"):
-        ran(vllm, app)
-    assert lacking(vllm, app)
+def test_dry_run_of_an_engine_that_cannot_run_here_is_refused(app: LocalApp, resolve_spec: Spec) -> None:
+    neuronx = replace(resolve_spec, engine=replace(resolve_spec.engine, name="neuronx"))
+    with pytest.raises(Unresolvable, match="--check-handler: engine neuronx"):
+        ran(neuronx, app)
+    assert lacking(neuronx, app)
 
 
 def test_two_concurrent_dry_runs_use_different_ports(app: LocalApp, resolve_spec: Spec) -> None:
