@@ -24,7 +24,7 @@ _BYTECODE = (
 
 def run() -> Result:
     local = installed("local")
-    with _hub() as address, tempfile.TemporaryDirectory() as state:
+    with hub() as address, tempfile.TemporaryDirectory() as state:
         lmi = Lmi(local.lmi, {"HF_ENDPOINT": address, "LMI_STATE_HOME": state})
         try:
             say("  once to fill every cache, ...")
@@ -98,7 +98,7 @@ def _phases(cycles: list[dict[str, CycleResult]]) -> list[dict[str, float]]:
 
 
 @contextmanager
-def _hub() -> Iterator[str]:
+def hub() -> Iterator[str]:
     """The Hub that this environment names, where it answers; else a local one, as in the quickstart."""
     named = os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
     if reachable(named):

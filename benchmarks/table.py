@@ -20,6 +20,7 @@ ORDER = (
     "startup",
     "validate",
     "deployment",
+    "engines",
     "size",
     "recipes",
     "hub",

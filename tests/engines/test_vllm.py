@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import struct
 import urllib.error
 import urllib.request
+from array import array
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import psutil
@@ -33,15 +38,34 @@ CITY = {
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
 
 
+def write_noise(folder: Path) -> None:
+    """A LoRA adapter for SmolLM2-135M as PEFT writes it, with random numbers large enough to change its answers."""
+    random = Random(1)
+    header: dict[str, Any] = {}
+    content = b""
+    for layer in range(30):
+        for part, shape in (("lora_A", (8, 576)), ("lora_B", (576, 8))):
+            values = array("f", (random.gauss(0, 0.3) for _ in range(shape[0] * shape[1])))
+            name = f"base_model.model.model.layers.{layer}.self_attn.q_proj.{part}.weight"
+            offsets = [len(content), len(content) + 4 * len(values)]
+            header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": offsets}
+            content += values.tobytes()
+    text = json.dumps(header).encode()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + content)
+    config = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["q_proj"], "bias": "none"}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
 @dataclass(frozen=True)
 class Served:
     lmi: Installed
     address: str
     events: list[dict[str, Any]]
 
-    def post(self, body: dict[str, Any]) -> tuple[int, str]:
+    def post(self, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> tuple[int, str]:
         data = json.dumps({"temperature": 0, **body}).encode()
-        request = urllib.request.Request(self.address, data, {"Content-Type": "application/json"})
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        request = urllib.request.Request(self.address, data, sent)
         try:
             with urllib.request.urlopen(request, timeout=300) as response:
                 return response.status, response.read().decode()
@@ -67,8 +91,11 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(lmi: Installed) -> Served:
-    done = lmi.run("up", "--yes", "--json", RECIPE)
+def served(lmi: Installed, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    adapter = tmp_path_factory.mktemp("adapter")
+    write_noise(adapter)
+    settings = ("--set", f"adapters.noise={adapter}", "--set", "options.max_lora_rank=8")
+    done = lmi.run("up", "--yes", "--json", RECIPE, *settings)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, (events[-1], done.stderr)
     return Served(lmi, events[-1]["address"], events)
@@ -136,6 +163,30 @@ def test_sixteen_concurrent_requests_share_one_engine(served: Served) -> None:
     assert {choice["message"]["content"] for choice in choices} == {"The capital of France is Paris."}
     names = [process.name() for process in served.processes()]
     assert len([name for name in names if "EngineCor" in name]) == 1
+
+
+def test_adapter_changes_a_whole_answer_and_a_stream_with_it_is_refused(served: Served) -> None:
+    asked = ("invoke", NAME, FRANCE[0]["content"], "-p", "max_tokens=12", "-p", "temperature=0")
+    with_adapter = served.lmi.run(*asked, "--adapter", "noise", "--no-stream")
+    assert with_adapter.returncode == 0, with_adapter.stderr
+    base = served.lmi.run(*asked, "--no-stream").stdout
+    assert base.strip() == "The capital of France is Paris."
+    assert with_adapter.stdout != base
+    refused = served.lmi.run(*asked, "--adapter", "noise", "--stream")
+    assert refused.returncode == 2
+    assert "ignores the adapter" in refused.stderr
+
+
+def test_streams_of_this_engine_still_ignore_the_adapter(served: Served) -> None:
+    """What the refusal says: once this fails, the refusal is wrong."""
+    header = {"X-Amzn-SageMaker-Adapter-Identifier": "noise"}
+    body = {"messages": FRANCE, "max_tokens": 12}
+    status, text = served.post({**body, "stream": True}, header)
+    assert status == 200
+    deltas = [json.loads(line)["choices"][0]["delta"] for line in text.splitlines() if line]
+    assert "".join(delta.get("content") or "" for delta in deltas) == "The capital of France is Paris."
+    _, whole = served.post(body, header)
+    assert json.loads(whole)["choices"][0]["message"]["content"] != "The capital of France is Paris."
 
 
 def test_too_long_request_is_explained(served: Served) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from lmi_deploy.domain.djl_serving import NO_REASON, USUAL_REASON
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION, NO_REASON, USUAL_REASON
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -56,6 +56,7 @@ def invoke(
     codec = codec_of(serving)
     encoded = codec.encode(request)
     _require_adapter(ref.name, request.adapter, serving)
+    _require_adapter_is_used(request, serving)
     response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
     started = deps.clock.monotonic()
     head = next(response)
@@ -84,6 +85,7 @@ def invoke_raw(
     serving = require_serving(ref, deps)
     encoded = codec_of(serving).encode(request)
     _require_adapter(ref.name, request.adapter, serving)
+    _require_adapter_is_used(request, serving)
     response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
     head = next(response)
     assert isinstance(head, ResponseHead)
@@ -112,6 +114,21 @@ def _require_adapter(name: str, adapter: str, serving: ServingRecord) -> None:
     nearest = get_close_matches(adapter, known, n=1)
     hint = f"did you mean {nearest[0]}? " if nearest else ""
     raise UsageRefused(f"{what}", hint=f"{hint}It has {', '.join(known)}")
+
+
+def _require_adapter_is_used(request: InferenceRequest, serving: ServingRecord) -> None:
+    """UsageRefused for a stream that DJL's engine on this machine would answer without its adapter.
+
+    Seen with engine 0.34.0 and vLLM 0.10.2: it selects the adapter until it has the generator, and streams later.
+    """
+    place = serving.place
+    on_own_vllm = isinstance(place, LocalServing) and place.runtime != "container"
+    if request.adapter and request.stream and serving.engine == "vllm" and on_own_vllm:
+        raise UsageRefused(
+            f"--adapter {request.adapter}: a stream of DJL's engine {ENGINE_VERSION} ignores the adapter, and the "
+            "base model would answer",
+            hint="add --no-stream",
+        )
 
 
 def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: float) -> Iterator[Chunk]:

@@ -12,7 +12,7 @@ import pytest
 
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
-from lmi_deploy.errors import DeployFailed, NotFound
+from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
 from tests.support.action_failures import ActionFailures, FailingTarget
@@ -131,6 +131,26 @@ def test_error_response_shows_the_server_message(tmp_path: Path, status: int, hi
         )
     assert refused.value.details == ("one", "two")
     assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize("send", [invoke, invoke_raw])
+def test_stream_with_an_adapter_is_refused_where_vllm_would_ignore_the_adapter(
+    tmp_path: Path, send: Any
+) -> None:
+    of_vllm = serving(LOCAL, engine="vllm", properties=(("option.enable_lora", "true"),))
+    record = replace(RECORD, generations=(replace(RECORD.generations[0], serving=of_vllm),))
+    more = {"measured": ResponseMetrics()} if send is invoke else {}
+
+    def ask(*, stream: bool, adapter: str = "sql") -> list[Any]:
+        request = InferenceRequest(prompt="x", stream=stream, adapter=adapter)
+        given = deps(tmp_path, (0, WHOLE), (0, b"{}"), record=record)
+        return [*send(REF, request, given, timeout=1, **more)]
+
+    with pytest.raises(UsageRefused, match="--adapter sql: a stream of DJL's engine") as refused:
+        ask(stream=True)
+    assert refused.value.hint == "add --no-stream"
+    ask(stream=False)
+    ask(stream=True, adapter="")
 
 
 def test_error_without_a_reason_gets_the_usual_one(tmp_path: Path) -> None:
