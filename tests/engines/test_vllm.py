@@ -6,15 +6,15 @@ import json
 import os
 import signal
 import struct
-import urllib.error
-import urllib.request
 from array import array
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -63,14 +63,16 @@ class Served:
     events: list[dict[str, Any]]
 
     def post(self, body: dict[str, Any], headers: Mapping[str, str] | None = None) -> tuple[int, str]:
-        data = json.dumps({"temperature": 0, **body}).encode()
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        request = urllib.request.Request(self.address, data, sent)
+        # urllib would send headers in lower case, under which DJL does not find the adapter.
+        place = urlsplit(self.address)
+        connection = HTTPConnection(place.hostname or "", place.port, timeout=300)
         try:
-            with urllib.request.urlopen(request, timeout=300) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as refused:
-            return refused.code, refused.read().decode()
+            sent = {"Content-Type": "application/json", **(headers or {})}
+            connection.request("POST", place.path, json.dumps({"temperature": 0, **body}), sent)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
 
     def answer(self, **body: Any) -> dict[str, Any]:
         status, text = self.post(body)

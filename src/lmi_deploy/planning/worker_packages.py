@@ -5,13 +5,27 @@ from __future__ import annotations
 import ast
 
 from lmi_deploy.domain.djl_serving import MODEL_PY
+from lmi_deploy.domain.environment_setup import LocalSetup
+from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
+from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
+from lmi_deploy.engines.vllm.local import setup_of_properties
 
 _HEAVY = frozenset({"torch", "transformers"})
+
+
+def worker_setup(properties: bytes, model_py: bytes, machine: Machine) -> LocalSetup:
+    """vLLM if serving.properties names its service; else packages alone. Raises Unresolvable for a vLLM that cannot
+    run here.
+    """
+    given = parse_properties(properties)
+    if given.get("option.entryPoint") == VLLM_SERVICE:
+        return setup_of_properties(given, machine)
+    return LocalSetup(packages=worker_packages(properties, model_py))
 
 
 def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:

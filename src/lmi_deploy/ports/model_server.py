@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +23,10 @@ class Launch:
     port: int
     """0: any free one."""
     environment: Mapping[str, str]
+    """Variables; they replace those of the user's own environment."""
     labels: Mapping[str, str]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the user's own environment replaces (a container has none of it, and gets none of these)."""
     image: str = ""
     """Of a container; the emulator chooses the program by it. Other runtimes have none."""
     weights: Path | None = None

@@ -96,7 +96,7 @@ def variables(
     """As the container would have them. `temporary` belongs to this server alone: if two servers share one, each
     treats the other's workers as left-overs and kills them.
     """
-    kept = {**base, **launch.environment}
+    kept = {**launch.defaults, **base, **launch.environment}
     for key in _OURS:
         kept.pop(f"SERVING_{key.upper()}", None)
     own = shlex.quote(f"-Djava.io.tmpdir={temporary}")

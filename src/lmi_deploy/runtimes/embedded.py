@@ -50,7 +50,7 @@ class Embedded:
             command(launch, run),
             log=self.log(launch.home),
             cwd=launch.home,
-            environment={**self._environment, **launch.environment},
+            environment={**launch.defaults, **self._environment, **launch.environment},
         )
         write_process(launch.home, process)
         return self.status(launch.home)
@@ -104,7 +104,9 @@ class Embedded:
         argv = [*command(launch, run), "--foreground"]
         try:
             return self._processes.foreground(
-                argv, environment={**self._environment, **launch.environment}, report=report
+                argv,
+                environment={**launch.defaults, **self._environment, **launch.environment},
+                report=report,
             )
         finally:
             shutil.rmtree(run, ignore_errors=True)

