@@ -31,7 +31,7 @@ unit: setup  ## The fast tests only: unit and golden
 test-clients: setup  ## OpenAI's client library, LangChain, curl and a load tool against `lmi proxy`
 	@$(BIN)/python -m tools.check clients
 
-test-engines: setup  ## Real engines in environments of their own (vLLM: 6.9 GB on disk, kept in lmi's cache)
+test-engines: setup  ## Real engines in environments of their own (6.9 GB vLLM, 4.5 GB DeepSpeed; kept in lmi's cache)
 	@$(BIN)/python -m tools.check engines
 
 bless: setup  ## Take today's output as the golden files

@@ -36,7 +36,10 @@ PUBLISHED = [
     (FLAN, "own-script", "flan-t5-xxl"),
     (FLAN, "ul2", "flan-ul2"),
     (FLAN, "today", "flan-t5-xxl"),
-    *((GPT_J, overlay, "gpt-j-6b") for overlay in ("", "baseline", "p3", "p3-baseline", "today")),
+    *(
+        (GPT_J, overlay, "gpt-j-6b")
+        for overlay in ("", "own-script", "baseline", "p3", "p3-baseline", "today")
+    ),
 ]
 """Recipe, overlay and facts."""
 PLACE = ("image", "placements", "environment", "delivery", "model_download", "startup_timeout", "ttl")

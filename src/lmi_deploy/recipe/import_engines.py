@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from lmi_deploy.domain.recipe_keys import Task
+from lmi_deploy.catalog.server_version import SPANS, require_engine
+from lmi_deploy.domain.recipe_keys import Engine, Task
+from lmi_deploy.errors import Unresolvable
 
-ImportedEngine = Literal["vllm", "accelerate", "custom"]
 BUILTIN: Final = "djl_python.huggingface"
 _TASKS: Final[Mapping[str, Task]] = {
     "text-generation": "text-generation",
@@ -46,14 +47,13 @@ _OLD: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     (
         "Transformers-NeuronX",
         re.compile(r"neuronx|(^|\W)tnx($|\W)", re.IGNORECASE),
-        "DJLServing 0.35 removed Neuron (last image 0.29.0), and this version of lmi does not support it: choose an "
-        "instance type with GPUs.",
+        "DJLServing 0.35 removed Neuron (last image 0.29.0): choose an instance type with GPUs.",
     ),
     (
         "TensorRT-LLM",
         re.compile(r"tensorrt_llm|trtllm|mpi.*trt", re.IGNORECASE),
-        "The last image with TensorRT-LLM is 0.33.0, and this version of lmi does not support it. The recipe cannot "
-        "use compiled engines: vLLM loads the model from its checkpoint.",
+        "The last image with TensorRT-LLM is 0.33.0. The recipe cannot use compiled engines: vLLM loads the model "
+        "from its checkpoint.",
     ),
     (
         "lmi-dist",
@@ -69,18 +69,28 @@ _OLD: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
 """What is gone, the mark of it in `engine`, `option.entryPoint` or `option.rolling_batch`, and what differs."""
 
 
+_ENGINES: Final[Mapping[str, Engine]] = {
+    "FasterTransformer": "fastertransformer",
+    "DeepSpeed": "deepspeed",
+    "Transformers-NeuronX": "neuronx",
+    "TensorRT-LLM": "tensorrt-llm",
+    "lmi-dist": "lmi-dist",
+}
+"""Those that a recipe can have, with an image of their time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMatch:
     """`builtin` is the handler, if it is not the engine's own."""
 
-    engine: ImportedEngine
+    engine: Engine
     task: Task | None
     builtin: str = ""
     notes: tuple[str, ...] = ()
 
 
-def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineMatch:
-    """Takes the keys that decide it out of `settings`."""
+def choose_engine(settings: dict[str, str], *, own_code: bool, version: str) -> EngineMatch:
+    """Takes the keys that decide it out of `settings`. An old engine stays if the images of `version` contain it."""
     model = settings.get("option.model_id", "")
     engine, entry, rolling = (
         settings.pop(key, "") for key in ("engine", "option.entryPoint", "option.rolling_batch")
@@ -91,17 +101,23 @@ def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineMatch:
     task = _TASKS.get(written.lower())
     notes = [f"lmi does not support option.task={written}"] if written and task is None else []
     old = _old_engine(engine, entry, rolling)
+    if old and _contains(version, old[0]):
+        if rolling.lower() == "deepspeed":
+            settings["option.rolling_batch"] = rolling
+        notes.append(f"{old[0]} is kept: {_last(old[0])} is its last image")
+        return EngineMatch(engine=_ENGINES[old[0]], task=task, notes=tuple(notes))
+    keep = f" To keep {old[0]}, add --version {_last(old[0])}." if old and old[0] in _ENGINES else ""
     if own_code:
         if old:
-            notes.append(f"{old[0]}: {old[1]} If your model.py imports it, the import fails.")
+            notes.append(f"{old[0]}: {old[1]} If your model.py imports it, the import fails.{keep}")
         return EngineMatch(engine="custom", task=task, notes=tuple(notes))
     if task is None and _ENCODER_DECODER.search(model):
         task = "text2text-generation"
     transformers = task in ("text2text-generation", "text-classification", "question-answering")
     plain = entry == BUILTIN and rolling.lower() in ("", "disable") and engine.lower() != "mpi"
-    chosen: ImportedEngine = "accelerate" if transformers or (plain and not old) else "vllm"
+    chosen: Engine = "accelerate" if transformers or (plain and not old) else "vllm"
     if old:
-        notes.append(f"{old[0]} became {chosen}. {old[1]}")
+        notes.append(f"{old[0]} became {chosen}. {old[1]}{keep}")
     elif entry and not entry.startswith(("djl_python.huggingface", "djl_python.lmi_vllm")):
         notes.append(f"option.entryPoint={entry} became engine {chosen}")
     return EngineMatch(
@@ -110,6 +126,19 @@ def choose_engine(settings: dict[str, str], *, own_code: bool) -> EngineMatch:
         builtin=BUILTIN if chosen == "accelerate" and entry == BUILTIN else "",
         notes=tuple(notes),
     )
+
+
+def _contains(version: str, name: str) -> bool:
+    """Whether a recipe for this server version can have the engine."""
+    try:
+        require_engine(_ENGINES.get(name, ""), version)
+    except Unresolvable:
+        return False
+    return name in _ENGINES
+
+
+def _last(name: str) -> str:
+    return SPANS[_ENGINES[name]].last
 
 
 def _old_engine(*marks: str) -> tuple[str, str] | None:

@@ -83,7 +83,7 @@ def import_recipe(
             hint="add --model owner/name, an s3:// prefix or a folder",
         )
     settings["option.model_id"] = model
-    choice = choose_engine(settings, own_code=bool(source.model_py))
+    choice = choose_engine(settings, own_code=bool(source.model_py), version=version)
     del settings["option.model_id"]
     draft = _draft(source, choice, settings, variables, version)
     name = name_for(source.name or model)
@@ -155,13 +155,13 @@ def _trust(settings: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _handler(source: ImportSource, choice: EngineMatch, notes: list[str]) -> Iterator[tuple[str, str]]:
-    if choice.engine == "custom":
+    if source.model_py:
         yield "handler", f"{{file: {_scalar(source.model_py)}}}"
         yield "probe", '{body: \'{"inputs": "OK"}\'}'
         notes.append("lmi guessed probe.body: replace it with a request that your model.py answers")
     elif choice.builtin:
         yield "handler", f"{{builtin: {choice.builtin}}}"
-    if source.requirements and choice.engine == "custom":
+    if source.requirements and source.model_py:
         yield "requirements", _scalar(source.requirements)
     elif source.requirements:
         notes.append(f"{source.requirements} was removed: engine {choice.engine} has its own packages")

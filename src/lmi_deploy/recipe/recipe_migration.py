@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from lmi_deploy.catalog.server_version import server_version
+from lmi_deploy.catalog.server_version import engine_image, server_version
 from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
@@ -18,6 +18,8 @@ from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.reader import Purpose
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
+_ANY_REGION = "us-east-1"
+"""The list of all published images."""
 _ROLLING_HANDLER = "djl_python.huggingface"
 
 
@@ -59,9 +61,12 @@ class _Entry:
 
 
 def migrate(text: str, origin: str, version: str, purpose: Purpose) -> Migration:
-    """RecipeError for text that is not a YAML mapping, UsageRefused for one that names no version of the server."""
+    """RecipeError for text that is not a YAML mapping, UsageRefused for one that names no version of the server,
+    Unresolvable for a version whose images do not contain the recipe's engine.
+    """
     root = _root(text, origin, purpose)
     target = _table_version(version)
+    engine_image(_engine(root), version, _ANY_REGION)
     if "image" in _entries(_entries(root).get("container")):
         raise UsageRefused(
             f"{origin}: container.image names your own image, and --to works only with AWS's images",

@@ -96,6 +96,41 @@ def test_removed_engine_is_replaced_and_the_difference_noted(
 
 
 @pytest.mark.parametrize(
+    ("properties", "engine", "version"),
+    [
+        ({"engine": "FasterTransformer", "option.s3url": "s3://bucket/flan/"}, "fastertransformer", "0.21.0"),
+        ({"engine": "DeepSpeed", **MODEL}, "deepspeed", "0.27.0"),
+        ({"engine": "MPI", "option.rolling_batch": "trtllm", **MODEL}, "tensorrt-llm", "0.33.0"),
+        ({"engine": "MPI", "option.rolling_batch": "lmi-dist", **MODEL}, "lmi-dist", "0.30.0"),
+        ({"option.entryPoint": "djl_python.transformers_neuronx", **MODEL}, "neuronx", "0.29.0"),
+        ({"engine": "DeepSpeed", **MODEL}, "vllm", "0.28.0"),
+    ],
+)
+def test_version_that_contains_the_old_engine_keeps_it(
+    properties: dict[str, str], engine: str, version: str
+) -> None:
+    source = ImportSource(origin="x", properties={**properties, "option.dtype": "fp16"})
+    instance = "ml.inf2.xlarge" if engine == "neuronx" else "ml.g5.12xlarge"
+    found = import_recipe(source, version=version, instance=instance, purpose=CHECKED)
+    recipe = parse(found.text, "r.yaml")
+    assert (recipe.engine, recipe.container.version) == (engine, version)
+    assert ("dtype", "fp16") in recipe.options
+    assert any("is kept" in note for note in found.notes) == (engine != "vllm")
+
+
+def test_own_code_keeps_the_old_engine_too() -> None:
+    source = ImportSource(origin="x", properties={"engine": "DeepSpeed", **MODEL}, model_py="model.py")
+    found = import_recipe(source, version="0.27.0", instance="ml.g5.12xlarge", purpose=CHECKED)
+    recipe = parse(found.text, "r.yaml")
+    assert (recipe.engine, recipe.handler.file) == ("deepspeed", "model.py")
+
+
+def test_note_names_the_version_that_keeps_an_old_engine() -> None:
+    (note,) = imported({"engine": "FasterTransformer", **MODEL}).notes
+    assert note.endswith("To keep FasterTransformer, add --version 0.24.0.")
+
+
+@pytest.mark.parametrize(
     ("properties", "engine", "builtin"),
     [
         ({"option.entryPoint": "djl_python.huggingface", **MODEL}, "accelerate", "djl_python.huggingface"),

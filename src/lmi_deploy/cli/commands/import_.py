@@ -18,19 +18,35 @@ from lmi_deploy.ui.view_selection import open_view
     "--model", default="", metavar="ID", help="The model; overrides the one that the settings name."
 )
 @click.option("--instance", default="", metavar="TYPE", help="The SageMaker instance type.")
+@click.option(
+    "--version",
+    "server",
+    default="",
+    metavar="VERSION",
+    help="The server version of the recipe (default: the newest); one whose images contain the old engine keeps it.",
+)
 @click.option("--local", is_flag=True, help="Write a recipe for this machine.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @json_option
 def command(
-    *, source: str, model: str, instance: str, local: bool, output: Path | None, force: bool, as_json: bool
+    *,
+    source: str,
+    model: str,
+    instance: str,
+    server: str,
+    local: bool,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write a recipe for an existing deployment: a model folder, a model.tar.gz, a serving.properties, or variables.
 
     Variables are lines of NAME=VALUE, or the JSON of `docker inspect` or `aws sagemaker describe-model`; `-` reads
     them from standard input. lmi accepts the option names of all DJLServing versions, and replaces removed engines
-    with current ones. It prints each difference, and writes it into the recipe as a comment. From an archive it
-    extracts only model.py and requirements.txt, to a folder next to the recipe.
+    with current ones unless --version names a server that has them. It prints each difference, and writes it into
+    the recipe as a comment. From an archive it extracts only model.py and requirements.txt, to a folder next to the
+    recipe.
     """
     from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.reader import Purpose
@@ -44,7 +60,7 @@ def command(
     recipe = import_recipe(
         found.source,
         model_id=model,
-        version=newest_version(),
+        version=server or newest_version(),
         instance=instance,
         local=local,
         purpose=Purpose(target_issues=recipe_issues),

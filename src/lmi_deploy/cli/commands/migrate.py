@@ -30,13 +30,11 @@ def command(*, recipe: str, version: str, check: bool, as_json: bool) -> int:
     Comments and the order of keys stay. If the new version does not know an option, lmi comments it out and adds the
     reason. lmi writes nothing if the new recipe would have a mistake that the old one did not have.
     """
-    from lmi_deploy.catalog.images import image
     from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.reader import Purpose
     from lmi_deploy.recipe.recipe_migration import migrate
 
     view = open_view(as_json=as_json)
-    image("djl-lmi", version, "us-east-1")
     try:
         before = read(recipe).decode()
     except UnicodeDecodeError:

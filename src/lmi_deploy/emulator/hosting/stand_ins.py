@@ -51,14 +51,15 @@ class ServersWithStandIns:
         found = self._chosen(launch)
         if found is None:
             return self.servers.start(launch)
+        if self._is_installed(found, launch):
+            _replace_lines(found, launch)
+            return self.servers.start(launch)
         launch.home.mkdir(parents=True, exist_ok=True)
         with self.log(launch.home).open("a", encoding="utf-8") as log:
             log.write(f"{SAYS} {found.summary}\n")
         if found.server:
             return self._start_program(found, launch)
-        if found.replaced:
-            pairs = [found.instead_of(key, value) for key, value in _properties(launch).items()]
-            (launch.model_folder / SERVING_PROPERTIES).write_bytes(write_properties(pairs))
+        _replace_lines(found, launch)
         path = [str(found.folder), *filter(None, [launch.environment.get("PYTHONPATH")])]
         variables = {**launch.environment, "PYTHONPATH": os.pathsep.join(path)}
         return self.servers.start(replace(launch, environment=variables))
@@ -83,10 +84,14 @@ class ServersWithStandIns:
 
     def _chosen(self, launch: Launch) -> StandIn | None:
         entry_point, properties = next(_entry_points(launch), ""), _properties(launch)
-        found = stand_in_for(self.stand_ins, launch.image, entry_point, properties)
-        if found and found.packages and all(self.imports(launch.python, name) for name in found.packages):
-            return None
-        return found
+        return stand_in_for(self.stand_ins, launch.image, entry_point, properties)
+
+    def _is_installed(self, stand_in: StandIn, launch: Launch) -> bool:
+        """Whether the worker's Python has the engine, and the Python engine of DJL the handler."""
+        entry_point = next(_entry_points(launch), "")
+        if stand_in.instead_of(_ENTRY_POINT[0], entry_point)[1] != entry_point or not stand_in.packages:
+            return False
+        return all(self.imports(launch.python, name) for name in stand_in.packages)
 
     def _start_program(self, stand_in: StandIn, launch: Launch) -> ObservedServer:
         port = _free_port()
@@ -100,6 +105,13 @@ class ServersWithStandIns:
         )
         self._programs[launch.home] = (process, port)
         return self.status(launch.home)
+
+
+def _replace_lines(stand_in: StandIn, launch: Launch) -> None:
+    """In the container's own copy of serving.properties."""
+    if stand_in.replaced:
+        pairs = [stand_in.instead_of(key, value) for key, value in _properties(launch).items()]
+        (launch.model_folder / SERVING_PROPERTIES).write_bytes(write_properties(pairs))
 
 
 def _properties(launch: Launch) -> dict[str, str]:
