@@ -64,7 +64,15 @@ class InferenceClient:
         Sent again only if a connection that had been used before was closed before any answer: the server had closed
         it while it was idle.
         """
-        head = _head(address, headers, len(body))
+        return await self._exchange(address, _head("POST", address, headers, len(body)), body, timeout)
+
+    async def get(self, address: HttpAddress, *, timeout: float) -> InferenceExchange:
+        """As `post`."""
+        return await self._exchange(address, _head("GET", address, (), 0), b"", timeout)
+
+    async def _exchange(
+        self, address: HttpAddress, head: bytes, body: bytes, timeout: float
+    ) -> InferenceExchange:
         while True:
             connection = self._take_idle(address) or await self._connect(address)
             is_used = connection.exchanges > 0
@@ -132,7 +140,7 @@ class InferenceClient:
             idle.remove(connection)
 
 
-def _head(address: HttpAddress, headers: Sequence[tuple[str, str]], length: int) -> bytes:
+def _head(method: str, address: HttpAddress, headers: Sequence[tuple[str, str]], length: int) -> bytes:
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-    text = f"POST {address.path} HTTP/1.1\r\nHost: {address.authority}\r\n{lines}Content-Length: {length}\r\n\r\n"
-    return text.encode("latin-1")
+    first = f"{method} {address.path} HTTP/1.1\r\nHost: {address.authority}\r\n"
+    return f"{first}{lines}Content-Length: {length}\r\n\r\n".encode("latin-1")

@@ -35,3 +35,5 @@ class InferenceEndpoint:
     max_bytes: int | None = None
     """Of a request; None: the server decides."""
     signing: RequestSigning | None = None
+    adapters_url: str = ""
+    """Where the server lists its LoRA adapters; empty if it has none, or if they cannot be listed."""

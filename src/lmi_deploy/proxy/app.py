@@ -114,11 +114,12 @@ class ProxyApp:
         elif route == "/metrics":
             await reply.whole(200, self._metrics.text(), kind=CONTENT_TYPE.encode())
         elif route == _MODELS:
-            models = [self._model(name) for name in await self._deployments.names()]
+            models = [self._model(name) for name in await self._deployments.models()]
             await reply.whole(200, json.dumps({"object": "list", "data": models}).encode())
         else:
-            name, names = route.removeprefix(f"{_MODELS}/"), await self._deployments.names()
-            if name.partition(":")[0] not in names:
+            name, names = route.removeprefix(f"{_MODELS}/"), await self._deployments.models()
+            # An adapter that is not listed may exist: SageMaker does not say.
+            if not {name, name.partition(":")[0]} & set(names):
                 raise unknown_model(name, names)
             await reply.whole(200, json.dumps(self._model(name)).encode())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.record import DeploymentRef
@@ -16,7 +17,7 @@ from lmi_deploy.proxy.app import ProxyApp
 from lmi_deploy.proxy.deployments import Deployments
 from lmi_deploy.proxy.limiter import RequestLimiter
 from lmi_deploy.proxy.metrics import ProxyMetrics
-from lmi_deploy.proxy.upstream import Upstream
+from lmi_deploy.proxy.upstream import Upstream, list_adapters
 
 AUTHORITIES = "AWS_CA_BUNDLE"
 """Of the environment: a file of certificate authorities in place of the system's."""
@@ -55,7 +56,12 @@ def compose(settings: ProxySettings, environ: Mapping[str, str], report: Callabl
         return made
 
     client = InferenceClient(tls=_authorities(environ))
-    deployments = Deployments(wire(environ, notify=report).targets, settings.refs, limiter=limiter)
+    deployments = Deployments(
+        wire(environ, notify=report).targets,
+        settings.refs,
+        limiter=limiter,
+        list_adapters=partial(list_adapters, client),
+    )
     app = ProxyApp(
         deployments=deployments,
         upstream=Upstream(client, deployments, timeout=settings.timeout),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -59,6 +59,8 @@ class _Entry:
     limiter: RequestLimiter
     found: ServedDeployment | None = None
     error: OpenAIError | None = None
+    adapters: tuple[str, ...] = ()
+    adapters_at: float = 0.0
     read_at: float = 0.0
     signer: EndpointSigner | None = None
     reading: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -78,9 +80,11 @@ class Deployments:
         refs: Iterable[DeploymentRef] | None,
         *,
         limiter: Callable[[str], RequestLimiter],
+        list_adapters: Callable[[HttpAddress], Awaitable[tuple[str, ...]]],
     ) -> None:
         self._targets = targets
         self._limiter = limiter
+        self._list_adapters = list_adapters
         self._lists = refs is None
         self._listed_at = 0.0
         self._entries: dict[str, _Entry] = {}
@@ -90,11 +94,24 @@ class Deployments:
         await self._list()
         return tuple(self._entries)
 
+    async def models(self) -> tuple[str, ...]:
+        """What `find` accepts: the names, each followed by NAME:ADAPTER for the LoRA adapters that its server lists."""
+        await self._list()
+        await self._read_adapters()
+        entries = self._entries.values()
+        return tuple(
+            x for entry in entries for x in (entry.name, *(f"{entry.name}:{y}" for y in entry.adapters))
+        )
+
     async def find(self, model: object) -> tuple[ServedDeployment, str]:
-        """The deployment, and the adapter after a colon in the name. OpenAIError if there is none that answers."""
+        """The deployment, and the adapter: after a colon in the name, or the whole name. OpenAIError if there is none
+        that answers.
+        """
         name, _, adapter = (await self._name_of(model)).partition(":")
         if name not in self._entries:
             await self._list()
+        if name not in self._entries and not adapter:
+            name, adapter = await self._find_adapter(name)
         entry = self._entries.get(name)
         if entry is None:
             raise unknown_model(name, tuple(self._entries))
@@ -123,6 +140,26 @@ class Deployments:
         if model is not None or len(names) != 1:
             raise bad_request(f"expected one of {', '.join(names) or 'the deployments here (none)'}", "model")
         return names[0]
+
+    async def _find_adapter(self, adapter: str) -> tuple[str, str]:
+        """The deployment that has it, and the adapter; if there is none, it is taken as the name of a deployment."""
+        await self._read_adapters()
+        names = [entry.name for entry in self._entries.values() if adapter in entry.adapters]
+        if len(names) > 1:
+            choice = " or ".join(f"{name}:{adapter}" for name in names)
+            raise bad_request(f"{len(names)} deployments have an adapter {adapter}: use {choice}", "model")
+        return (names[0], adapter) if names else (adapter, "")
+
+    async def _read_adapters(self) -> None:
+        """Of all deployments on this machine: a SageMaker endpoint does not list its adapters."""
+        now = time.monotonic()
+        entries = [entry for entry in self._entries.values() if entry.ref.target == "local"]
+        await asyncio.gather(*(self._read(entry) for entry in entries if not entry.is_fresh))
+        for entry in entries:
+            url = entry.found.endpoint.adapters_url if entry.found else ""
+            if now - entry.adapters_at >= LIST_SECONDS:
+                entry.adapters = await self._list_adapters(HttpAddress.parse(url)) if url else ()
+                entry.adapters_at = now
 
     def _add(self, refs: Iterable[DeploymentRef]) -> None:
         """A name that is there twice gets its place behind it."""

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.inference_client.client import InferenceClient
+from lmi_deploy.inference_client.client import HttpAddress, InferenceClient
 from lmi_deploy.inference_client.connection import ConnectFailed, InferenceExchange, TimedOut, TransferError
 from lmi_deploy.inference_client.eventstream import DamagedStream, EventStreamDecoder, StreamMessage
 from lmi_deploy.proxy.deployments import Deployments, ServedDeployment
@@ -16,6 +16,7 @@ _EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 _EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 _NOT_READY_DELAYS: Final = (0.5, 1.0, 2.0, 4.0)
 """Seconds before a request is sent again to a model that is not ready."""
+_LIST_TIMEOUT: Final = 5.0
 
 
 class UpstreamResponse:
@@ -108,6 +109,18 @@ class Upstream:
         if deployment.signer is not None:
             headers = await deployment.signer.headers(address, headers, request.body)
         return await self._client.post(address, headers, request.body, timeout=self._timeout)
+
+
+async def list_adapters(client: InferenceClient, address: HttpAddress) -> tuple[str, ...]:
+    """The names of a server's LoRA adapters; none if it does not list them now."""
+    try:
+        exchange = await client.get(address, timeout=_LIST_TIMEOUT)
+        value = parse_json(await exchange.read())
+    except TransferError:
+        return ()
+    listed = value.get("adapters") if exchange.status == 200 and isinstance(value, dict) else None
+    rows = listed if isinstance(listed, list) else []
+    return tuple(str(row["name"]) for row in rows if isinstance(row, dict) and row.get("name"))
 
 
 def _payload(message: StreamMessage) -> bytes:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.proxy.deployments import LIST_SECONDS
 from tests.support.proxy_process import RunningProxy, proxy, write_record
 from tests.support.running_server import RunningServer, serving, write_model
 from tests.support.talking_handler import TALKING
@@ -99,6 +100,26 @@ def test_completions_responses_and_embeddings(talks: RunningProxy) -> None:
 def test_an_adapter_reaches_the_handler(talks: RunningProxy) -> None:
     said = json.loads(talks.chat("echo", model="talks:french").json["choices"][0]["message"]["content"])
     assert said["adapter"] == "french"
+
+
+def test_registered_adapters_are_listed_and_selected_by_their_names(tmp_path: Path) -> None:
+    registers = "from djl_python import Output\n\ndef register_adapter(inputs):\n    return Output()\n"
+    lora = (("option.enable_lora", "true"),)
+    model = write_model(tmp_path / "model", TALKING + registers, f"{PROPERTIES}option.enable_lora=true\n")
+    (model / "adapters" / "french").mkdir(parents=True)
+    with serving(model) as served:
+        write_record(tmp_path, "talks", served.port, properties=lora)
+        with proxy(tmp_path) as running:
+            listed = [each["id"] for each in running.get("/v1/models").json["data"]]
+            responses = [running.chat("echo", model=name) for name in ("french", "talks:french")]
+            write_record(tmp_path, "more", served.port, properties=lora)
+            time.sleep(LIST_SECONDS)
+            ambiguous = running.chat("echo", model="french")
+    assert listed == ["talks", "talks:french"]
+    said = [json.loads(response.json["choices"][0]["message"]["content"]) for response in responses]
+    assert [each["adapter"] for each in said] == ["french", "french"]
+    assert ambiguous.status == 400
+    assert "use talks:french or more:french" in ambiguous.json["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,11 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         )
 
     def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:
-        address = self.address(ref)
-        return InferenceEndpoint(url=address, stream_url=address)
+        address, record = self.address(ref), self.state.read(ref.name)
+        properties = dict(record.current.serving.properties) if record and record.current else {}
+        has_adapters = properties.get("option.enable_lora", "").lower() == "true"
+        adapters = f"{address.removesuffix(INVOCATIONS)}/adapters" if has_adapters else ""
+        return InferenceEndpoint(url=address, stream_url=address, adapters_url=adapters)
 
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
         """Its address: of the pending generation, else of the current one."""
