@@ -6,9 +6,9 @@ from typing import Any
 
 from lmi_deploy.domain.inference_http import ResponseHead
 from lmi_deploy.engines.inference_codec import codec_of
-from lmi_deploy.engines.openai_api import openai_api
+from lmi_deploy.engines.openai_support import openai_api
+from lmi_deploy.proxy.completion_translation import ServedModel
 from lmi_deploy.proxy.stream_lines import ResponseIdentity
-from lmi_deploy.proxy.translation import ServedModel
 from tests.support.factories import LOCAL, serving
 
 IDENTITY = ResponseIdentity(model="mine", created=7, key="k")

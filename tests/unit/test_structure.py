@@ -91,8 +91,8 @@ PURE = (
     *(
         f"proxy/{name}.py"
         for name in (
-            *("access", "completion_stream", "embeddings", "openai_error"),
-            *("responses_api", "stream_lines", "translation"),
+            *("access", "completion_stream", "completion_translation", "embeddings", "openai_error"),
+            *("responses_api", "stream_lines"),
         )
     ),
     "targets/openai_example.py",

@@ -116,17 +116,16 @@ class OpenAIStream:
 class DecodedStream:
     """Of a handler with a form of its own, which the engine's decoder reads."""
 
-    def __init__(self, identity: ResponseIdentity, decoder: Decoder, *, include_usage: bool) -> None:
+    def __init__(self, identity: ResponseIdentity, decoder: Decoder) -> None:
         self._writer = ChunkWriter("text", identity)
         self._decoder = decoder
-        self._include_usage = include_usage
         self._finish = ""
         self._tokens = 0
         self.failure: OpenAIError | None = None
 
     @property
     def usage(self) -> TokenUsage | None:
-        return TokenUsage(0, self._tokens) if self._tokens else None
+        return TokenUsage(None, self._tokens) if self._tokens else None
 
     def feed(self, data: bytes) -> bytes:
         return self._events(self._decoder.feed(data))
@@ -135,8 +134,7 @@ class DecodedStream:
         events = self._events(self._decoder.close())
         if self.failure is not None:
             return events
-        usage = self._writer.usage(TokenUsage(0, self._tokens)) if self._include_usage else b""
-        return events + self._writer.finish(self._finish) + usage + DONE
+        return events + self._writer.finish(self._finish) + DONE
 
     def _events(self, chunks: list[Chunk]) -> bytes:
         events = []

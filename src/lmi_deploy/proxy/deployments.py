@@ -14,15 +14,15 @@ from typing import Any, Final
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import Codec, codec_of
-from lmi_deploy.engines.openai_api import OpenAIApi, openai_api
+from lmi_deploy.engines.openai_support import OpenAIApi, openai_api
 from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
+from lmi_deploy.proxy.completion_translation import ServedModel
 from lmi_deploy.proxy.limiter import RequestLimiter
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, of_lmi_error, unknown_model
 from lmi_deploy.proxy.signing import EndpointSigner
 from lmi_deploy.proxy.stream_lines import ResponseIdentity
-from lmi_deploy.proxy.translation import ServedModel
 from lmi_deploy.targets.target import AnyTarget
 
 LOCAL_SECONDS: Final = 1.0

@@ -11,9 +11,9 @@ from typing import Any, Final, NoReturn
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.engines.response_stream_decoder import error_text
+from lmi_deploy.proxy.completion_translation import ServedModel, TranslatedRequest, error_event, other_routes
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, parse_json, server_error
 from lmi_deploy.proxy.stream_lines import TokenUsage, usage_of
-from lmi_deploy.proxy.translation import ServedModel, TranslatedRequest, error_event, other_routes
 
 _OWN: Final = frozenset({"model", "input", "encoding_format", "user"})
 _FORMATS: Final = ("float", "base64")
@@ -75,9 +75,9 @@ def embeddings_body(
         {"object": "embedding", "index": at, "embedding": _encoded(vector, encoding)}
         for at, vector in enumerate(vectors)
     ]
-    tokens = usage.prompt if usage else 0
-    counted = {"prompt_tokens": tokens, "total_tokens": tokens}
-    body = {"object": "list", "data": data, "model": model, "usage": counted}
+    body: dict[str, Any] = {"object": "list", "data": data, "model": model}
+    if usage is not None and usage.prompt is not None:
+        body["usage"] = {"prompt_tokens": usage.prompt, "total_tokens": usage.prompt}
     return json.dumps(body, separators=(",", ":")).encode(), usage
 
 

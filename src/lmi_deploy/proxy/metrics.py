@@ -76,7 +76,8 @@ class ProxyMetrics:
         self._first.labels(model).observe(seconds)
 
     def tokens(self, model: str, usage: TokenUsage) -> None:
-        self._tokens.labels(model, "prompt").inc(usage.prompt)
+        if usage.prompt is not None:
+            self._tokens.labels(model, "prompt").inc(usage.prompt)
         self._tokens.labels(model, "completion").inc(usage.completion)
 
     def text(self) -> bytes:

@@ -12,6 +12,12 @@ from typing import Any, Final
 
 from lmi_deploy.domain.inference_http import ResponseHead
 from lmi_deploy.inference_client.line_splitting import EventDecoder, LineDecoder
+from lmi_deploy.proxy.completion_translation import (
+    ServedModel,
+    TranslatedRequest,
+    completion_body,
+    translate_completion,
+)
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, parse_json
 from lmi_deploy.proxy.stream_lines import (
     ResponseIdentity,
@@ -21,7 +27,6 @@ from lmi_deploy.proxy.stream_lines import (
     read_stream_line,
     usage_of,
 )
-from lmi_deploy.proxy.translation import ServedModel, TranslatedRequest, completion_body, translate_completion
 
 _SAME: Final = ("temperature", "top_p", "seed", "stop", "top_logprobs")
 _ROLES: Final = ("user", "assistant", "system", "developer")
@@ -122,7 +127,7 @@ class ResponseState:
             **self.fields(status),
             "output": [self.message(text, status)],
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-            "usage": _usage(usage) if usage else None,
+            "usage": _usage(usage),
         }
 
     def fields(self, status: str) -> dict[str, Any]:
@@ -262,7 +267,9 @@ def _whole_text(value: Any) -> str:
     return str((first.get("message") or {}).get("content") or "")
 
 
-def _usage(usage: TokenUsage) -> dict[str, Any]:
+def _usage(usage: TokenUsage | None) -> dict[str, Any] | None:
+    if usage is None or usage.prompt is None:
+        return None
     return {
         "input_tokens": usage.prompt,
         "input_tokens_details": {"cached_tokens": 0},

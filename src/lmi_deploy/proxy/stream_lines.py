@@ -28,15 +28,12 @@ class ResponseIdentity:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens, as far as the server counted them."""
+    """As the server counted them. `prompt`: None if it did not; then no response has a usage, whose total would be
+    wrong.
+    """
 
-    prompt: int
+    prompt: int | None
     completion: int
-
-    @property
-    def fields(self) -> dict[str, int]:
-        total = self.prompt + self.completion
-        return {"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": total}
 
 
 def usage_of(value: Any) -> TokenUsage | None:
@@ -45,7 +42,7 @@ def usage_of(value: Any) -> TokenUsage | None:
     if not isinstance(usage, dict) or not isinstance(usage.get("completion_tokens", 0), int):
         return None
     prompt = usage.get("prompt_tokens")
-    return TokenUsage(prompt if isinstance(prompt, int) else 0, usage.get("completion_tokens", 0))
+    return TokenUsage(prompt if isinstance(prompt, int) else None, usage.get("completion_tokens", 0))
 
 
 def finish_of(value: Any) -> str:
@@ -98,9 +95,6 @@ class ChunkWriter:
 
     def finish(self, reason: str) -> bytes:
         return self._choice({"delta": {}} if self._chat else {"text": ""}, openai_finish(reason))
-
-    def usage(self, usage: TokenUsage) -> bytes:
-        return event({**self._common, "choices": [], "usage": usage.fields})
 
     def _choice(self, said: dict[str, Any], finish: str | None) -> bytes:
         return event({**self._common, "choices": [{"index": 0, **said, "finish_reason": finish}]})

@@ -38,7 +38,7 @@ def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
 def test_beyond_this_machine_only_with_a_key(tmp_path: Path, host: str) -> None:
     done = run(tmp_path, "--host", host)
     assert done.returncode == 2
-    assert "without a key everyone who reaches this machine could use your deployments" in done.stderr
+    assert "without one, other machines could use your deployments" in done.stderr
     assert "LMI_PROXY_API_KEY" in done.stderr
 
 

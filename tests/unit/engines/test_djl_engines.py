@@ -16,7 +16,7 @@ from lmi_deploy.engines.deepspeed import engine as deepspeed
 from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.neuronx import engine as neuronx
-from lmi_deploy.engines.openai_api import openai_api
+from lmi_deploy.engines.openai_support import openai_api
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.engines.tensorrt_llm import engine as tensorrt_llm
 from lmi_deploy.errors import Unresolvable

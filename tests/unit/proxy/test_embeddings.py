@@ -50,6 +50,7 @@ def test_base64_is_of_little_endian_floats() -> None:
 def test_one_vector_is_taken_for_one_text() -> None:
     body, _ = translate_embeddings({**ASKED, "input": "a"}, served(**CUSTOM)).whole(JSON, b"[0.5, 1]")
     assert json.loads(body)["data"][0]["embedding"] == [0.5, 1]
+    assert "usage" not in json.loads(body)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ _SHORTEN: Final = (
 @place_options
 @json_option
 def command(*, name: str | None, where: TargetOptions, timeout: float, as_json: bool, **chosen: Any) -> None:
-    """Chat with the deployment NAME. lmi streams each answer, and sends the earlier turns with the next question.
+    """Chat with the deployment NAME in the terminal. lmi streams the answers, and remembers the conversation.
 
     \b
     /reset        forget the conversation, keep the system prompt
@@ -58,8 +58,8 @@ def command(*, name: str | None, where: TargetOptions, timeout: float, as_json: 
     /exit         end the conversation, like Ctrl-D
     //TEXT        send /TEXT to the model
 
-    Ctrl-C stops the current answer. If stdin is not a terminal, each line is a question, and the first error ends the
-    command.
+    Ctrl-C stops the current answer. If stdin is not a terminal, each of its lines is a question, and the first error
+    ends the command.
     """
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, where)

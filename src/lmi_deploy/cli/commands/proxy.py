@@ -29,28 +29,28 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on; one that other machines can reach requires a key.",
+    help="The address to listen on. An address that other machines can reach needs --api-key.",
 )
 @click.option(
     "--api-key",
     envvar=KEY_VARIABLE,
     show_envvar=True,
     metavar="KEY",
-    help="The key that clients must send. Prefer the variable: other users can see the command line.",
+    help="The key that clients must send. Set it in the variable: other users can read the command line.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1),
     default=256,
     show_default=True,
-    help="Largest number of requests that lmi sends to one deployment at the same time.",
+    help="Maximum number of requests at one deployment at the same time.",
 )
 @click.option(
     "--queue",
     type=click.IntRange(0),
     default=1024,
     show_default=True,
-    help="Largest number of requests that wait; lmi answers further requests with 429.",
+    help="Maximum number of requests that wait for one deployment. More get an error (429).",
 )
 @click.option(
     "--timeout",
@@ -64,17 +64,19 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def command(
     *, names: tuple[str, ...], where: TargetOptions, api_key: str | None, as_json: bool, **given: Any
 ) -> int:
-    """Serve OpenAI's API on this machine for the deployments NAME; without NAME, for all that `lmi ls` lists.
+    """Run a server with OpenAI's API on this machine. It forwards requests to the deployments NAME, or, without NAME,
+    to all that `lmi ls` lists.
 
-    In a request, `model` is the name of a deployment. lmi signs requests to SageMaker with your credentials. The first
-    Ctrl-C waits until all requests have ended; the second one does not wait.
+    In a request, `model` is the name of a deployment. lmi signs requests to SageMaker with your AWS credentials.
+
+    Ctrl-C stops the server after the running requests have ended, at most 30 s later. A second Ctrl-C stops it at once.
     """
     from lmi_deploy.composition.local import run_proxy
 
     if given["host"] not in LOOPBACK and not api_key:
         raise UsageRefused(
-            f"--host {given['host']}: without a key everyone who reaches this machine could use your deployments",
-            hint=f"set {KEY_VARIABLE}, or omit --host",
+            f"--host {given['host']} needs a key: without one, other machines could use your deployments",
+            hint=f"set the variable {KEY_VARIABLE}, or omit --host",
         )
     context = open_context(as_json=as_json)
     refs = [find_deployment(name, context.deps, where) for name in names]

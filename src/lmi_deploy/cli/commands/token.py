@@ -24,13 +24,14 @@ from lmi_deploy.workflows.access_token import access_token
 def command(*, name: str | None, expires: str, where: TargetOptions, as_json: bool) -> None:
     """Print a short-lived bearer token for the OpenAI API of SageMaker endpoint NAME.
 
-    lmi prints only the token to stdout, so that OPENAI_API_KEY=$(lmi token NAME) works, and the base URL of the API to
-    stderr. lmi signs the token on this machine with your credentials. The token expires no later than they do. To
-    revoke it earlier, revoke the credentials. They need the permissions sagemaker:CallWithBearerToken and
-    sagemaker:InvokeEndpoint.
+    The token goes to stdout, so you can write OPENAI_API_KEY=$(lmi token NAME). The base URL of the API goes to stderr.
 
-    SageMaker returns the container's response unchanged. The handlers of an LMI image stream JSON lines, which
-    OpenAI's client libraries cannot read. Use `lmi proxy` to stream.
+    lmi signs the token on this machine with your AWS credentials. Requests with the token have the permissions of these
+    credentials, and need sagemaker:CallWithBearerToken and sagemaker:InvokeEndpoint. The token expires when the
+    credentials expire, or earlier. To revoke it, revoke the credentials.
+
+    Do not use the token for streams: the handlers of an LMI image stream JSON lines, which OpenAI's client libraries
+    cannot read. Use `lmi proxy` for streams.
     """
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, where)

@@ -15,7 +15,7 @@ from lmi_deploy.domain.inference_http import (
     ResponseHead,
 )
 from lmi_deploy.engines.inference_codec import Codec
-from lmi_deploy.engines.openai_api import OpenAIApi
+from lmi_deploy.engines.openai_support import OpenAIApi
 from lmi_deploy.engines.response_stream_decoder import error_text, read_json
 from lmi_deploy.proxy.completion_stream import DecodedStream, OpenAIStream
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, parse_json, server_error
@@ -127,14 +127,10 @@ def _translate_inputs(body: dict[str, Any], model: ServedModel, *, stream: bool)
         stop = parameters.pop("stop")
         parameters["stop_sequences"] = stop if isinstance(stop, list) else [stop]
     asked = InferenceRequest(prompt=prompt, chat=False, stream=stream, parameters=parameters)
-    options = body.get("stream_options")
-    with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
     return TranslatedRequest(
         request=replace(model.codec.encode(asked), headers=model.headers, stream=stream),
         whole=lambda head, content: _decoded_body(model, asked, head, content),
-        stream=lambda head: DecodedStream(
-            model.identity, model.codec.decoder(head, asked), include_usage=with_usage
-        ),
+        stream=lambda head: DecodedStream(model.identity, model.codec.decoder(head, asked)),
         error_event=error_event,
     )
 
@@ -152,7 +148,7 @@ def completion_body(
     if value is None:
         return _dump(_completion(kind, identity, Chunk(text=content.decode("utf-8", "replace")))), None
     chunk = read_json(value)
-    return _dump(_completion(kind, identity, chunk)), TokenUsage(0, chunk.tokens) if chunk.tokens else None
+    return _dump(_completion(kind, identity, chunk)), TokenUsage(None, chunk.tokens) if chunk.tokens else None
 
 
 def _decoded_body(
@@ -166,7 +162,7 @@ def _decoded_body(
     tokens = sum(chunk.tokens for chunk in chunks)
     finish = next((chunk.finish for chunk in reversed(chunks) if chunk.finish), "")
     total = Chunk(text="".join(chunk.text for chunk in chunks), tokens=tokens, finish=finish)
-    return _dump(_completion("text", model.identity, total)), TokenUsage(0, tokens) if tokens else None
+    return _dump(_completion("text", model.identity, total)), TokenUsage(None, tokens) if tokens else None
 
 
 def _completion(kind: CompletionKind, identity: ResponseIdentity, chunk: Chunk) -> dict[str, Any]:
@@ -178,7 +174,6 @@ def _completion(kind: CompletionKind, identity: ResponseIdentity, chunk: Chunk) 
         "created": identity.created,
         "model": identity.model,
         "choices": [{"index": 0, **said, "logprobs": None, "finish_reason": openai_finish(chunk.finish)}],
-        **({"usage": TokenUsage(0, chunk.tokens).fields} if chunk.tokens else {}),
     }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.proxy.completion_translation import TranslatedRequest, translate_completion
 from lmi_deploy.proxy.openai_error import OpenAIError
 from lmi_deploy.proxy.stream_lines import TokenUsage
-from lmi_deploy.proxy.translation import TranslatedRequest, translate_completion
 from tests.support.served_models import (
     BUILTIN,
     CUSTOM,
@@ -126,7 +126,8 @@ def test_generated_text_becomes_a_completion() -> None:
             {"index": 0, "text": "a time", "logprobs": None, "finish_reason": "length"}
         ]
         assert (found["object"], found["model"], found["id"]) == ("text_completion", "mine", "cmpl-k")
-        assert counted == TokenUsage(0, 4)
+        assert "usage" not in found  # nobody counted the prompt
+        assert counted == TokenUsage(None, 4)
 
 
 def test_an_error_under_the_status_of_a_success_is_an_error() -> None:
@@ -188,7 +189,7 @@ def test_a_stream_that_breaks_says_so_after_what_came_before(last: bytes, status
     assert words in translation.failure.message
 
 
-def test_lines_of_tokens_become_chunks_with_a_role_a_finish_reason_and_usage() -> None:
+def test_lines_of_tokens_become_chunks_with_a_role_and_a_finish_reason_without_usage() -> None:
     tokens = [
         {"token": {"text": "a"}},
         {"token": {"text": "b"}, "generated_text": "ab", "details": {"finish_reason": "length"}},
@@ -200,8 +201,8 @@ def test_lines_of_tokens_become_chunks_with_a_role_a_finish_reason_and_usage() -
     body = {**PROMPT, "stream": True, "stream_options": {"include_usage": True}}
     found, translation = streamed(translate_completion("text", body, served(**TEXT2TEXT)), stream)
     assert [event["choices"][0]["text"] for event in found[:3]] == ["a", "b", ""]
-    assert found[3]["usage"] == {"prompt_tokens": 0, "completion_tokens": 2, "total_tokens": 2}
-    assert translation.usage == TokenUsage(0, 2)
+    assert found[3] == "[DONE]"
+    assert translation.usage == TokenUsage(None, 2)
 
 
 def test_a_handler_that_does_not_stream_gives_one_event() -> None:
