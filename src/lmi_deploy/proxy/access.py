@@ -29,8 +29,8 @@ class ProxyAccess:
         if name and name != "localhost" and not name.endswith(".localhost") and not is_loopback(name):
             raise OpenAIError(
                 403,
-                f"Host {name[:100]} is no name of this machine, and the proxy listens on loopback: use localhost "
-                "or 127.0.0.1",
+                f"Host {name[:100]} is not a name of this machine, and the proxy serves only this machine: use "
+                "localhost or 127.0.0.1",
                 code="host_refused",
             )
 
@@ -56,7 +56,7 @@ class ProxyAccess:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         expected = self.key.value.encode()
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), expected):
-            problem = "Incorrect API key provided" if given else "no API key provided"
+            problem = "Incorrect API key provided" if given else "No API key provided"
             raise OpenAIError(
                 401, f"{problem}: send the proxy's key as Authorization: Bearer KEY", code="invalid_api_key"
             )

@@ -131,8 +131,8 @@ class ProxyApp:
         content = await reply.read_body(MAX_BODY)
         body = parse_json(content)
         if not isinstance(body, dict):
-            found = "no JSON" if body is None else f"JSON of type {type(body).__name__}"
-            raise bad_request(f"the body is {found}: send an object, as Content-Type: application/json")
+            problem = "is not JSON" if body is None else "is JSON, but not an object"
+            raise bad_request(f"the body of the request {problem}: send a JSON object")
         deployment, adapter = await self._deployments.find(body.get("model"))
         request.model = deployment.name
         translated = translate(body, deployment.model(adapter, reply.key))
@@ -206,5 +206,5 @@ def _no_event(error: OpenAIError) -> bytes:
 
 def _require_method(request: _Request, *methods: str) -> None:
     if request.method not in methods:
-        message = f"{request.path}: {methods[0]}, not {request.method}"
+        message = f"{request.path}: use {methods[0]}, not {request.method}"
         raise OpenAIError(405, message, code="method_not_allowed")

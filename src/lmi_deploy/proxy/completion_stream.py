@@ -24,7 +24,7 @@ from lmi_deploy.proxy.stream_lines import (
 
 _TAIL = 3
 """Lines at the end of a stream that may hold its finish reason and its usage."""
-_MODEL: Final = re.compile(rb'\{[^{}\[\]\\]*?("model": ?"[^"\\{}\[\]]*")')
+_MODEL: Final = re.compile(rb'\{[^{}\[\]\\]*?("model":( ?)"[^"\\{}\[\]]*")')
 """The field in a line as most servers write it: before any nested value, without escapes."""
 
 
@@ -155,7 +155,7 @@ def model_field(line: bytes, model: str) -> tuple[bytes, bytes]:
     In a JSON text, `"model":` can only be a key: within a string the quotes are escaped.
     """
     if (plain := _MODEL.match(line)) is not None:
-        return plain[1], b'"model":' + json.dumps(model).encode()
+        return plain[1], b'"model":' + plain[2] + json.dumps(model).encode()
     value = parse_json(line)
     own = value.get("model") if isinstance(value, dict) else None
     wanted = json.dumps(model).encode()

@@ -20,7 +20,7 @@ from lmi_deploy.inference_client.client import HttpAddress
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.proxy.completion_translation import ServedModel
 from lmi_deploy.proxy.limiter import RequestLimiter
-from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, of_lmi_error, unknown_model
+from lmi_deploy.proxy.openai_error import NO_DEPLOYMENT, OpenAIError, bad_request, of_lmi_error, unknown_model
 from lmi_deploy.proxy.signing import EndpointSigner
 from lmi_deploy.proxy.stream_lines import ResponseIdentity
 from lmi_deploy.targets.target import AnyTarget
@@ -121,6 +121,9 @@ class Deployments:
             self._read(entry)
         if entry.found is None:
             raise entry.error or unknown_model(name, tuple(self._entries))
+        if adapter and entry.found.codec.handler.template:
+            message = f"the model '{name}:{adapter}' does not exist: the handler of {name} has no adapters"
+            raise OpenAIError(404, message, code="model_not_found", param="model")
         return entry.found, adapter
 
     async def read_again(self, deployment: ServedDeployment) -> ServedDeployment:
@@ -138,7 +141,8 @@ class Deployments:
             return model
         names = await self.names()
         if model is not None or len(names) != 1:
-            raise bad_request(f"expected one of {', '.join(names) or 'the deployments here (none)'}", "model")
+            problem = f"expected one of {', '.join(names)}" if names else NO_DEPLOYMENT
+            raise bad_request(problem, "model")
         return names[0]
 
     async def _find_adapter(self, adapter: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from lmi_deploy.errors import AccessError, LmiError, NotFound, UsageRefused
 
 RETRY_SECONDS = 1
 """Where the service names no time."""
+NO_DEPLOYMENT = "there is no deployment: `lmi up RECIPE` creates one"
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -48,11 +49,7 @@ def bad_request(message: str, param: str | None = None, *, code: str | None = No
 
 
 def unknown_model(name: str, names: tuple[str, ...]) -> OpenAIError:
-    known = (
-        f"deployments here: {', '.join(names)}"
-        if names
-        else "there is no deployment here: run `lmi up RECIPE`"
-    )
+    known = f"this proxy serves {', '.join(names)}" if names else NO_DEPLOYMENT
     return OpenAIError(
         404, f"the model {name!r} does not exist; {known}", code="model_not_found", param="model"
     )

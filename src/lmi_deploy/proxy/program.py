@@ -195,9 +195,10 @@ async def _example(client: str, names: tuple[str, ...], deployments: Deployments
         found, _ = await deployments.find(name)
         embeds = bool(found.api.embeddings) and not found.api.chat
         texts = bool(found.api.completions) and not found.api.chat
-    call = f'chat.completions.create(model="{name}", messages=[{{"role": "user", "content": "Hello"}}])'
+    message = '[{"role": "user", "content": "Hello"}]'
+    call = f'chat.completions.create(model="{name}", messages={message}).choices[0].message.content'
     if embeds:
-        call = f'embeddings.create(model="{name}", input="Hello")'
+        call = f'embeddings.create(model="{name}", input="Hello").data[0].embedding'
     elif texts:
-        call = f'completions.create(model="{name}", prompt="Hello")'
+        call = f'completions.create(model="{name}", prompt="Hello").choices[0].text'
     return f"  from openai import OpenAI\n  client = OpenAI({client})\n  print(client.{call})\n"

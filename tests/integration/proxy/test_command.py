@@ -58,7 +58,7 @@ def test_proxy_prints_an_example_for_the_openai_client(tmp_path: Path) -> None:
     process.stdout.close()
     assert "serves vectors; Ctrl-C stops it" in lines[0]
     assert lines[2] == "  from openai import OpenAI\n"
-    assert lines[4] == '  print(client.embeddings.create(model="vectors", input="Hello"))\n'
+    assert lines[4] == '  print(client.embeddings.create(model="vectors", input="Hello").data[0].embedding)\n'
 
 
 def test_named_deployment_that_does_not_exist_is_not_found(tmp_path: Path) -> None:

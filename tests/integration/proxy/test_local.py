@@ -97,9 +97,10 @@ def test_completions_responses_and_embeddings(talks: RunningProxy) -> None:
     assert [each["embedding"] for each in found["data"]] == [[2, 0.5, -1.0], [1, 0.5, -1.0]]
 
 
-def test_an_adapter_reaches_the_handler(talks: RunningProxy) -> None:
-    said = json.loads(talks.chat("echo", model="talks:french").json["choices"][0]["message"]["content"])
-    assert said["adapter"] == "french"
+def test_adapter_of_a_handler_without_adapters_does_not_exist(talks: RunningProxy) -> None:
+    response = talks.chat("echo", model="talks:french")
+    assert response.status == 404
+    assert "the handler of talks has no adapters" in response.json["error"]["message"]
 
 
 def test_registered_adapters_are_listed_and_selected_by_their_names(tmp_path: Path) -> None:
@@ -108,11 +109,11 @@ def test_registered_adapters_are_listed_and_selected_by_their_names(tmp_path: Pa
     model = write_model(tmp_path / "model", TALKING + registers, f"{PROPERTIES}option.enable_lora=true\n")
     (model / "adapters" / "french").mkdir(parents=True)
     with serving(model) as served:
-        write_record(tmp_path, "talks", served.port, properties=lora)
+        write_record(tmp_path, "talks", served.port, template="", properties=lora)
         with proxy(tmp_path) as running:
             listed = [each["id"] for each in running.get("/v1/models").json["data"]]
             responses = [running.chat("echo", model=name) for name in ("french", "talks:french")]
-            write_record(tmp_path, "more", served.port, properties=lora)
+            write_record(tmp_path, "more", served.port, template="", properties=lora)
             time.sleep(LIST_SECONDS)
             ambiguous = running.chat("echo", model="french")
     assert listed == ["talks", "talks:french"]
@@ -125,9 +126,9 @@ def test_registered_adapters_are_listed_and_selected_by_their_names(tmp_path: Pa
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (b"not JSON", 400, "the body is no JSON"),
-        (b"[1]", 400, "JSON of type list"),
-        ({"model": "other", "messages": []}, 404, "deployments here: talks, vectors"),
+        (b"not JSON", 400, "the body of the request is not JSON"),
+        (b"[1]", 400, "is JSON, but not an object"),
+        ({"model": "other", "messages": []}, 404, "this proxy serves talks, vectors"),
         ({"messages": []}, 400, "model: expected one of talks, vectors"),
         ({"model": "vectors", "messages": []}, 400, "is not a chat model: use /v1/embeddings"),
         (

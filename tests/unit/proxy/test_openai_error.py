@@ -14,7 +14,7 @@ from lmi_deploy.proxy.openai_error import OpenAIError, aws_error, of_lmi_error, 
 def test_the_shape_is_openais() -> None:
     error = json.loads(unknown_model("x", ("a", "b")).body)["error"]
     assert error == {
-        "message": "the model 'x' does not exist; deployments here: a, b",
+        "message": "the model 'x' does not exist; this proxy serves a, b",
         "type": "invalid_request_error",
         "param": "model",
         "code": "model_not_found",
