@@ -126,7 +126,7 @@ def test_generated_text_becomes_a_completion() -> None:
             {"index": 0, "text": "a time", "logprobs": None, "finish_reason": "length"}
         ]
         assert (found["object"], found["model"], found["id"]) == ("text_completion", "mine", "cmpl-k")
-        assert "usage" not in found  # nobody counted the prompt
+        assert "usage" not in found  # the tokens of the prompt are unknown
         assert counted == TokenUsage(None, 4)
 
 
