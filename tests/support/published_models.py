@@ -51,7 +51,8 @@ def _tensors(name: str, model: dict[str, Any]) -> Iterator[tuple[str, str, tuple
         return
     for tensor in found:
         for number in range(tensor.count):
-            yield tensor.name.replace("experts.N", f"experts.{number}") + f".{number}", *_form(tensor)
+            suffix = f".{number}" if tensor.count > 1 else ""
+            yield tensor.name.replace("experts.N", f"experts.{number}") + suffix, *_form(tensor)
 
 
 def _form(tensor: Tensor) -> tuple[str, tuple[int, ...]]:

@@ -85,8 +85,8 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "EleutherAI/gpt-j-6b": _GPT_J,
 }
 """By the `model_id` of the recipes. A new recipe needs its model here."""
-PICKLED: Final = {"google/flan-t5-xxl": "main", "EleutherAI/gpt-j-6b": "float16"}
-"""Published without safetensors, with the branch that the recipe names."""
+PICKLED: Final = {"google/flan-t5-xxl": ("main", True), "EleutherAI/gpt-j-6b": ("float16", False)}
+"""Published as a pickle: the branch that the recipe names, and whether there are safetensors too."""
 
 
 @contextmanager
@@ -104,7 +104,9 @@ def publish_config(hub: LocalHub, name: str, config: dict[str, Any]) -> None:
     sha256 = hashlib.sha256(name.encode()).hexdigest()
     weights = Blob(size=size, git_oid=sha256[:40], sha256=sha256, source=first)
     text = blob_of("config.json", json.dumps(config).encode())
-    path = "pytorch_model.bin" if name in PICKLED else "model.safetensors"
+    branch, both = PICKLED.get(name, ("main", True))
+    files = {"config.json": text, **({"pytorch_model.bin": weights} if name in PICKLED else {})}
+    files |= {"model.safetensors": weights} if both else {}
     repo = hub.state.models.add(Repo(name))
-    for branch in {"main", PICKLED.get(name, "main")}:
-        repo.publish({"config.json": text, path: weights}, branch)
+    for each in {"main", branch}:
+        repo.publish(files, each)

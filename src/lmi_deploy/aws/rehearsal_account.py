@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,3 +41,12 @@ class RehearsalAccount:
         iam.attach_user_policy(UserName=_USER, PolicyArn=created["Policy"]["Arn"])
         key = iam.create_access_key(UserName=_USER)["AccessKey"]
         return key["AccessKeyId"], Secret(key["SecretAccessKey"])
+
+    def read_objects(self, bucket: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """The content of those that exist."""
+        s3, found = self.session().client("s3"), {}
+        for key in keys:
+            for item in s3.list_objects_v2(Bucket=bucket, Prefix=key).get("Contents", ()):
+                if item["Key"] == key:
+                    found[key] = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        return found

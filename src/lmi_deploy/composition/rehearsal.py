@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Final
 from lmi_deploy.errors import EXTRAS, DeployFailed, LmiError, NotInstalled
 
 if TYPE_CHECKING:
+    from lmi_deploy.aws.rehearsal_account import RehearsalAccount
+    from lmi_deploy.domain.deployment_artifact import Artifact
     from lmi_deploy.domain.deployment_spec import Spec
     from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
     from lmi_deploy.ports.hub import Hub
@@ -48,6 +50,7 @@ class PrivateSite:
     wait: Callable[[float], None]
     emulator: Process | None = None
     _root: dict[str, str] = field(default_factory=dict)
+    _account: RehearsalAccount | None = None
 
     def write_model(
         self,
@@ -93,13 +96,28 @@ class PrivateSite:
         from lmi_deploy.targets.sagemaker.permissions import policies
 
         place, granted = spec.cloud, policies(spec)
-        account = RehearsalAccount(session_at(place.region, self.environ))
+        self._account = account = RehearsalAccount(session_at(place.region, self.environ))
         account.create_role(place.role, granted.trust, granted.execution.document)
         if place.bucket != default_bucket(place.account, place.region):
             account.create_bucket(place.bucket)
         ident, secret = account.create_user(granted.deployer.document)
         self.environ.update({"AWS_ACCESS_KEY_ID": ident, "AWS_SECRET_ACCESS_KEY": secret.value})
         return True
+
+    def artifact_differences(self, spec: Spec, artifact: Artifact) -> tuple[str, ...]:
+        if self._account is None:
+            return ()
+        from lmi_deploy.domain.sagemaker.s3_layout import (
+            artifact_id,
+            artifact_prefix,
+            draft_location,
+            weights_placeholder_value,
+        )
+
+        prefix = artifact_prefix(spec.name, artifact_id(spec, artifact))
+        files = artifact.filled(weights_placeholder_value(spec), draft=draft_location(spec))
+        stored = self._account.read_objects(spec.cloud.bucket, [prefix + file.path for file in files])
+        return tuple(file.path for file in files if stored.get(prefix + file.path) != file.content)
 
     def emulated_seconds(self) -> float:
         if not self._root:

@@ -33,6 +33,8 @@ class RehearsalReport:
     engine: str
     stand_in: str
     """What replaced the engine; empty: the engine itself ran."""
+    replaced: tuple[str, ...]
+    """Lines of serving.properties that the stand-in's container gets in another form."""
     cut: Mapping[str, tuple[Any, Any]]
     """The keys of config.json that the stand-in model changes: before and after."""
     own_tokenizer: bool
@@ -52,12 +54,14 @@ class RehearsalReport:
 
     @property
     def proved(self) -> tuple[str, ...]:
-        ran = "a stand-in for the engine" if self.stand_in else f"engine {self.engine} itself, on a CPU,"
+        ran = f"engine {self.engine} itself, on a CPU, loads a model of this architecture with these options"
+        started = "the server starts with these files, options and variables, on a stand-in for the engine"
         fit = self.estimate.figure("fit")
         return (
-            f"the artifact of the recipe ({', '.join(self.files)}), byte for byte: {self.artifact[:10]}",
-            f"{ran} loads a model of this architecture with these options, and answers",
-            *((f"by computation, the real model: {fit}",) if fit else ()),
+            f"the files of the artifact ({', '.join(self.files)}) are the recipe's own, byte for byte; digest "
+            f"{self.artifact[:10]}",
+            f"{started if self.stand_in else ran}, and answers",
+            *((f"by computation, the real model: {fit}",) if fit and not _is_unknown(fit) else ()),
             *(
                 ("the permissions that `lmi iam` prints suffice: every call was checked against them",)
                 if self.target == "sagemaker"
@@ -73,9 +77,15 @@ class RehearsalReport:
         return (
             *(("SageMaker, S3, IAM and CloudWatch, by lmi emulator",) if self.target == "sagemaker" else ()),
             *((self.stand_in,) if self.stand_in else ()),
+            *((f"the stand-in's container reads {'; '.join(self.replaced)}",) if self.replaced else ()),
             f"the model: {size_text(self.size)} of random weights for {size_text(self.real_size)}, {tokenizer}"
             + (f" ({cut})" if cut else ""),
         )
+
+    @property
+    def not_provable(self) -> tuple[str, ...]:
+        fit = self.estimate.figure("fit")
+        return (*self.unproved, *((f"that the model fits: {fit}",) if _is_unknown(fit) else ()))
 
     @property
     def cost(self) -> str:
@@ -104,13 +114,19 @@ class RehearsalReport:
             "artifact": self.artifact,
             "engine": self.engine,
             "stand_in": self.stand_in,
+            "replaced": list(self.replaced),
             "proved": list(self.proved),
             "emulated": list(self.emulated),
-            "not_provable": list(self.unproved),
+            "not_provable": list(self.not_provable),
             "seconds": round(self.seconds, 2),
             "emulated_seconds": round(self.emulated_seconds, 1),
             "cost": self.cost,
         }
+
+
+def _is_unknown(fit: str) -> bool:
+    """Whether the figure of a plan is no verdict."""
+    return fit.startswith("cannot tell")
 
 
 def not_provable(recipe: Recipe, *, is_replaced: bool) -> tuple[str, ...]:

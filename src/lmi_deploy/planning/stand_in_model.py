@@ -6,7 +6,7 @@ The tokenizer is the model's own; where there is none, one with a token for each
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,6 +35,12 @@ _CHAT: Final = (
     "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
 )
+_LLAMA: Final = "model.embed_tokens.weight"
+"""A tensor of every model with the layout of Llama, which `synthesized_tensors` follows."""
+_UNKNOWN: Final[tuple[TensorHeader, ...]] = (("stand_in.weight", "BF16", (16, 16)),)
+"""For other layouts: transformers makes random weights itself for the tensors that are missing, and refuses files in
+which only some names are right.
+"""
 _MARKS: Final = ("<pad>", "<s>", "</s>")
 
 
@@ -55,22 +61,29 @@ class StandInModel:
 
 
 def stand_in_model(
-    files: Sequence[FileEntry], config: Mapping[str, Any], *, degree: int, quantized: bool
+    files: Sequence[FileEntry],
+    config: Mapping[str, Any],
+    *,
+    degree: int,
+    quantized: bool,
+    names: Collection[str] = (),
 ) -> StandInModel:
-    """`files` are the selected ones. `quantized`: whether the engine is given the quantization of config.json too;
-    one that runs on a CPU cannot load random weights as packed integers.
+    """`files` are the selected ones, `names` the tensors of the model, if they are known.
+
+    `quantized`: whether the engine is given the quantization of config.json too; one that runs on a CPU cannot load
+    random weights as packed integers.
     """
-    names = {entry.path for entry in files if entry.size >= _LEAST}
-    own = any(name in names for name in _TOKENIZERS) or names.issuperset(_PAIRED)
+    whole = {entry.path for entry in files if entry.size >= _LEAST}
+    own = any(name in whole for name in _TOKENIZERS) or whole.issuperset(_PAIRED)
     kept = dict(config) if quantized else {k: v for k, v in config.items() if k != "quantization_config"}
     small = cut_sizes(kept, degree=degree, vocabulary=0 if own or not config else len(_letters()))
     written = {CONFIG: _text(small)} if config else {}
     if not own and config:
-        written |= tokenizer_files()
+        written |= tokenizer_files() | {"generation_config.json": _text(_generation())}
     weights = sorted(entry.path for entry in files if entry.path.endswith(".safetensors")) or [
         "model.safetensors"
     ]
-    tensors = _by_file(weights, _tensors(small))
+    tensors = _by_file(weights, _tensors(small) if _LLAMA in names else _UNKNOWN)
     if INDEX in {entry.path for entry in files}:
         written[INDEX] = _index(tensors)
     left_out = {CONFIG, INDEX, *written}
@@ -89,11 +102,10 @@ def _is_copied(entry: FileEntry) -> bool:
 
 
 def _tensors(config: Mapping[str, Any]) -> tuple[TensorHeader, ...]:
-    """One small tensor where config.json does not determine them: the library then makes random weights itself."""
     try:
         found = tensors_of(read_architecture(config), None)
     except CannotTell:
-        return (("stand_in.weight", "BF16", (16, 16)),)
+        return _UNKNOWN
     return tuple((one.name, "BF16", one.shape) for one in found)
 
 
@@ -135,8 +147,12 @@ def tokenizer_files() -> dict[str, str]:
         "tokenizer.json": _text(whole),
         "tokenizer_config.json": _text(settings),
         "special_tokens_map.json": _text(names),
-        "generation_config.json": _text(dict(TOKEN_IDS)),
     }
+
+
+def _generation() -> dict[str, Any]:
+    """No answer consists of marks or spaces alone."""
+    return {**TOKEN_IDS, "suppress_tokens": sorted({*TOKEN_IDS.values(), *_blanks()})}
 
 
 def _letters() -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
 from lmi_deploy.ports.hub import Hub
@@ -35,6 +36,11 @@ class RehearsalSite(Protocol):
     def grant(self, spec: Spec) -> bool:
         """Create the roles and the bucket that the recipe names. From now on this process's permissions are those
         that `lmi iam` prints, and so are the roles'. False, and nothing done, without an emulated account.
+        """
+
+    def artifact_differences(self, spec: Spec, artifact: Artifact) -> tuple[str, ...]:
+        """Files in the emulated bucket that are not, byte for byte, those of the artifact with the location of the
+        weights filled in; none without an emulated account.
         """
 
     def emulated_seconds(self) -> float:

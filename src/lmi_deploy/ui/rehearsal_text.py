@@ -27,7 +27,7 @@ def report_lines(report: RehearsalReport) -> Iterator[str]:
     yield ""
     yield from _section("proved here", report.proved)
     yield from _section("emulated", report.emulated)
-    yield from _section("not provable here", report.unproved)
+    yield from _section("not provable here", report.not_provable)
     times = [f"here: {seconds_text(report.seconds)}, no cost", *filter(None, [report.cost])]
     yield from _section("time and cost", times)
 

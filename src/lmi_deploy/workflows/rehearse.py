@@ -11,10 +11,10 @@ from typing import Final
 
 from lmi_deploy.catalog.server_version import engine_image
 from lmi_deploy.catalog.stand_ins import StandIn, read_stand_ins, stand_in_for
-from lmi_deploy.domain.deployment_spec import Spec, WeightsSpec, environment_name
+from lmi_deploy.domain.deployment_spec import Spec, environment_name
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Notice
-from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.gathered_facts import Facts, ModelListing
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
@@ -102,6 +102,7 @@ class Rehearsal:
             files=tuple(file.path for file in deployment.artifact.files),
             engine=recipe.engine,
             stand_in=stand_in.summary if stand_in else "",
+            replaced=_replaced(stand_in, spec),
             cut=model.cut,
             own_tokenizer=model.own_tokenizer,
             real_size=spec.weights.size,
@@ -125,7 +126,11 @@ class Rehearsal:
         yield self._begin("write the stand-in model")
         degree = spec.engine.tensor_parallel_degree
         model = stand_in_model(
-            spec.weights.files, facts.config, degree=degree, quantized=stand_in is not None
+            spec.weights.files,
+            facts.config,
+            degree=degree,
+            quantized=stand_in is not None,
+            names=_tensor_names(facts),
         )
         hub, copied = self.user.hub(recipe.model_id), {}
         if model.copied:
@@ -175,6 +180,11 @@ class Rehearsal:
         yield self._begin("up")
         deployment = up.prepare_resolved(_with_stand_in(resolved, listing), deps, priced=True)
         yield from up.execute(deployment, deps)
+        if differing := self.site.artifact_differences(deployment.spec, deployment.artifact):
+            raise DeployFailed(
+                f"deployed files differ from the recipe's: {', '.join(differing)}",
+                hint="report this as a bug",
+            )
         again = up.prepare_resolved(_with_stand_in(resolved, listing), deps)
         if not again.plan.empty:
             titles = "; ".join(action.title for action in again.plan.actions)
@@ -263,8 +273,21 @@ def _stand_in(recipe: Recipe, spec: Spec) -> StandIn | None:
     )
 
 
+def _tensor_names(facts: Facts) -> frozenset[str]:
+    """Of the model's own weights; none if it has no safetensors."""
+    headers = facts.tensors.headers.values() if facts.tensors else ()
+    return frozenset(name for tensors in headers for name, _, _ in tensors)
+
+
+def _replaced(stand_in: StandIn | None, spec: Spec) -> tuple[str, ...]:
+    """The lines of serving.properties that the container gets in another form."""
+    if stand_in is None:
+        return ()
+    pairs = [(pair, stand_in.instead_of(*pair)) for pair in spec.engine.properties]
+    return tuple(f"{'='.join(old)} as {'='.join(new)}" for old, new in pairs if old != new)
+
+
 def _with_stand_in(resolved: up.ResolvedRecipe, listing: ModelListing) -> up.ResolvedRecipe:
     """The same decisions, made for the real model; only the files of the weights differ."""
     spec = resolved.spec
-    weights = WeightsSpec(files=listing.files, left_out=spec.weights.left_out)
-    return replace(resolved, spec=replace(spec, weights=weights))
+    return replace(resolved, spec=replace(spec, weights=replace(spec.weights, files=listing.files)))

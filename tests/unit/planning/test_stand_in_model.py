@@ -30,9 +30,15 @@ SHARDED = files(
 BARE = files(config_DOT_json=700, model_DOT_safetensors=9_000_000_000)
 
 
-def made(entries: tuple[FileEntry, ...], *, degree: int = 1, quantized: bool = True) -> StandInModel:
+def made(
+    entries: tuple[FileEntry, ...],
+    *,
+    degree: int = 1,
+    quantized: bool = True,
+    names: tuple[str, ...] = ("model.embed_tokens.weight",),
+) -> StandInModel:
     config = {**LLAMA_8B, "quantization_config": {"quant_method": "awq"}}
-    return stand_in_model(entries, config, degree=degree, quantized=quantized)
+    return stand_in_model(entries, config, degree=degree, quantized=quantized, names=names)
 
 
 def test_own_tokenizer_and_vocabulary_are_kept() -> None:
@@ -46,6 +52,11 @@ def test_shards_keep_their_names() -> None:
     model = made(SHARDED)
     assert sorted(model.tensors) == ["model-1.safetensors", "model-2.safetensors"]
     assert all(model.tensors.values())
+
+
+def test_other_layouts_of_tensors_are_left_to_the_library() -> None:
+    model = made(BARE, names=("transformer.wte.weight",))
+    assert [[name for name, _, _ in headers] for headers in model.tensors.values()] == [["stand_in.weight"]]
 
 
 def test_model_without_tokenizer_gets_one_of_bytes() -> None:
