@@ -29,7 +29,7 @@ FAMILIES: Final = (
     *("huggingface-vllm", "huggingface-vllm-omni", "huggingface-vllm-neuronx", "huggingface-sglang"),
     *("huggingface-llamacpp", "llama-cpp", "llama-cpp-arm64", "ray-serve"),
     *("huggingface-llm", "huggingface-llm-neuronx", "huggingface-tei", "huggingface-tei-cpu"),
-    *("stabilityai", "sagemaker-tritonserver", "whisperx"),
+    *("stabilityai", "sagemaker-tritonserver", "whisperx", "huggingface-neuron"),
 )
 _SERVERS: Final = (
     *("djl", "vllm", "sglang", "llama", "ray-serve", "stabilityai", "whisper"),
@@ -97,7 +97,7 @@ def _registered(existing: Any) -> Iterator[tuple[str, str]]:
 def _family(name: str, existing: dict[str, Any], registries: dict[str, Mapping[str, str]]) -> dict[str, Any]:
     scope = existing if "versions" in existing else existing["inference"]
     versions = {
-        version: _version(name, entry, scope.get("processors"), registries)
+        version: _version(name, version, entry, scope.get("processors"), registries)
         for version, entry in sorted(
             scope["versions"].items(), key=lambda item: _order(item[0]), reverse=True
         )
@@ -108,8 +108,17 @@ def _family(name: str, existing: dict[str, Any], registries: dict[str, Mapping[s
 
 
 def _version(
-    name: str, entry: dict[str, Any], processors: list[str] | None, registries: dict[str, Mapping[str, str]]
+    name: str,
+    version: str,
+    entry: dict[str, Any],
+    processors: list[str] | None,
+    registries: dict[str, Mapping[str, str]],
 ) -> dict[str, Any]:
+    if "repository" not in entry:
+        # Of Hugging Face's frameworks: the entry of the one PyTorch version.
+        (pytorch,) = (key for key in entry if key.startswith("pytorch"))
+        prefix = f"{pytorch.removeprefix('pytorch')}-transformers{version}"
+        entry = {"tag_prefix": prefix, **entry[pytorch]}
     # The SDK names regions that are not there, with accounts of others.
     known = {region: account for region, account in entry["registries"].items() if region in _regions()}
     at = next((key for key, existing in registries.items() if existing == known), "")
@@ -133,6 +142,9 @@ def _tags(name: str, entry: dict[str, Any], processors: list[str] | None) -> Ite
             shown = None
         python = (entry.get("py_versions") or [None])[0]
         built = (entry.get("container_version") or {}).get(processor)
+        if name == "huggingface-neuron":
+            processor = shown = "neuron"
+            built = f"{max(entry['sdk_versions'])}-{entry['container_version']['inf']}"
         if entry["repository"] == "huggingface-vllm-inference-neuronx":
             built = f"{max(entry['sdk_versions'])}-{built}"
         yield processor, "-".join(part for part in (entry["tag_prefix"], shown, python, built) if part)

@@ -13,6 +13,7 @@ from lmi_deploy.catalog.package_files import recipes, templates
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
+from lmi_deploy.engines.neuron.engine import INFERENCE_PY
 from lmi_deploy.planning.render import render
 from tests.support.factories import resolve
 from tests.support.recipe_parsing import parse
@@ -31,6 +32,12 @@ FACTS = {
 }
 FLAN = "published/flan-t5-fastertransformer"
 GPT_J = "published/gpt-j-deepspeed"
+GPT2 = "published/gpt2-tensorrt"
+BERT = "published/bert-inf1"
+QA_OVERLAYS = ("batch6", "pipeline", "pipeline-batch6", "inf1-6xlarge", "inf1-6xlarge-pipeline")
+CLASSIFICATION_OVERLAYS = tuple(
+    f"classification{more}" for more in ("", "-batch6", "-pipeline", "-pipeline-batch6")
+)
 PUBLISHED = [
     (FLAN, "", "flan-t5-xxl"),
     (FLAN, "own-script", "flan-t5-xxl"),
@@ -40,6 +47,8 @@ PUBLISHED = [
         (GPT_J, overlay, "gpt-j-6b")
         for overlay in ("", "own-script", "baseline", "p3", "p3-baseline", "today")
     ),
+    (GPT2, "", "gpt2-tensorrt"),
+    *((BERT, overlay, "bert-inf1") for overlay in ("", *QA_OVERLAYS, *CLASSIFICATION_OVERLAYS)),
 ]
 """Recipe, overlay and facts."""
 PLACE = ("image", "placements", "environment", "delivery", "model_download", "startup_timeout", "ttl")
@@ -98,6 +107,9 @@ def compare(golden: Golden, folder: str, spec: Spec) -> None:
     if template is not None:
         assert files["model.py"] == (templates() / template / "model.py").read_bytes()
         files["model.py"] = f"# the template {template}, byte for byte\n".encode()
+    if INFERENCE_PY in files:
+        code = files.pop(INFERENCE_PY)
+        assert code == (templates() / "neuron" / "inference.py").read_bytes()
     place = {key: value for key, value in dump(spec.place).items() if key in PLACE}
     golden(folder, {**files, "place.json": json.dumps(place, indent=1).encode() + b"\n"})
 

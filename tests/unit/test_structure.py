@@ -119,7 +119,6 @@ SMALL_MODULES_WITH_A_REASON = {
         (
             "planning/traceback_error.py",
             "targets/local/request_examples.py",
-            "targets/sagemaker/notices.py",
             "targets/sagemaker/plan/wait.py",
             "targets/sagemaker/request_examples.py",
             "weights/uploader_selection.py",

@@ -20,6 +20,7 @@ FAMILIES: Final = {
     "neuronx": "djl-neuronx",
     "deepspeed": "djl-deepspeed",
     "fastertransformer": "djl-fastertransformer",
+    "neuron": "huggingface-neuron",
     "vllm-server": "vllm",
     "sglang": "sglang",
     "tei": "huggingface-tei",

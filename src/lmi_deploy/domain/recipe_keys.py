@@ -54,6 +54,7 @@ BUILT_ENGINES: tuple[Engine, ...] = (
     "neuronx",
     "deepspeed",
     "fastertransformer",
+    "neuron",
     "vllm-server",
     "sglang",
     "tei",

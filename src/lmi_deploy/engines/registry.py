@@ -12,6 +12,7 @@ from lmi_deploy.engines.deepspeed import engine as deepspeed
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.lmi_dist import engine as lmi_dist
+from lmi_deploy.engines.neuron import engine as neuron
 from lmi_deploy.engines.neuronx import engine as neuronx
 from lmi_deploy.engines.sglang import engine as sglang
 from lmi_deploy.engines.tei import engine as tei
@@ -26,6 +27,7 @@ ENGINES: Final[Mapping[Engine, EngineModule]] = {
     "deepspeed": deepspeed,
     "fastertransformer": fastertransformer,
     "lmi-dist": lmi_dist,
+    "neuron": neuron,
     "neuronx": neuronx,
     "tensorrt-llm": tensorrt_llm,
     "sglang": sglang,

@@ -16,6 +16,8 @@ INDEX = "model.safetensors.index.json"
 """The list of a model's safetensors files."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 WEIGHTS = (".safetensors", *PICKLES)
+GRAPHS = (".onnx", ".plan", ".engine")
+"""Weights of servers of the user's own, if a pattern of the recipe selects them."""
 _OTHER_FRAMEWORKS = (
     ".h5",
     ".msgpack",
@@ -113,8 +115,13 @@ def _about(path: str) -> bool:
     )
 
 
+def _is_named(path: str, files: Files) -> bool:
+    return path.endswith(GRAPHS) and any(fnmatchcase(path, pattern) for pattern in files.allow)
+
+
 def _require_weights(listing: ModelListing, chosen: Sequence[FileEntry], files: Files) -> None:
-    if any(entry.path.endswith(WEIGHTS) for entry in chosen):
+    # What the user's own server calls weights (`model.plan`, `model.onnx`) is named by a pattern.
+    if any(entry.path.endswith(WEIGHTS) or _is_named(entry.path, files) for entry in chosen):
         return
     if any(entry.path.endswith(PICKLES) for entry in listing.files) and not files.allow_pickle:
         raise Unresolvable(

@@ -27,6 +27,7 @@ from lmi_deploy.planning.additional_models import additional_models, with_adapte
 from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
 from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
+from lmi_deploy.sizing.neuron_pipeline import available_cores, neuron_degree
 from lmi_deploy.sizing.tensor_parallel_degree import degree_of
 
 PREDICT_TIMEOUT = 60
@@ -50,7 +51,8 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     require_shards(weights, facts.shards, recipe.files)
     weights = replace(weights, additional=additional_models(recipe, facts))
     model = _model(recipe, facts)
-    degree = degree_of(recipe, facts.config)
+    is_neuron = recipe.engine == "neuron"
+    degree = neuron_degree(recipe, facts.config) if is_neuron else degree_of(recipe, facts.config)
     module = engine(recipe.engine)
     engine_spec = _engine(recipe, weights, model, module, degree=degree)
     return Spec(
@@ -94,6 +96,8 @@ def _engine(
         handler.template or handler.entry_point == VLLM_SERVICE or recipe.engine in ("vllm-server", "sglang")
     ) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()
+    if recipe.engine == "neuron":
+        named = (("workers", str(max(1, available_cores(recipe) // degree))),)
     given = with_draft_slot(recipe.options) if weights.draft else recipe.options
     options = (*_option_pairs(recipe, weights.total_size), *named, *given)
     lines = module.properties(

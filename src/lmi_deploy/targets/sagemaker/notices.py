@@ -12,6 +12,7 @@ from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import CreateEndpointConfig, DeleteEndpoint, RunTransferJob
 from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.sizing.neuron_pipeline import pipeline_notice
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_notice
 from lmi_deploy.targets.sagemaker.status import failed_update_reason, missing_words
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_notices
@@ -36,8 +37,9 @@ def _missing_parts(observed: CloudObserved, plan: Plan) -> str:
 
 
 def plan_notices(recipe: Recipe, facts: Facts, spec: Spec, plan: Plan) -> tuple[str, ...]:
-    """What the key does not encrypt, and what a transfer job cannot reach."""
+    """What the key does not encrypt, what a transfer job cannot reach, and the cores that lmi chose."""
     return (
+        *filter(None, (pipeline_notice(recipe, facts.config),)),
         *(key_notices(spec.cloud) if plan.has_action(CreateEndpointConfig) else ()),
         *(job_notices(recipe, facts) if plan.has_action(RunTransferJob) else ()),
     )

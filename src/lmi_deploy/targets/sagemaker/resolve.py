@@ -99,8 +99,8 @@ def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
 
 
 def _delivery(recipe: Recipe, engine: EngineSpec, size: int) -> Delivery:
-    starts_alone = engine.handler.entry_point == image_server.ENTRY_POINT
-    possible = image_server.DELIVERIES if starts_alone else module_of(recipe.engine).deliveries
+    has_own_server = engine.handler.entry_point == image_server.ENTRY_POINT
+    possible = image_server.DELIVERIES if has_own_server else module_of(recipe.engine).deliveries
     usual = "mount" if recipe.endpoint.network_isolation and "mount" in possible else possible[0]
     chosen = recipe.weights.deliver or usual
     if chosen not in possible:

@@ -1,0 +1,1 @@
+../../recipes/published/gpt2-tensorrt/container/server.py

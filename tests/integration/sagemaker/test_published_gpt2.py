@@ -1,0 +1,109 @@
+"""recipes/published/gpt2-tensorrt on the emulator: converted to ONNX by the recipe's own script, served by its own
+program with onnxruntime in place of TensorRT."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.catalog.package_files import recipes
+from lmi_deploy.cli.command_group import lmi
+from lmi_deploy.cli.error_boundary import run
+from tests.support.emulator_process import ACCOUNT, Emulated, emulator
+from tests.support.least_privilege import clear_buckets
+from tests.support.onnx_environment import onnx_python
+from tests.support.sample_model import cached_tiny_model
+from tests.support.serving_environment import serving_python
+
+pytestmark = pytest.mark.model
+FOLDER = recipes() / "published" / "gpt2-tensorrt"
+TINY = """
+import sys, torch
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+torch.manual_seed(0)
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+config = GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=32, n_layer=2, n_head=2)
+GPT2LMHeadModel(config).save_pretrained(sys.argv[2]), tokenizer.save_pretrained(sys.argv[2])
+"""
+IMAGE = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/gpt2-tensorrt:1"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return onnx_python(tmp_path_factory.mktemp("onnx") / "venv", serving_python())
+
+
+@pytest.fixture(scope="module")
+def aws(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    flags = ("--python", str(python), "--speed", "1000000")
+    with emulator(tmp_path_factory.mktemp("aws"), *flags, containers=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def folder(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recipe's, with a converted tiny GPT-2."""
+    copy = tmp_path_factory.mktemp("gpt2") / "recipe"
+    shutil.copytree(FOLDER, copy)
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    made = [str(python), "-c", TINY, str(cached_tiny_model(serving_python())), str(copy / "gpt2")]
+    convert = [
+        str(python),
+        str(copy / "convert.py"),
+        "--model",
+        str(copy / "gpt2"),
+        "--out",
+        str(copy / "engine"),
+    ]
+    for argv in (made, convert):
+        subprocess.run(argv, check=True, env=environment, capture_output=True)
+    return copy
+
+
+@pytest.fixture
+def command(
+    aws: Emulated,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., str]:
+    for name, value in aws.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(folder)
+    clear_buckets(aws)
+
+    def call(*words: str, code: int = 0) -> str:
+        assert run(lmi, list(words)) == code, capsys.readouterr()
+        printed = capsys.readouterr()
+        return printed.out if code == 0 else printed.err
+
+    return call
+
+
+def test_published_request_is_answered_by_the_containers_own_program(
+    aws: Emulated, folder: Path, command: Callable[..., str]
+) -> None:
+    assert json.loads((folder / "engine" / "profile.json").read_text()) == {
+        "min": [1, 1],
+        "opt": [10, 21],
+        "max": [10, 42],
+    }
+    image = ("--set", f"container.image={IMAGE}")
+    command("up", "recipe.yaml", *image, "--yes")
+    answer = json.loads(command("invoke", "gpt2-tensorrt", "--body", '{"input": "amazon"}'))
+    assert answer.keys() == {"output"}
+    assert answer["output"].startswith("amazon")
+    assert len(answer["output"]) > len("amazon")
+    assert answer == json.loads(command("invoke", "gpt2-tensorrt", "--body", '{"input": "amazon"}'))
+    assert "send" in command("invoke", "gpt2-tensorrt", "--body", '{"inputs": "amazon"}', code=1)
+    command("up", "recipe.yaml", *image, "--set", "container.environment.MODE=second", "--yes")
+    assert json.loads(command("invoke", "gpt2-tensorrt", "--body", '{"input": "amazon"}')) == answer
+    command("down", "gpt2-tensorrt", "--yes", "--purge")
+    assert aws.client("sagemaker").list_models()["Models"] == []
