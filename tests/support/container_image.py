@@ -42,30 +42,32 @@ def podman_environ() -> dict[str, str]:
 
 
 @cache
-def image() -> str:
-    """The image's name; built once, and kept by podman until the interpreter or the stand-in changes."""
+def image(program: Path = PROGRAM) -> str:
+    """The name of an image that runs the program; built once, and kept by podman until the interpreter or the program
+    changes."""
     engine = shutil.which("podman", path=podman_environ()["PATH"])
     assert engine is not None
-    stamp = hashlib.sha256(PROGRAM.read_bytes() + sys.version.encode() + _python().encode()).hexdigest()[:10]
-    name = f"localhost/lmi-stand-in:{stamp}"
+    stamp = hashlib.sha256(program.read_bytes() + sys.version.encode() + _python().encode()).hexdigest()[:10]
+    base = "lmi-stand-in" if program == PROGRAM else f"lmi-{program.stem.replace('_', '-')}"
+    name = f"localhost/{base}:{stamp}"
     lock = Path(tempfile.gettempdir(), f"lmi-stand-in-{os.getuid()}.lock")
     with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         existing = subprocess.run([engine, "image", "exists", name], check=False, capture_output=True)
         if existing.returncode != 0:
-            _import(engine, name)
+            _import(engine, name, program)
             _forget_others(engine, name)
     return name
 
 
-def _import(engine: str, name: str) -> None:
+def _import(engine: str, name: str, program: Path) -> None:
     entry = f'ENTRYPOINT ["{_python()}", "-I", "-S", "/serve.py"]'
     with tempfile.TemporaryDirectory() as scratch:
         tar = Path(scratch, "image.tar")
         with tarfile.open(tar, "w") as archive:
-            for path in sorted(_files()):
+            for path in sorted(_files(program)):
                 archive.add(os.path.realpath(path), arcname=path.lstrip("/"))
-            archive.add(PROGRAM, arcname="serve.py")
+            archive.add(program, arcname="serve.py")
             for folder in _FOLDERS:
                 entry_of = tarfile.TarInfo(folder)
                 entry_of.type, entry_of.mode = tarfile.DIRTYPE, 0o1777
@@ -96,11 +98,11 @@ def _python() -> str:
     return os.path.realpath(sys.executable)
 
 
-def _files() -> Iterator[str]:
+def _files(program: Path) -> Iterator[str]:
     listed = subprocess.run(
-        [_python(), "-I", "-S", "-c", _LIST, str(PROGRAM)], check=True, capture_output=True, text=True
+        [_python(), "-I", "-S", "-c", _LIST, str(program)], check=True, capture_output=True, text=True
     ).stdout.split()
-    modules = [path for path in listed if Path(path).is_file() and Path(path) != PROGRAM]
+    modules = [path for path in listed if Path(path).is_file() and Path(path) != program]
     # An interpreter finds its own library by os.py.
     found = {_python(), str(Path(sysconfig.get_path("stdlib"), "os.py")), *modules}
     for binary in [_python(), *(path for path in modules if path.endswith(".so"))]:

@@ -17,6 +17,7 @@ from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersWithStandIns
 from lmi_deploy.emulator.jobs.image_environment import JobImage
+from lmi_deploy.emulator.own_images import OwnImages
 from lmi_deploy.errors import LmiError, UsageRefused
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def container_runtime(
     """
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.runtimes.container.container_cli import find_engine
+    from lmi_deploy.runtimes.container.runtime import ContainerServer
     from lmi_deploy.runtimes.embedded import Embedded
     from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 
@@ -57,7 +60,12 @@ def container_runtime(
     return ContainerRuntime(
         servers=ServersWithStandIns(
             servers=ContainerPrograms(
-                Embedded(processes, clock, inherited), programs(processes, inherited, environments)
+                OwnImages(
+                    Embedded(processes, clock, inherited),
+                    ContainerServer(processes, inherited, lambda: find_engine(environ)),
+                    lambda image: _lacking(image, processes, environ),
+                ),
+                programs(processes, inherited, environments),
             ),
             stand_ins=read_stand_ins(),
             imports=cache(_imports),
@@ -71,6 +79,20 @@ def container_runtime(
         processes=processes,
         process_mark=mark,
     )
+
+
+def _lacking(image: str, processes: Processes, environ: Mapping[str, str]) -> str:
+    """Why no container CLI of this machine can run the image; empty if one can."""
+    from lmi_deploy.runtimes.container.container_cli import ContainerCli, find_engine
+
+    engine = find_engine(environ)
+    if isinstance(engine, str):
+        return engine
+    cli = ContainerCli(processes=processes, engine=engine, environment=environ)
+    try:
+        return cli.lacking(image, devices=1)
+    except LmiError as unknown:
+        return unknown.message
 
 
 def programs(

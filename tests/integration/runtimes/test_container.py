@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from lmi_deploy.domain.deployment_artifact import MARKER
 from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.errors import DeployFailed
@@ -23,6 +26,7 @@ from lmi_deploy.runtimes.container.runtime import ContainerServer
 from lmi_deploy.runtimes.runtime_detection import RuntimeDetector
 from lmi_deploy.runtimes.server_dirs import read_note
 from tests.contract.test_model_server import invoke, refuses
+from tests.support import own_server
 from tests.support.container_image import image, podman_environ
 from tests.support.running_server import TIMEOUT
 
@@ -123,6 +127,15 @@ def test_container_layout_is_that_of_sagemaker(setup: ContainerSetup, tmp_path: 
     assert observed.pid
     assert observed.memory > 0
     assert observed.since
+
+
+def test_server_of_the_user_is_ready_when_ping_answers_200(setup: ContainerSetup) -> None:
+    launch = setup.launch(LMI_MODEL_PATH="/opt/ml/model")
+    (launch.model_folder / MARKER).write_text("{}")
+    port = setup.ready(replace(launch, image=image(Path(own_server.__file__))))
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/invocations", data=b'{"input": "amazon"}')
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+        assert json.load(response) == {"output": "AMAZON", "weights": [MARKER, "model.py"]}
 
 
 def test_container_is_found_by_its_labels(setup: ContainerSetup) -> None:

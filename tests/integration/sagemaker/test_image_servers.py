@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
-from tests.support.emulator_process import Emulated, emulator
+from tests.support import own_server
+from tests.support.container_image import FLAGS, image, podman_environ
+from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
 from tests.support.least_privilege import clear_buckets, write_model
 
 RECIPE = """\
@@ -25,8 +28,20 @@ MOUNT = "/opt/ml/additional-model-data-sources/weights"
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", containers=True) as running:
+    variables = {"LMI_CONTAINER_ENGINE": "podman", "LMI_CONTAINER_FLAGS": FLAGS}
+    folder = tmp_path_factory.mktemp("aws")
+    with emulator(folder, "--speed", "1000000", containers=True, variables=variables) as running:
         yield running
+
+
+@pytest.fixture
+def own_image() -> Iterator[str]:
+    """In podman, under its address in ECR: where `docker build` would leave it."""
+    address = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/own-server:1"
+    engine = podman_environ()["LMI_CONTAINER_ENGINE"]
+    subprocess.run([engine, "tag", image(Path(own_server.__file__)), address], check=True)
+    yield address
+    subprocess.run([engine, "untag", address], check=False, capture_output=True)
 
 
 @pytest.fixture
@@ -108,3 +123,36 @@ def test_tei_embeds_on_gpu_and_cpu(aws: Emulated, command: Callable[..., str], i
     assert "413" in command("invoke", "tei", "--body", '{"inputs": ["a", "b", "c"]}', code=1)
     command("down", "tei", "--yes", "--purge")
     assert left(aws) == 0
+
+
+OWN = """\
+name: own-server
+model_id: ./model
+engine: custom
+instance_type: ml.m5.xlarge
+container: {{image: "{image}"}}
+probe: {{body: '{{"input": "amazon"}}', expect: AMAZON}}
+timeouts: {{container_startup: 60}}
+"""
+
+
+def test_image_of_the_user_runs_with_its_weights_mounted(
+    aws: Emulated, command: Callable[..., str], own_image: str
+) -> None:
+    Path("r.yaml").write_text(OWN.format(image=own_image))
+    command("up", "r.yaml", "--yes")
+    answer = json.loads(command("invoke", "own-server", "--body", '{"input": "amazon"}'))
+    assert answer == {"output": "AMAZON", "weights": ["config.json", "model.safetensors"]}
+    assert "send input" in command("invoke", "own-server", "--body", "{}", code=1)
+    assert "own server on" in command("logs", "own-server")
+    command("down", "own-server", "--yes", "--purge")
+    assert left(aws) == 0
+
+
+def test_image_that_is_not_here_fails_with_its_name_in_the_log(
+    aws: Emulated, command: Callable[..., str]
+) -> None:
+    missing = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/nobody:1"
+    Path("r.yaml").write_text(OWN.format(image=missing))
+    assert f"no program for the image {missing}" in command("up", "r.yaml", "--yes", code=1)
+    command("down", "own-server", "--yes", "--purge")

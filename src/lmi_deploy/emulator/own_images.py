@@ -1,0 +1,54 @@
+"""Images of the user's own, whose server is not DJLServing: run by the container CLI, if this machine has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lmi_deploy.domain.deployment_artifact import MARKER
+from lmi_deploy.domain.observed_state import ObservedServer
+from lmi_deploy.emulator.hosting.stand_ins import ContainerServers
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.model_server import Launch
+
+_STARTED = "container.json"
+"""The note that runtime `container` keeps in the home of its server."""
+_WEIGHTS = "LMI_MODEL_PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnImages:
+    """`djl` for model folders of DJLServing, `containers` for the others.
+
+    `lacking` says why an image cannot be run here; empty if it can.
+    """
+
+    djl: ContainerServers
+    containers: ContainerServers
+    lacking: Callable[[str], str]
+
+    def start(self, launch: Launch) -> ObservedServer:
+        """DeployFailed if this machine cannot run the image."""
+        if not (launch.model_folder / MARKER).is_file():
+            return self.djl.start(launch)
+        if why := self.lacking(launch.image):
+            raise DeployFailed(
+                f"the emulator has no program for the image {launch.image}: {why}",
+                hint="build the image on this machine under this name, or add a stand-in (docs/reference/emulator.md)",
+            )
+        weights = launch.environment.get(_WEIGHTS, "")
+        outside = weights and not Path(weights).is_relative_to(launch.model_folder)
+        return self.containers.start(replace(launch, weights=Path(weights) if outside else None))
+
+    def status(self, home: Path) -> ObservedServer:
+        return self._of(home).status(home)
+
+    def stop(self, home: Path, *, grace: float) -> None:
+        self._of(home).stop(home, grace=grace)
+
+    def log(self, home: Path) -> Path:
+        return self._of(home).log(home)
+
+    def _of(self, home: Path) -> ContainerServers:
+        return self.containers if (home / _STARTED).exists() else self.djl
