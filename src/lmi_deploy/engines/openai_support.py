@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,10 +50,19 @@ _MODULES = {
     huggingface.MODULE: _INPUTS,
 }
 
+_SERVERS: Mapping[str, OpenAIApi] = {
+    "vllm-server": OpenAIApi(chat=True, completions="prompt", embeddings="input"),
+    "sglang": OpenAIApi(chat=True, completions="", embeddings=""),
+    "tei": OpenAIApi(chat=False, completions="", embeddings="inputs"),
+}
+"""/invocations of servers of their own, by their engine."""
+
 
 def openai_api(codec: Codec) -> OpenAIApi:
     """Of a handler that lmi does not know: OpenAI's forms, which it may refuse itself."""
     entry_point = codec.handler.entry_point
+    if codec.module.name in _SERVERS:
+        return _SERVERS[codec.module.name]
     if codec.handler.template in _TEMPLATES:
         return _TEMPLATES[codec.handler.template]
     if codec.task == "text-embedding":

@@ -90,6 +90,8 @@ def test_questions_are_answered_in_both_layouts(command: Callable[..., str]) -> 
         *("--task", "question-answering", "--cores", "4", "--batch", "6"),
         *("--out", "compiled/question-answering-batch6-cores4"),
     )
+    auto = command("plan", "recipe.yaml", "--overlay", "pipeline-batch6")
+    assert "is 0 NeuronCores, the instance has 4; lmi uses 1" in " ".join(auto.split())
     six = ("--overlay", "pipeline-batch6", "--set", "tensor_parallel_degree=4", "--set", "name=bert-inf1")
     command("up", "recipe.yaml", *six, "--yes")
     printed = command("invoke", "bert-inf1", "--body", json.dumps({"inputs": [body] * 7}))

@@ -12,6 +12,8 @@ from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import IMAGE_SERVERS, Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
+from lmi_deploy.engines.inference_codec import Codec
+from lmi_deploy.engines.openai_api import openai_api
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import RecipeError, Unresolvable, UsageRefused
 from lmi_deploy.planning.render import render
@@ -130,6 +132,17 @@ def test_keys_of_djl_serving_are_refused_for_other_servers(more: str, key: str) 
     with pytest.raises(RecipeError) as caught:
         parse(OWN + more, "m.yaml")
     assert key in {problem.key for problem in caught.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("name", "chat", "completions", "embeddings"),
+    [("vllm-server", True, "prompt", "input"), ("sglang", True, "", ""), ("tei", False, "", "inputs")],
+)
+def test_proxy_knows_which_requests_of_openai_each_server_takes(
+    name: Engine, chat: bool, completions: str, embeddings: str
+) -> None:
+    found = openai_api(Codec(engine(name), IMAGE, None))
+    assert (found.chat, found.completions, found.embeddings) == (chat, completions, embeddings)
 
 
 def test_tei_runs_on_one_device() -> None:
