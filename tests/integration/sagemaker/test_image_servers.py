@@ -38,10 +38,11 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 def own_image() -> Iterator[str]:
     """In podman, under its address in ECR: where `docker build` would leave it."""
     address = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/own-server:1"
-    engine = podman_environ()["LMI_CONTAINER_ENGINE"]
-    subprocess.run([engine, "tag", image(Path(own_server.__file__)), address], check=True)
+    engine, name = podman_environ()["LMI_CONTAINER_ENGINE"], image(Path(own_server.__file__))
+    subprocess.run([engine, "tag", name, address], check=True)
     yield address
-    subprocess.run([engine, "untag", address], check=False, capture_output=True)
+    # Without the second name podman would remove both.
+    subprocess.run([engine, "untag", name, address], check=False, capture_output=True)
 
 
 @pytest.fixture
