@@ -13,7 +13,7 @@ from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import IMAGE_SERVERS, Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
 from lmi_deploy.engines.inference_codec import Codec
-from lmi_deploy.engines.openai_api import openai_api
+from lmi_deploy.engines.openai_support import openai_api
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import RecipeError, Unresolvable, UsageRefused
 from lmi_deploy.planning.render import render
