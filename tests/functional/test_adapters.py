@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.adapters import adapter_files, write_adapter
 from tests.support.fake_servers import Behaviour, FakeResponse, chat
+from tests.support.fakes import model_files
 from tests.support.local_app import MODEL, REF, LocalApp
 
 RECIPE = f"""\
@@ -188,3 +189,33 @@ def test_weights_push_pushes_the_adapters(app: LocalApp) -> None:
     names = [each["name"].partition("/")[0] for each in result.result["additional"]]
     assert names == ["danish", "org--french"]
     assert all(f"manifests/{each['name']}.json" in app.store.objects for each in result.result["additional"])
+
+
+def test_vllm_of_this_machine_is_not_asked_for_a_stream_with_an_adapter(app: LocalApp) -> None:
+    """DJL's engine 0.34.0 would answer with the model itself."""
+    bodies: list[dict[str, Any]] = []
+
+    def answer(body: dict[str, Any]) -> FakeResponse:
+        bodies.append(body)
+        return chat(body)
+
+    app.hub.models[MODEL] = model_files(
+        hidden_size=64, num_attention_heads=4, num_hidden_layers=2, intermediate_size=128, vocab_size=256
+    )
+    Path("tiny.yaml").write_text(
+        f"name: tiny\nmodel_id: {MODEL}\nengine: vllm\nadapters: {{french: org/french}}\n"
+        "endpoint: {target: local}\n"
+    )
+    app.servers.next.append(Behaviour(answer=answer))
+    result = app.lmi("up", "--yes")
+    assert result.code == 0, result.err
+    assert "answers a stream without the adapter" in result.err
+    del bodies[:]
+    said = app.lmi("invoke", "tiny", "--adapter", "french", "--stream", "hi")
+    assert (said.code, "this server ignores the adapter in a stream" in said.err) == (2, True)
+    assert app.lmi("invoke", "tiny", "--adapter", "french", "hi", "--json").code == 0
+    assert app.lmi("invoke", "tiny", "--stream", "hi").code == 0
+    assert [(body.get("adapter"), bool(body.get("stream"))) for body in bodies] == [
+        ("french", False),
+        (None, True),
+    ]

@@ -127,8 +127,8 @@ def test_conversation_that_no_longer_fits_is_explained(app: LocalApp, answering:
 def test_json_is_a_line_a_piece_a_turn_and_the_end(app: LocalApp, sent: list[dict[str, Any]]) -> None:
     result = app.lmi("chat", "tiny", "--json", stdin=b"Hello\n")
     assert [line["event"] for line in result.lines] == ["piece", "piece", "answered", "result"]
-    answered = {"event": "answered", "prompt": "Hello", "answer": "OK then", "seconds": 0.0}
-    assert result.lines[2] == answered
+    answered = {"prompt": "Hello", "answer": "OK then", "seconds": 0.0, "adapter": ""}
+    assert result.lines[2] == {"event": "answered", **answered}
     assert (result.result["ok"], result.result["deployment"], result.result["turns"]) == (True, "tiny", 1)
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from lmi_deploy.catalog.server_version import order, server_version
 from lmi_deploy.domain.deployment_spec import HandlerSpec
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Task
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.engines.engine import Decoder, EngineModule
 from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.vllm.engine import ADAPTERS_BY_REQUEST_SINCE
+from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
 
 
@@ -42,3 +46,12 @@ def codec_of(serving: ServingRecord) -> Codec:
         )
     handler = HandlerSpec(entry_point=serving.handler, template=serving.template or None)
     return Codec(engine(name), handler, tasks.get(serving.task))
+
+
+def streams_adapters(serving: ServingRecord) -> bool:
+    """Whether a streamed response comes from the LoRA adapter that its request names, not from the model itself."""
+    if serving.engine != "vllm" or serving.handler != VLLM_SERVICE:
+        return True
+    image = serving.place.image
+    version = server_version(None, image)[0] if image else ENGINE_VERSION
+    return order(version) >= ADAPTERS_BY_REQUEST_SINCE

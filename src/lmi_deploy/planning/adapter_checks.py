@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from lmi_deploy.catalog.server_version import order, server_version
+from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.gathered_facts import AdapterFacts, Facts, Tensors
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.engines.vllm.engine import ADAPTERS_BY_REQUEST_SINCE
 from lmi_deploy.errors import Unresolvable
 
 _PREFIX: Final = "base_model.model."
@@ -37,8 +40,21 @@ def require_adapters(recipe: Recipe, facts: Facts) -> None:
 
 
 def adapter_notes(recipe: Recipe, facts: Facts) -> tuple[str, ...]:
-    """An adapter that states another base model: often the same under another name, so that it stops nothing."""
-    return tuple(_notes(recipe, facts))
+    """An adapter that states another base model, often the same under another name; and a server that mixes up
+    adapters. Neither stops anything.
+    """
+    return (*_notes(recipe, facts), *_mixed_up(recipe, facts))
+
+
+def _mixed_up(recipe: Recipe, facts: Facts) -> Iterator[str]:
+    own = recipe.endpoint.target == "local" and recipe.container.image is None
+    version = ENGINE_VERSION if own else server_version(recipe.container.version, recipe.container.image)[0]
+    by_service = recipe.engine == "vllm" and not recipe.handler.file and not recipe.handler.builtin
+    if facts.adapters and by_service and order(version) < ADAPTERS_BY_REQUEST_SINCE:
+        yield (
+            f"DJL's engine {version} answers a stream without the adapter, and requests at the same time with each "
+            "other's adapter: send one request at a time here, or use an image from 0.36 on"
+        )
 
 
 def _notes(recipe: Recipe, facts: Facts) -> Iterator[str]:

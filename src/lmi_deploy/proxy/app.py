@@ -137,6 +137,9 @@ class ProxyApp:
         request.model = deployment.name
         translated = translate(body, deployment.model(adapter, reply.key))
         request.error_event = translated.error_event
+        if adapter and translated.request.stream and not deployment.streams_adapters:
+            message = f"the server of {deployment.name} would answer a stream without the adapter {adapter}"
+            raise bad_request(f"{message}: omit `stream`", "stream")
         limit, size = deployment.endpoint.max_bytes, len(translated.request.body)
         if limit is not None and size > limit:
             message = f"the request has {size:,} bytes; {deployment.name} accepts at most {limit:,}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.engines.inference_codec import Codec, codec_of
+from lmi_deploy.engines.inference_codec import Codec, codec_of, streams_adapters
 from lmi_deploy.engines.openai_support import OpenAIApi, openai_api
 from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress
@@ -44,6 +44,9 @@ class ServedDeployment:
     stream_address: HttpAddress
     signer: EndpointSigner | None
     limiter: RequestLimiter
+    adapters: tuple[str, ...] = ()
+    """Its LoRA adapters; none are known of a server whose adapters a client registered."""
+    streams_adapters: bool = True
 
     def model(self, adapter: str, key: str) -> ServedModel:
         """For one request; `key` is its own."""
@@ -124,6 +127,8 @@ class Deployments:
         if adapter and entry.found.codec.handler.template:
             message = f"the model '{name}:{adapter}' does not exist: the handler of {name} has no adapters"
             raise OpenAIError(404, message, code="model_not_found", param="model")
+        if adapter and entry.found.adapters and adapter not in entry.found.adapters:
+            raise unknown_model(f"{name}:{adapter}", tuple(f"{name}:{one}" for one in entry.found.adapters))
         return entry.found, adapter
 
     async def read_again(self, deployment: ServedDeployment) -> ServedDeployment:
@@ -226,6 +231,8 @@ class Deployments:
             stream_address=HttpAddress.parse(endpoint.stream_url),
             signer=entry.signer,
             limiter=entry.limiter,
+            adapters=record.current.serving.adapters,
+            streams_adapters=streams_adapters(record.current.serving),
         )
 
 

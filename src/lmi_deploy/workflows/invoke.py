@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from lmi_deploy.domain.djl_serving import ENGINE_VERSION, NO_REASON, USUAL_REASON
+from lmi_deploy.domain.djl_serving import NO_REASON, USUAL_REASON
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
-from lmi_deploy.engines.inference_codec import codec_of
+from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.engines.inference_codec import codec_of, streams_adapters
 from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 
@@ -30,6 +30,7 @@ class ResponseMetrics:
     finish: str = ""
     head: ResponseHead | None = None
     reported: list[str] = field(default_factory=list)
+    """What the user should know of it."""
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -117,16 +118,11 @@ def _require_adapter(name: str, adapter: str, serving: ServingRecord) -> None:
 
 
 def _require_adapter_is_used(request: InferenceRequest, serving: ServingRecord) -> None:
-    """UsageRefused for a stream that DJL's engine on this machine would answer without its adapter.
-
-    Seen with engine 0.34.0 and vLLM 0.10.2: it selects the adapter until it has the generator, and streams later.
-    """
-    place = serving.place
-    on_own_vllm = isinstance(place, LocalServing) and place.runtime != "container"
-    if request.adapter and request.stream and serving.engine == "vllm" and on_own_vllm:
+    """UsageRefused for a stream that the server would answer without its adapter."""
+    if request.adapter and request.stream and not streams_adapters(serving):
         raise UsageRefused(
-            f"--adapter {request.adapter}: a stream of DJL's engine {ENGINE_VERSION} ignores the adapter, and the "
-            "base model would answer",
+            f"--adapter {request.adapter}: this server ignores the adapter in a stream, and the model itself would "
+            "answer",
             hint="add --no-stream",
         )
 

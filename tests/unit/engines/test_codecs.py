@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +20,12 @@ from lmi_deploy.domain.inference_http import (
     Turn,
     image_type,
 )
+from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.engines.engine import Decoder, EngineModule
-from lmi_deploy.engines.inference_codec import Codec
+from lmi_deploy.engines.inference_codec import Codec, streams_adapters
 from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import UsageRefused
 
@@ -296,3 +298,33 @@ def test_error_without_a_body_shows_the_status_line_reason() -> None:
 def test_custom_response_is_decoded_as_utf_8_text() -> None:
     decoder = custom.decoder(head(kind="text/plain"), InferenceRequest(), THEIRS)
     assert chunks_of(decoder, "ü".encode()[:1], "ü".encode()[1:]) == [Chunk(text="ü")]
+
+
+@pytest.mark.parametrize(
+    ("image", "streams"),
+    [
+        ("", False),
+        ("763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:0.34.0-lmi16.0.0-cu128", False),
+        ("763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:0.36.0-lmi27.0.0-cu130", True),
+        ("111122223333.dkr.ecr.us-east-1.amazonaws.com/own:1", True),
+    ],
+)
+def test_adapters_of_old_vllm_services_do_not_stream(image: str, streams: bool) -> None:
+    place = LocalServing(environment="e", runtime="embedded", image=image, address="", wait_timeout=0)
+    serving = ServingRecord(
+        model="org/m",
+        commit="c",
+        engine="vllm",
+        task="text-generation",
+        handler=vllm.SERVICE,
+        template="",
+        tensor_parallel_degree=1,
+        weights="w",
+        artifact="a",
+        place=place,
+        probe=None,
+        environment=(),
+        properties=(),
+    )
+    assert streams_adapters(serving) is streams
+    assert streams_adapters(replace(serving, engine="custom", handler="model.py"))

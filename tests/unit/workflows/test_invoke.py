@@ -146,7 +146,9 @@ def test_stream_with_an_adapter_is_refused_where_vllm_would_ignore_the_adapter(
         given = deps(tmp_path, (0, WHOLE), (0, b"{}"), record=record)
         return [*send(REF, request, given, timeout=1, **more)]
 
-    with pytest.raises(UsageRefused, match="--adapter sql: a stream of DJL's engine") as refused:
+    with pytest.raises(
+        UsageRefused, match="--adapter sql: this server ignores the adapter in a stream"
+    ) as refused:
         ask(stream=True)
     assert refused.value.hint == "add --no-stream"
     ask(stream=False)

@@ -134,7 +134,8 @@ def _read_request(
     text = prompt if prompt is not None else _bytes(file or "-").decode("utf-8", "replace")
     if not text.strip():
         raise UsageRefused("the prompt is empty", hint='lmi invoke NAME "your question"')
-    streamed = stream_default if stream is None else stream
+    # Some servers ignore the adapter in a stream.
+    streamed = (stream_default and not adapter) if stream is None else stream
     files = tuple(map(_read_image, images))
     return InferenceRequest(
         prompt=text, images=files, adapter=adapter, chat=not plain, stream=streamed, **chosen

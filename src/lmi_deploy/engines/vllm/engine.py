@@ -37,6 +37,11 @@ ROLLING: Final = huggingface.MODULE
 """The handler that hands its requests to vLLM's rolling batch."""
 _ASYNC_SINCE: Final = (0, 35)
 """Whether the server itself selects the asynchronous service for a text generation model."""
+ADAPTERS_BY_REQUEST_SINCE: Final = (0, 36)
+"""Before, DJL's asynchronous service sets the LoRA adapter of a request for the whole engine while it waits for the
+answer: a stream is answered by the model itself, and requests at the same time get the adapter of the other one. Seen
+with 0.34.0 and vLLM 0.10.2 on 2026-11-23; the later source names the adapter in the request.
+"""
 _EMBEDS_SINCE: Final = (0, 36)
 """From LMI 26 on: before, the service reads every `inputs` as a text to go on with."""
 _NOT_SERVED: Final[tuple[Task, ...]] = ("text-classification", "question-answering")
