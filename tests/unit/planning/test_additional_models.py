@@ -145,7 +145,7 @@ def test_pickled_adapter_is_taken_if_the_recipe_allows_it() -> None:
 )
 def test_adapter_of_another_base_model_is_noted(base: str, noted: bool) -> None:
     observed: Facts = facts(adapters=(adapter(base_model_name_or_path=base),))
-    notes = adapter_notes(recipe(engine="vllm"), observed)
+    notes = adapter_notes(recipe("container: {image: 'local/djl:1'}\n", engine="vllm"), observed)
     assert bool(notes) is noted
     assert all("was trained for other/base" in note for note in notes)
 
@@ -197,3 +197,17 @@ def test_file_of_the_user_never_replaces_one_of_the_engine(path: str) -> None:
     spec = resolve(recipe(), facts(extra_files=((path, b""),)))
     with pytest.raises(Unresolvable, match="they are one path"):
         render(spec)
+
+
+@pytest.mark.parametrize(
+    ("container", "mixes"),
+    [
+        ("", True),
+        ("container: {version: 0.34.0, image: 'x/djl-inference:0.34.0-lmi16'}\n", True),
+        ("container: {image: 'x/djl-inference:0.36.0-lmi27'}\n", False),
+    ],
+)
+def test_server_that_mixes_up_adapters_is_noted(container: str, mixes: bool) -> None:
+    notes = adapter_notes(recipe(container, engine="vllm"), facts(adapters=(adapter(),)))
+    assert any("answers a stream without the adapter" in note for note in notes) is mixes
+    assert not adapter_notes(recipe(container, engine="vllm"), facts())
