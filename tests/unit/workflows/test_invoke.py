@@ -12,6 +12,7 @@ import pytest
 
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.engines.vllm.engine import SERVICE
 from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
@@ -137,7 +138,7 @@ def test_error_response_shows_the_server_message(tmp_path: Path, status: int, hi
 def test_stream_with_an_adapter_is_refused_where_vllm_would_ignore_the_adapter(
     tmp_path: Path, send: Any
 ) -> None:
-    of_vllm = serving(LOCAL, engine="vllm", properties=(("option.enable_lora", "true"),))
+    of_vllm = serving(LOCAL, engine="vllm", handler=SERVICE, properties=(("option.enable_lora", "true"),))
     record = replace(RECORD, generations=(replace(RECORD.generations[0], serving=of_vllm),))
     more = {"measured": ResponseMetrics()} if send is invoke else {}
 
