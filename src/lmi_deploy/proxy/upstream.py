@@ -97,6 +97,8 @@ class Upstream:
             if moved.address != deployment.address:
                 return await self._exchange(moved, request)
             hint = f"`lmi status {deployment.name}` shows the reason, `lmi up` starts it again"
+            if deployment.signer is not None:
+                hint = "check the network: lmi proxy connects to SageMaker directly, and ignores HTTPS_PROXY"
             raise OpenAIError(503, f"{deployment.name}: {exc}; {hint}", code="endpoint_unreachable") from exc
         except TimedOut as exc:
             raise OpenAIError(504, f"{deployment.name}: {exc}", code="model_timeout") from exc

@@ -145,6 +145,14 @@ def test_refused_signature_is_not_the_clients_key(environment: Mapping[str, str]
     assert "wrong" not in message
 
 
+def test_unreachable_service_is_explained(environment: Mapping[str, str]) -> None:
+    closed = {**environment, "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": "http://127.0.0.1:9"}
+    with proxy(Path(environment["LMI_STATE_HOME"]).parent, environ=closed) as running:
+        status, code, message = error(running.chat("words 1"))
+    assert (status, code) == (503, "endpoint_unreachable")
+    assert "ignores HTTPS_PROXY" in message
+
+
 def test_request_over_six_megabytes_is_not_sent(talks: RunningProxy) -> None:
     status, code, message = error(talks.chat("x" * 6_291_456))
     assert (status, code) == (413, "request_too_large")
