@@ -104,6 +104,7 @@ def test_failing_handler_is_explained_and_nothing_is_left(place: Place, tmp_path
     assert done.returncode == 1, done.stderr[-4000:]
     assert "the rehearsal failed at: up:" in done.stderr
     assert "absent_package" in done.stderr
+    assert "lmi down" not in done.stderr
     assert (place.left(), place.processes()) == ([], [])
 
 

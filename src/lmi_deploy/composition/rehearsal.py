@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lmi_deploy.errors import EXTRAS, DeployFailed, LmiError, NotInstalled
+from lmi_deploy.errors import EXTRAS, DeployFailed, Interrupted, LmiError, NotInstalled
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.rehearsal_account import RehearsalAccount
@@ -173,6 +173,7 @@ def rehearsal_site(
     from lmi_deploy.composition.local import wire
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.host.processes import end_marked
 
     clock, before = SystemClock(), dict(os.environ)
     user = wire(before, notify=notify)
@@ -188,8 +189,9 @@ def rehearsal_site(
             ends.callback(site.close)
         try:
             yield site, user, lambda: wire(os.environ, notify=notify)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):
             site.close()
+            end_marked(mark, clock)
             shutil.rmtree(folder, ignore_errors=True)
             raise
         except LmiError as error:

@@ -20,7 +20,7 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.rehearsal_report import RehearsalReport, RehearsalStep, not_provable
 from lmi_deploy.domain.target_spec import LocalPlace
-from lmi_deploy.errors import DeployFailed, LmiError
+from lmi_deploy.errors import DeployFailed, Interrupted, LmiError
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.planning.stand_in_model import StandInModel, stand_in_model
 from lmi_deploy.planning.worker_packages import worker_packages
@@ -45,6 +45,7 @@ _REGION: Final = "us-east-1"
 """Where a recipe without a region is rehearsed."""
 _CHANGED: Final = ("LMI_REHEARSAL", "update")
 """The variable of the container that the update adds: no file of the artifact changes."""
+_OF_A_DEPLOYMENT: Final = ("`lmi up`", "`lmi down`", "`lmi status`", "`lmi logs", " cost")
 _ANYWHERE: Final = LocalPlace(
     runtime="embedded",
     host="",
@@ -77,7 +78,12 @@ class Rehearsal:
         try:
             return (yield from self._run())
         except LmiError as error:
+            if isinstance(error, Interrupted):
+                error.hint = "nothing is left of the rehearsal"
+                raise
             error.message = f"the rehearsal failed at: {self.step}: {error.message}"
+            if self.steps:
+                error.hint = _hint(error.hint)
             raise
 
     def _run(self) -> Generator[Event, None, RehearsalReport]:
@@ -261,6 +267,12 @@ def rehearsed(recipe: Recipe) -> Recipe:
         replace(recipe.weights, via="stream", job=None) if recipe.weights.via == "job" else recipe.weights
     )
     return replace(recipe, probe=probe, weights=weights, endpoint=replace(recipe.endpoint, role=role))
+
+
+def _hint(hint: str) -> str:
+    """Without what would be next for a real deployment."""
+    parts = [part for part in hint.split("; ") if not any(word in part for word in _OF_A_DEPLOYMENT)]
+    return "; ".join([*parts, "correct the recipe and rehearse it again; nothing was paid for"])
 
 
 def _stand_in(recipe: Recipe, spec: Spec) -> StandIn | None:
