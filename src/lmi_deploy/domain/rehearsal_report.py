@@ -58,8 +58,8 @@ class RehearsalReport:
         started = "the server starts with these files, options and variables, on a stand-in for the engine"
         fit = self.estimate.figure("fit")
         return (
-            f"the files of the artifact ({', '.join(self.files)}) are the recipe's own, byte for byte; digest "
-            f"{self.artifact[:10]}",
+            f"the files of the artifact ({', '.join(self.files)}) are those that `lmi render` writes; digest "
+            f"{self.artifact[:10]}" + (", byte for byte in the bucket" if self.target == "sagemaker" else ""),
             f"{started if self.stand_in else ran}, and answers",
             *((f"by computation, the real model: {fit}",) if fit and not _is_unknown(fit) else ()),
             *(

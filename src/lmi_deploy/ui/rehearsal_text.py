@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 80
 _STEP: Final = 26
-_TIME: Final = 8
+_TIME: Final = 12
 
 
 def report_lines(report: RehearsalReport) -> Iterator[str]:
