@@ -36,4 +36,5 @@ def command(
         if keep:
             for line in kept_lines(report, site.folder, site.variables(), site.emulator_pid):
                 context.view.note(line)
-        context.view.result({**report.fields, "folder": str(site.folder) if keep else ""})
+        kept = {"folder": str(site.folder), "environment": dict(site.variables())} if keep else {}
+        context.view.result({**report.fields, **kept})
