@@ -12,12 +12,12 @@ import pytest
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
-from lmi_deploy.domain.rehearsal_report import RehearsalReport
+from lmi_deploy.domain.rehearsal_report import RehearsalReport, rehearsed
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.sources.stand_in_folder import StandInSource, write_stand_in
 from lmi_deploy.ui.rehearsal_text import report_lines
-from lmi_deploy.workflows.rehearse import Rehearsal, rehearsed
+from lmi_deploy.workflows.rehearse import Rehearsal
 from tests.support.local_app import RECIPE, LocalApp
 from tests.support.recipe_parsing import parse
 

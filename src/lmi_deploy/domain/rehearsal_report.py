@@ -1,9 +1,9 @@
-"""What a rehearsal proved, what was emulated, and what no rehearsal on this machine can prove."""
+"""What is rehearsed of a recipe; what that proved, what was emulated, and what no rehearsal here can prove."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lmi_deploy.domain.currency import format_price
@@ -147,3 +147,15 @@ def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
         yield "the transfer job: the weights came from this machine"
     if any(key in ("quantize", "quantization") for key, _ in recipe.options):
         yield "the effect of the quantization"
+
+
+def rehearsed(recipe: Recipe) -> Recipe:
+    """The recipe without what random weights and an emulated account cannot do: the text that the probe expects, a
+    transfer by a job, and the number of a real account in the name of a role.
+    """
+    probe = replace(recipe.probe, expect=None) if recipe.probe else None
+    role = (recipe.endpoint.role or "").rpartition("/")[2] or None
+    weights = (
+        replace(recipe.weights, via="stream", job=None) if recipe.weights.via == "job" else recipe.weights
+    )
+    return replace(recipe, probe=probe, weights=weights, endpoint=replace(recipe.endpoint, role=role))

@@ -18,7 +18,12 @@ from lmi_deploy.domain.gathered_facts import Facts, ModelListing
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.rehearsal_report import RehearsalReport, RehearsalStep, not_provable
+from lmi_deploy.domain.rehearsal_report import (
+    RehearsalReport,
+    RehearsalStep,
+    not_provable,
+    rehearsed,
+)
 from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError
 from lmi_deploy.planning.resolve import resolve
@@ -255,18 +260,6 @@ class Rehearsal:
     def _done(self, outcome: str) -> None:
         seconds = self.user.clock.monotonic() - self._began
         self.steps.append(RehearsalStep(name=self.step, outcome=outcome, seconds=seconds))
-
-
-def rehearsed(recipe: Recipe) -> Recipe:
-    """The recipe without what random weights and an emulated account cannot do: the text that the probe expects, a
-    transfer by a job, and the number of a real account in the name of a role.
-    """
-    probe = replace(recipe.probe, expect=None) if recipe.probe else None
-    role = (recipe.endpoint.role or "").rpartition("/")[2] or None
-    weights = (
-        replace(recipe.weights, via="stream", job=None) if recipe.weights.via == "job" else recipe.weights
-    )
-    return replace(recipe, probe=probe, weights=weights, endpoint=replace(recipe.endpoint, role=role))
 
 
 def _hint(hint: str) -> str:
