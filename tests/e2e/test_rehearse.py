@@ -22,8 +22,12 @@ pytestmark = pytest.mark.model
 RECIPES = ROOT / "recipes"
 REAL_ENGINE = {"quickstart-vllm.yaml"}
 """Needs vLLM's own environment: tests/engines."""
-OWN_MODEL = {"published/bert-inf1/recipe.yaml", "published/gpt2-tensorrt/recipe.yaml"}
-"""Their scripts compile or convert the model first: tests/integration/sagemaker/test_published_*.py."""
+OWN_MODEL = {
+    *("published/bert-inf1/recipe.yaml", "published/gpt2-tensorrt/recipe.yaml"),
+    "published/t5-triton-tensorrt/recipe.yaml",
+}
+"""Their models are compiled or converted first: tests/integration/sagemaker/test_published_*.py, and for Triton
+tests/engines/test_triton.py."""
 SHIPPED = sorted(
     {str(path.relative_to(RECIPES)) for path in RECIPES.rglob("*.yaml") if path.name not in REAL_ENGINE}
     - OWN_MODEL

@@ -38,6 +38,7 @@ QA_OVERLAYS = ("batch6", "pipeline", "pipeline-batch6", "inf1-6xlarge", "inf1-6x
 CLASSIFICATION_OVERLAYS = tuple(
     f"classification{more}" for more in ("", "-batch6", "-pipeline", "-pipeline-batch6")
 )
+T5 = "published/t5-triton-tensorrt"
 PUBLISHED = [
     (FLAN, "", "flan-t5-xxl"),
     (FLAN, "own-script", "flan-t5-xxl"),
@@ -49,6 +50,7 @@ PUBLISHED = [
     ),
     (GPT2, "", "gpt2-tensorrt"),
     *((BERT, overlay, "bert-inf1") for overlay in ("", *QA_OVERLAYS, *CLASSIFICATION_OVERLAYS)),
+    *((T5, overlay, "t5-small-tensorrt") for overlay in ("", "pytorch", "g5", "t5-base", "production")),
 ]
 """Recipe, overlay and facts."""
 PLACE = ("image", "placements", "environment", "delivery", "model_download", "startup_timeout", "ttl")
@@ -104,7 +106,9 @@ def compare(golden: Golden, folder: str, spec: Spec) -> None:
     """The artifact, and what was chosen for SageMaker."""
     files = {file.path: file.content for file in render(spec).files}
     template = spec.engine.handler.template
-    if template is not None:
+    if template == "triton/text2text":
+        files = dict(named_template(path, content) for path, content in files.items())
+    elif template is not None:
         assert files["model.py"] == (templates() / template / "model.py").read_bytes()
         files["model.py"] = f"# the template {template}, byte for byte\n".encode()
     if INFERENCE_PY in files:
@@ -112,6 +116,14 @@ def compare(golden: Golden, folder: str, spec: Spec) -> None:
         assert code == (templates() / "neuron" / "inference.py").read_bytes()
     place = {key: value for key, value in dump(spec.place).items() if key in PLACE}
     golden(folder, {**files, "place.json": json.dumps(place, indent=1).encode() + b"\n"})
+
+
+def named_template(path: str, content: bytes) -> tuple[str, bytes]:
+    """A file of a model repository, in one folder with the others; of lmi's own code its name."""
+    if path.endswith("/model.py"):
+        codes = {file.read_bytes(): file.name for file in (templates() / "triton" / "text2text").glob("*.py")}
+        content = f"# the template triton/{codes[content]}, byte for byte\n".encode()
+    return path.replace("/", "."), content
 
 
 @pytest.mark.parametrize("version", ["0.38.0", "0.36.0-lmi20", "0.34.0"])

@@ -142,7 +142,6 @@ SMALL_MODULES_WITH_A_REASON = {
     **dict.fromkeys(
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
-    "engines/file_templates.py": "the only code that depends on Jinja",
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
     "proxy/joined_writes.py": "the only code that depends on how uvicorn writes",
     "emulator/sagemaker/tags.py": "one group of operations a file",

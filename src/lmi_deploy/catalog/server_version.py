@@ -24,6 +24,7 @@ FAMILIES: Final = {
     "vllm-server": "vllm",
     "sglang": "sglang",
     "tei": "huggingface-tei",
+    "triton": "sagemaker-tritonserver",
 }
 """The images of an engine; a test compares it with the engines."""
 
@@ -101,7 +102,8 @@ def require_engine(engine: str, version: str) -> None:
 
 
 def engine_image(engine: str, version: str, region: str, *, device: str = "gpu") -> images.Image:
-    """The image of an engine for a server version, or for the newest one that contains it.
+    """The image of an engine for a server version, or for the newest one that contains it. `device` matters for a
+    family with images for several.
 
     Raises Unresolvable if there is none.
     """

@@ -186,12 +186,14 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     from lmi_deploy.runtimes.djl_serving import DjlServing, find_installation
     from lmi_deploy.runtimes.embedded import Embedded
     from lmi_deploy.runtimes.program_server import ProgramServer
+    from lmi_deploy.runtimes.triton.runtime import triton_program
 
     clock = SystemClock()
     processes, inherited = LocalProcesses(clock), server_environment(environ)
     return {
         "embedded": Embedded(processes, clock, inherited),
         "djl-serving": ProgramServer(processes, DjlServing(inherited, lambda: find_installation(environ))),
+        "triton": ProgramServer(processes, triton_program(inherited)),
         "container": ContainerServer(processes, inherited, lambda: find_engine(environ)),
     }
 

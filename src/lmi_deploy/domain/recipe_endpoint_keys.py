@@ -18,7 +18,7 @@ from lmi_deploy.domain.recipe_key_types import (
 )
 
 TargetName = Literal["sagemaker", "local"]
-RuntimeName = Literal["auto", "embedded", "djl-serving", "container"]
+RuntimeName = Literal["auto", "embedded", "djl-serving", "triton", "container"]
 
 
 @digest_tag("Vpc")

@@ -8,7 +8,7 @@ required; `bool`, a Literal and a group need no rule beside their type.
 # Without `from __future__ import annotations`: the declarations are read as objects, not as text.
 import shlex
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from lmi_deploy.domain.djl_serving import SERVER_VERSION
 from lmi_deploy.domain.recipe_endpoint_keys import Endpoint
@@ -46,20 +46,6 @@ Engine = Literal[
 DEFAULT_ENGINE: Engine = "vllm"
 AUTO_INSTANCE = ("auto",)
 """The cheapest instance type that holds the model."""
-BUILT_ENGINES: tuple[Engine, ...] = (
-    "vllm",
-    "tensorrt-llm",
-    "lmi-dist",
-    "accelerate",
-    "neuronx",
-    "deepspeed",
-    "fastertransformer",
-    "neuron",
-    "vllm-server",
-    "sglang",
-    "tei",
-    "custom",
-)
 IMAGE_SERVERS: tuple[Engine, ...] = ("vllm-server", "sglang", "tei")
 """Engines whose image contains a server of its own instead of DJLServing: it starts from variables."""
 ADAPTER_ENGINES: tuple[Engine, ...] = ("vllm", "lmi-dist", "custom")
@@ -185,10 +171,6 @@ class Recipe:
     engine: Annotated[
         Engine,
         Doc("The inference engine.", "accelerate"),
-        NotImplementedYet(
-            f"this version supports {', '.join(BUILT_ENGINES)}",
-            tuple(name for name in get_args(Engine) if name not in BUILT_ENGINES),
-        ),
     ] = DEFAULT_ENGINE
     task: Annotated[
         Task | None, Doc("The model's task; by default detected from the model.", "text-generation")
@@ -239,7 +221,11 @@ class Recipe:
     options: Annotated[
         Pairs,
         PairsOf("option"),
-        Doc("`option.*` of serving.properties, without the prefix, passed unchanged.", "{dtype: fp16}"),
+        Doc(
+            "`option.*` of serving.properties, without the prefix, passed unchanged; of engine triton the settings of "
+            "its model repository (docs/how-to/serve-with-triton.md).",
+            "{dtype: fp16}",
+        ),
     ] = ()
     properties: Annotated[
         Pairs,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from lmi_deploy.catalog.package_files import stand_ins
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.emulator.hosting.stand_ins import ContainerServers
+from lmi_deploy.emulator.hosting.stand_ins import SAYS, ContainerServers
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.server_dirs import read_note, write_note, write_start_failure
 
 _NOTE: Final = "container-program.json"
+_COMPILED: Final = re.compile(r'^backend: *"(tensorrt|onnxruntime)"$', re.MULTILINE)
+_FILE: Final = re.compile(r"^default_model_filename: .*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,23 @@ def repository_of(image: str) -> str:
     path = f"{head}/{last.partition(':')[0]}"
     first, _, rest = path.lstrip("/").partition("/")
     return rest if rest and ("." in first or ":" in first or first == "localhost") else path.lstrip("/")
+
+
+def adapt_repository(launch: Launch, repository: Path) -> None:
+    """Places under /opt/ml become those of this container; compiled parts of an encoder-decoder become Python models
+    that compute the same from the checkpoint among the weights, and the log says so.
+    """
+    opt = launch.model_folder.parent
+    for config in sorted(repository.glob("*/config.pbtxt")):
+        text = config.read_text(encoding="utf-8").replace("/opt/ml/", f"{opt}/")
+        backend = _COMPILED.search(text)
+        code = stand_ins() / "triton" / f"{config.parent.name}.py"
+        if backend and code.is_file():
+            text = _FILE.sub("", _COMPILED.sub('backend: "python"', text))
+            shutil.copyfile(code, config.parent / "1" / "model.py")
+            with (launch.home / "server.log").open("a", encoding="utf-8") as log:
+                what = (
+                    f"{SAYS} Triton's backend {backend[1]}: {config.parent.name} computed with transformers"
+                )
+                log.write(f"{what}\n")
+        config.write_text(text, encoding="utf-8")

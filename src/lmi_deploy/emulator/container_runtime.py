@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lmi_deploy.catalog.stand_ins import read_stand_ins
-from lmi_deploy.emulator.container_programs import ContainerPrograms
+from lmi_deploy.emulator.container_programs import ContainerPrograms, adapt_repository
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersWithStandIns
@@ -102,7 +102,25 @@ def programs(
 
     `environment` is what a container inherits from this machine. Each keeps its output in `server.log` of its home.
     """
-    return {}
+    from lmi_deploy.runtimes.program_server import ProgramServer
+    from lmi_deploy.runtimes.triton.runtime import triton_program
+
+    triton = triton_program(
+        environment,
+        python=lambda launch: _with_triton(environments) or launch.python,
+        adapt=adapt_repository,
+    )
+    return {"sagemaker-tritonserver": ProgramServer(processes, triton)}
+
+
+def _with_triton(environments: Environments) -> Path | None:
+    """The interpreter of the newest cached environment that has Triton's server."""
+    from lmi_deploy.runtimes.triton.runtime import find_triton
+
+    kept = [entry for entry in environments.entries() if entry.kind == "environment"]
+    pythons = [environments.python(entry.name) for entry in kept if environments.ready(entry.name)]
+    able = (python for python in pythons if find_triton(python))
+    return max(able, key=lambda python: python.parent.stat().st_mtime, default=None)
 
 
 def worker_python(environments: Environments, given: Path | None) -> Path:

@@ -17,9 +17,9 @@ from lmi_deploy.engines.neuronx import engine as neuronx
 from lmi_deploy.engines.sglang import engine as sglang
 from lmi_deploy.engines.tei import engine as tei
 from lmi_deploy.engines.tensorrt_llm import engine as tensorrt_llm
+from lmi_deploy.engines.triton import engine as triton
 from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.engines.vllm_server import engine as vllm_server
-from lmi_deploy.errors import Unresolvable
 
 ENGINES: Final[Mapping[Engine, EngineModule]] = {
     "accelerate": accelerate,
@@ -32,14 +32,11 @@ ENGINES: Final[Mapping[Engine, EngineModule]] = {
     "tensorrt-llm": tensorrt_llm,
     "sglang": sglang,
     "tei": tei,
+    "triton": triton,
     "vllm": vllm,
     "vllm-server": vllm_server,
 }
 
 
 def engine(name: Engine) -> EngineModule:
-    """Raises Unresolvable for an engine that the recipe may name but that is not built yet."""
-    found = ENGINES.get(name)
-    if found is None:
-        raise Unresolvable(f"engine: {name} is not supported yet", hint=f"use one of {', '.join(ENGINES)}")
-    return found
+    return ENGINES[name]

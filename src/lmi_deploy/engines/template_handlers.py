@@ -63,8 +63,10 @@ def _text2text(request: InferenceRequest) -> dict[str, Any]:
     return {**_inputs(request), **streamed}
 
 
-def _inputs(request: InferenceRequest) -> dict[str, Any]:
-    """LMI's form. Only a conversation has a system prompt, earlier turns and images."""
+def without_conversation(request: InferenceRequest) -> dict[str, Any]:
+    """The parameters by transformers' names. UsageRefused for a system prompt, earlier turns and images, which only a
+    conversation has.
+    """
     if request.system:
         raise UsageRefused(
             "this deployment has no system prompt: its model is not a chat model",
@@ -76,7 +78,12 @@ def _inputs(request: InferenceRequest) -> dict[str, Any]:
             f"this deployment takes no {what}: its model is not a chat model",
             hint='send a single text: lmi invoke NAME "your text"',
         )
-    requested = {_OPENAI_NAMES.get(key, key): value for key, value in request.parameters.items()}
+    return {_OPENAI_NAMES.get(key, key): value for key, value in request.parameters.items()}
+
+
+def _inputs(request: InferenceRequest) -> dict[str, Any]:
+    """LMI's form."""
+    requested = without_conversation(request)
     return {"inputs": request.prompt, **({"parameters": requested} if requested else {})}
 
 

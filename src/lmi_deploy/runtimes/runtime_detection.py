@@ -10,6 +10,7 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.processes import Processes
 from lmi_deploy.runtimes.container.container_cli import ContainerCli, find_engine
 from lmi_deploy.runtimes.djl_serving import find_installation
+from lmi_deploy.runtimes.triton.runtime import unsupported_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +23,17 @@ class RuntimeDetector:
     devices: Callable[[], int]
 
     def at_hand(self, image: str | None) -> AvailableRuntimes:
-        """Best first: the image that the recipe names, an installed DJLServing, our own server, which is always."""
+        """Best first: the image that the recipe names, an installed DJLServing, our own server, which is always, and
+        Triton, whose server is a package.
+        """
         lacking = {"container": self._no_container(image)}
         installed = find_installation(self.environ)
         lacking["djl-serving"] = installed if isinstance(installed, str) else ""
+        lacking["triton"] = unsupported_machine()
         able = (name for name in ("container", "djl-serving") if not lacking[name])
         return AvailableRuntimes(
-            names=(*able, "embedded"), lacking={name: why for name, why in lacking.items() if why}
+            names=(*able, "embedded", *(() if lacking["triton"] else ("triton",))),
+            lacking={name: why for name, why in lacking.items() if why},
         )
 
     def _no_container(self, image: str | None) -> str:

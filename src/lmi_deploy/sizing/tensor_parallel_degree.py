@@ -88,7 +88,8 @@ def degree_of(recipe: Recipe, config: Mapping[str, Any]) -> int:
             )
         return 1
     counts = [devices(machine) or 1 for machine in chosen(recipe)]
-    most = min(counts, default=1)
+    # Triton runs copies of a model; it does not split one.
+    most = 1 if recipe.engine == "triton" else min(counts, default=1)
     if recipe.tensor_parallel_degree is None and recipe.engine == "neuronx":
         return _largest_on_neuron(recipe, config, most)
     if recipe.tensor_parallel_degree is None:

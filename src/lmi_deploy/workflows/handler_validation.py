@@ -29,6 +29,8 @@ def check_own_code(recipe: Recipe, spec: Spec, *, tried_here: bool) -> tuple[str
     if file is None or spec.engine.handler.entry_point != MODEL_PY:
         return ()
     options = dict(spec.engine.properties)
+    if spec.engine.name == "triton":
+        return (f"{file}: not checked; Triton's Python backend needs a class TritonPythonModel in it",)
     if options.get("option.entryPoint", MODEL_PY) != MODEL_PY:
         return (f"{file}: not checked, as options.entryPoint names another module",)
     requirements = spec.inputs.requirements.decode("utf-8", "replace")

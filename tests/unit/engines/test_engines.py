@@ -15,7 +15,7 @@ from lmi_deploy.domain.recipe_keys import Handler, Task
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
-from lmi_deploy.engines.registry import ENGINES, engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
@@ -25,12 +25,6 @@ BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
 
 def test_engines_are_registered_under_their_own_names() -> None:
     assert {name: module.name for name, module in ENGINES.items()} == {name: name for name in ENGINES}
-
-
-def test_unsupported_engine_error_lists_the_supported_ones() -> None:
-    with pytest.raises(Unresolvable, match="triton is not supported yet") as caught:
-        engine("triton")
-    assert "accelerate" in caught.value.hint
 
 
 @pytest.mark.parametrize("template", [each for module in ENGINES.values() for each in module.templates])

@@ -81,10 +81,6 @@ def _with_runtime(given: Recipe) -> Recipe:
     return replace(given, endpoint=replace(given.endpoint, runtime="container"))
 
 
-def _with_engine(given: Recipe) -> Recipe:
-    return replace(given, engine="triton")
-
-
 def _same(given: Recipe) -> Recipe:
     return given
 
@@ -116,7 +112,6 @@ REFUSED: list[tuple[str, Facts, Callable[[Recipe], Recipe], str, str]] = [
     ("", facts(machine=None), _same, "but this machine was not inspected", "bug of lmi"),
     ("", facts(port=None), _same, "but this machine was not inspected", "bug of lmi"),
     ("", facts(), _with_runtime, "container is not available on this machine", "available: embedded"),
-    ("", facts(), _with_engine, "engine: triton is not supported yet", "use one of accelerate, custom"),
     ("task: question-answering\n", facts(), _same, "has no default probe", "probe: {body:"),
 ]
 

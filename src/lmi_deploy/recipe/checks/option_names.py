@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lmi_deploy.catalog import options
+from lmi_deploy.catalog import options, triton_options
 from lmi_deploy.catalog.server_version import Server, shipped_server
 from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, Pairs
 from lmi_deploy.errors.recipe_problem import Problem
@@ -25,6 +25,7 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
     """Every option that has no effect, every value and every pair of options that the server refuses."""
     mistaken = [*_each_option(partial)]
     yield from mistaken
+    yield from _of_triton(partial)
     properties = partial.value("properties", ())
     for name, mistake in property_mistakes(properties):
         yield _value(partial, name, *mistake, group="properties")
@@ -138,6 +139,45 @@ def _of_server(
                 for field, what, hint in field_mistakes(name, value, shipped):
                     place = _value(partial, name, what, hint, offset=field_offset(value, field))
                     yield replace(place, key=f"options.{name}.{field}")
+
+
+def _of_triton(partial: ParsedFields) -> Iterator[Problem]:
+    """Triton reads a model repository; an option is a setting of it."""
+    if partial.value("engine", DEFAULT_ENGINE) != "triton":
+        return
+    pairs, mistaken = dict(partial.value("options", ())), False
+    for name, value in pairs.items():
+        if name not in triton_options.OPTIONS:
+            hint = suggestion_text(name, (*triton_options.OPTIONS,))
+            yield _at(partial, name, "unknown to engine triton", hint)
+            mistaken = True
+        elif mistake := triton_options.triton_value_mistake(name, value):
+            hint = suggestion_text(value, triton_options.OPTIONS[name].values)
+            yield _value(partial, name, f"{quoted(value)} {mistake}", hint)
+            mistaken = True
+    given_options = {"handler.file", "options.execution_environment", "container.image"} & {
+        *partial.found,
+        *(f"options.{name}" for name in pairs),
+    }
+    if not given_options and partial.value("endpoint.target") != "local":
+        yield partial.problem(
+            "options",
+            "execution_environment is missing; Triton's image has neither transformers nor torch",
+            "pack an environment, put it beside the weights and name its file: "
+            "options: {execution_environment: environment.tar.gz} (docs/how-to/serve-with-triton.md)",
+        )
+    for name, what, hint in () if mistaken else triton_options.triton_pair_mistakes(pairs):
+        yield _value(partial, name, what, hint)
+    for name, _ in partial.value("properties", ()):
+        problem = _value(
+            partial, name, "has no effect: Triton has no serving.properties", "", group="properties"
+        )
+        yield replace(problem, hint="remove it")
+    if (partial.value("tensor_parallel_degree") or 1) > 1:
+        what = "engine triton does not split a model over devices"
+        yield partial.problem(
+            "tensor_parallel_degree", what, "write options: {instance_count: N} for more copies"
+        )
 
 
 def _shipped_server(partial: ParsedFields, engine: str) -> Server | None:

@@ -70,7 +70,7 @@ def test_auto_selects_the_best_available_runtime_for_the_engine() -> None:
             BARE,
             "no runtime on this machine runs engine lmi-dist: container could, but no image is named "
             "(container.image)",
-            "accelerate or custom or vllm",
+            "accelerate or custom or triton or vllm",
         ),
     ],
 )

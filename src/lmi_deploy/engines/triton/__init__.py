@@ -1,0 +1,1 @@
+"""Triton in SageMaker's own image of it."""

@@ -1,0 +1,1 @@
+"""Runtime `triton`: the server of the package nvidia-pytriton."""

@@ -1,0 +1,1 @@
+# the template triton/tokenizer.py, byte for byte

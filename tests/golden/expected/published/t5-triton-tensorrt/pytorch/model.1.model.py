@@ -1,0 +1,1 @@
+# the template triton/model.py, byte for byte

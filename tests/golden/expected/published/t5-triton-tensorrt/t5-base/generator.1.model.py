@@ -1,0 +1,1 @@
+# the template triton/generator.py, byte for byte
