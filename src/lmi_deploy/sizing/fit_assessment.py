@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from lmi_deploy.domain.number_text import gib_text
-from lmi_deploy.sizing import accelerate, neuron, tensorrt_llm, vllm, vllm_cpu
+from lmi_deploy.sizing import accelerate, neuron, tensor_split, tensorrt_llm, vllm, vllm_cpu
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.device_support import unsupported
 from lmi_deploy.sizing.devices import Devices
@@ -164,6 +164,8 @@ def demand_of(subject: SizingCase) -> Demand:
             return tensorrt_llm.demand(subject)
         case "neuronx":
             return neuron.demand(subject)
+        case "deepspeed" | "fastertransformer":
+            return tensor_split.demand(subject)
         case "accelerate":
             return accelerate.demand(subject)
 

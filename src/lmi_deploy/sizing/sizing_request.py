@@ -14,13 +14,15 @@ from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, SERVER_VERSION
 from lmi_deploy.sizing.tensors import CannotTell
 
-SizedEngine = Literal["vllm", "tensorrt-llm", "accelerate", "neuronx"]
+SizedEngine = Literal["vllm", "tensorrt-llm", "accelerate", "neuronx", "deepspeed", "fastertransformer"]
 ENGINES: Final[dict[str, SizedEngine]] = {
     "vllm": "vllm",
     "lmi-dist": "vllm",
     "tensorrt-llm": "tensorrt-llm",
     "accelerate": "accelerate",
     "neuronx": "neuronx",
+    "deepspeed": "deepspeed",
+    "fastertransformer": "fastertransformer",
 }
 LMI_VLLM: Final = {number: vllm_arguments.number(number) for number in vllm_arguments.images()}
 """The vLLM of an LMI image."""

@@ -39,7 +39,7 @@ def whole_degree(request: SizingRequest, devices: Devices, pipeline: int, shape:
     if devices.kind == "cpu":
         return 1
     free = max(1, existing // pipeline)
-    degree = requested or (best_degree(shape, free) if request.engine in ("vllm", "tensorrt-llm") else free)
+    degree = requested or (best_degree(shape, free) if request.engine in SPLITS_HEADS else free)
     if degree * pipeline > existing:
         where = devices.instance or f"{devices.count} x {devices.name}"
         what = f"degree {degree}" + (f" x {pipeline} pipeline stages" if pipeline > 1 else "")

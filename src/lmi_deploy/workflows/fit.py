@@ -212,7 +212,7 @@ def sizing_request(fit_request: FitRequest) -> SizingRequest:
     engine = ENGINES.get(fit_request.engine)
     if engine is None:
         raise CannotTell(f"lmi cannot judge engine {fit_request.engine}; it knows {', '.join(ENGINES)}")
-    version, lmi = engine_version(fit_request.version)
+    version, lmi = engine_version(fit_request.version if engine == "vllm" else None)
     is_here = fit_request.machine is not None and not fit_request.gpu and not fit_request.instances
     return SizingRequest(
         engine=engine,

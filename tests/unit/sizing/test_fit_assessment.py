@@ -16,7 +16,7 @@ from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.sizing.devices import Devices, instance_devices, machine_devices, named_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.remedies import Remedy, remedies
-from lmi_deploy.sizing.sizing_request import ENGINES, SizingRequest, engine_version, normalized
+from lmi_deploy.sizing.sizing_request import ENGINES, SizedEngine, SizingRequest, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
 from tests.support.model_shapes import (
     BERT,
@@ -243,6 +243,49 @@ def test_adapters_take_memory() -> None:
     lora = fit(LLAMA_8B, H100, V11, enable_lora="true", max_loras="4", max_lora_rank="64")
     # Rank 64 on all linear layers of an 8B is 168 million parameters.
     assert (plain.cache - lora.cache) / 4 == pytest.approx(168e6 * 2, rel=0.05)
+
+
+GPT_J: Table = {
+    "architectures": ["GPTJForCausalLM"],
+    "model_type": "gptj",
+    "n_embd": 4096,
+    "n_head": 16,
+    "n_layer": 28,
+    "n_positions": 2048,
+    "rotary_dim": 64,
+    "vocab_size": 50400,
+    "torch_dtype": "float16",
+}
+FLAN_T5_XXL: Table = {
+    "architectures": ["T5ForConditionalGeneration"],
+    "model_type": "t5",
+    "num_layers": 24,
+    "num_decoder_layers": 24,
+    "num_heads": 64,
+    "d_model": 4096,
+    "d_kv": 64,
+    "d_ff": 10240,
+    "feed_forward_proj": "gated-gelu",
+    "vocab_size": 32128,
+    "torch_dtype": "float32",
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "table", "instance", "dtype", "verdict"),
+    [
+        ("deepspeed", GPT_J, "ml.g4dn.2xlarge", "fp16", "fits"),
+        ("deepspeed", GPT_J, "ml.p3.2xlarge", "fp16", "fits"),
+        ("deepspeed", GPT_J, "ml.g4dn.2xlarge", "fp32", "does-not-fit"),
+        ("fastertransformer", FLAN_T5_XXL, "ml.g5.12xlarge", "", "fits"),
+        ("fastertransformer", FLAN_T5_XXL, "ml.g5.xlarge", "", "does-not-fit"),
+    ],
+)
+def test_published_systems_fit_where_they_were_published(
+    engine: SizedEngine, table: Table, instance: str, dtype: str, verdict: str
+) -> None:
+    found = fit(table, instance_devices(instance), SizingRequest(engine=engine), dtype=dtype)
+    assert found.verdict == verdict, found.reason
 
 
 def test_other_engines_use_their_own_rules() -> None:
