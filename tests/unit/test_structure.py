@@ -137,7 +137,9 @@ SMALL_MODULES_WITH_A_REASON = {
     **dict.fromkeys(
         ("aws/bearer_token.py", "aws/quotas.py", "aws/sagemaker/sdk_images.py"), "one service of AWS a file"
     ),
-    **dict.fromkeys(("sizing/tensorrt_llm.py", "sizing/vllm_cpu.py"), "one engine a file"),
+    **dict.fromkeys(
+        ("sizing/tensor_split.py", "sizing/tensorrt_llm.py", "sizing/vllm_cpu.py"), "one engine a file"
+    ),
     **dict.fromkeys(("workflows/access_token.py",), "one command a file"),
     **dict.fromkeys(
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
