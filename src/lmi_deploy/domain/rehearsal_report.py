@@ -78,8 +78,14 @@ class RehearsalReport:
             *(("SageMaker, S3, IAM and CloudWatch, by lmi emulator",) if self.target == "sagemaker" else ()),
             *((self.stand_in,) if self.stand_in else ()),
             *((f"the stand-in's container reads {'; '.join(self.replaced)}",) if self.replaced else ()),
-            f"the model: {size_text(self.size)} of random weights for {size_text(self.real_size)}, {tokenizer}"
-            + (f" ({cut})" if cut else ""),
+            *(
+                (
+                    f"the model: {size_text(self.size)} of random weights for {size_text(self.real_size)}, "
+                    f"{tokenizer}" + (f" ({cut})" if cut else ""),
+                )
+                if self.size != self.real_size
+                else ()
+            ),
         )
 
     @property

@@ -70,9 +70,16 @@ def stand_in_model(
 ) -> StandInModel:
     """`files` are the selected ones, `names` the tensors of the model, if they are known.
 
+    A model that was compiled for its engine (no safetensors and no .bin) is its own stand-in.
+
     `quantized`: whether the engine is given the quantization of config.json too; one that runs on a CPU cannot load
     random weights as packed integers.
     """
+    if not any(entry.path.endswith((".safetensors", ".bin")) for entry in files):
+        # Compiled for an engine, which no cut sizes describe.
+        return StandInModel(
+            copied=tuple(files), written={}, tensors={}, cut={}, unlikely=(), own_tokenizer=True
+        )
     whole = {entry.path for entry in files if entry.size >= _LEAST}
     own = any(name in whole for name in _TOKENIZERS) or whole.issuperset(_PAIRED)
     kept = dict(config) if quantized else {k: v for k, v in config.items() if k != "quantization_config"}

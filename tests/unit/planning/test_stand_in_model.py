@@ -67,6 +67,14 @@ def test_model_without_tokenizer_gets_one_of_bytes() -> None:
     assert sorted(vocabulary.values()) == list(range(TOKENS))
 
 
+def test_compiled_model_is_its_own_stand_in() -> None:
+    entries = files(config_DOT_json=700, model_DOT_onnx=500_000_000, tokenizer_DOT_json=9_000)
+    model = made(entries)
+    assert model.copied == entries
+    assert not model.written
+    assert not model.tensors
+
+
 def test_quantization_is_left_out_for_an_engine_that_loads_the_weights() -> None:
     assert "quantization_config" in json.loads(made(BARE).written["config.json"])
     assert "quantization_config" not in json.loads(made(BARE, quantized=False).written["config.json"])
