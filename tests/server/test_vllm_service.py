@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import ADAPTER_HEADER, Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.engines.vllm import engine as vllm
+from tests.support.adapters import write_adapter
 from tests.support.running_server import RunningServer
 from tests.support.vllm_server import HANDLER, vllm_server
 
@@ -76,3 +77,22 @@ def test_error_of_vllm_is_reported_with_its_message(served: RunningServer, strea
     assert "max_tokens must be at least 1" in "".join(chunk.error for chunk in chunks)
     chunks = invoke(served, InferenceRequest(prompt="Hi", stream=stream, parameters={"model": "another"}))
     assert "`another` does not exist" in "".join(chunk.error for chunk in chunks)
+
+
+def test_adapters_beside_the_model_are_registered_and_selected_by_header(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("adapted")
+    write_adapter(folder / "adapters" / "sql")
+    with vllm_server(folder, ("enable_lora", "true")) as running:
+        assert status(running, "sql") == 200
+        assert status(running, "other") == 424
+        assert "Available adapters: ['sql']" in running.text
+
+
+def status(running: RunningServer, adapter: str) -> int:
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    connection = running.connect()
+    headers = {"Content-Type": "application/json", ADAPTER_HEADER: adapter}
+    connection.request("POST", "/invocations", body, headers)
+    return connection.getresponse().status

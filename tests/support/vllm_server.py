@@ -19,9 +19,11 @@ _TORCH = (
 _OPTIONS = (("max_model_len", "4096"), ("model_loading_timeout", "60"))
 
 
-def vllm_server(folder: Path) -> AbstractContextManager[RunningServer]:
+def vllm_server(folder: Path, *options: tuple[str, str]) -> AbstractContextManager[RunningServer]:
     """The serving.properties of the engine, and the files that its image would contain."""
-    written = vllm.properties(HANDLER, _OPTIONS, task="text-generation", tensor_parallel_degree=1)
+    written = vllm.properties(
+        HANDLER, (*_OPTIONS, *options), task="text-generation", tensor_parallel_degree=1
+    )
     slot = {"option.model_id": str(folder), "option.sessions_path": str(folder / "sessions")}
     lines = [write_line(key, value) for key, value in ({**dict(written), **slot}).items()]
     (folder / "serving.properties").write_text("\n".join(lines) + "\n")

@@ -135,6 +135,11 @@ def _is_unknown(fit: str) -> bool:
     return fit.startswith("cannot tell")
 
 
+def lacks_adapters(recipe: Recipe) -> bool:
+    """Whether the rehearsal leaves out the LoRA adapters: a real engine refuses them beside a smaller model."""
+    return bool(recipe.adapters) and recipe.endpoint.target == "local" and recipe.engine != "custom"
+
+
 def not_provable(recipe: Recipe, *, is_replaced: bool) -> tuple[str, ...]:
     """What only a real deployment shows."""
     return tuple(_not_provable(recipe, is_replaced=is_replaced))
@@ -144,6 +149,8 @@ def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
     yield "that the answers are right" + (
         " (probe.expect was not checked)" if recipe.probe and recipe.probe.expect else ""
     )
+    if lacks_adapters(recipe):
+        yield "the LoRA adapters: they do not fit the stand-in model, and were left out"
     yield "speed, and memory of the devices" + (": no device was used" if recipe.instance_type else "")
     if is_replaced:
         yield "that the engine itself starts with these options in this image"
@@ -157,11 +164,14 @@ def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
 
 def rehearsed(recipe: Recipe) -> Recipe:
     """The recipe without what random weights and an emulated account cannot do: the text that the probe expects, a
-    transfer by a job, and the number of a real account in the name of a role.
+    transfer by a job, the number of a real account in the name of a role, and adapters of a real engine here, which
+    do not fit a smaller model.
     """
     probe = replace(recipe.probe, expect=None) if recipe.probe else None
     role = (recipe.endpoint.role or "").rpartition("/")[2] or None
     weights = (
         replace(recipe.weights, via="stream", job=None) if recipe.weights.via == "job" else recipe.weights
     )
-    return replace(recipe, probe=probe, weights=weights, endpoint=replace(recipe.endpoint, role=role))
+    endpoint = replace(recipe.endpoint, role=role)
+    adapters = () if lacks_adapters(recipe) else recipe.adapters
+    return replace(recipe, probe=probe, weights=weights, endpoint=endpoint, adapters=adapters)

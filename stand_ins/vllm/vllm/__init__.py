@@ -140,7 +140,20 @@ class AsyncLLMEngine:
             )
         return cls(args)
 
+    async def add_request(self, *args: Any, **options: Any) -> None:
+        """DJL's service wraps it for a request with an adapter."""
+        self.requests.append(options.get("lora_request"))
+
     async def add_lora(self, request: Any) -> bool:
+        """RuntimeError and ValueError, as from vLLM, for an engine without adapters and a folder that is none."""
+        if not getattr(self.args, "enable_lora", False):
+            raise RuntimeError("LoRA is not enabled. Use --enable-lora to enable LoRA.")
+        folder = Path(request.lora_path)
+        names = ("adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt")
+        if not (folder / "adapter_config.json").is_file() or not any(
+            (folder / one).is_file() for one in names
+        ):
+            raise ValueError(f"Loading lora {request.lora_name} failed: No adapter found for {folder}")
         return True
 
     async def remove_lora(self, number: int) -> bool:
