@@ -100,7 +100,7 @@ def _command(launch: Launch, port: int, environment: Mapping[str, str], adapt: A
         )
     repository = _repository(launch, triton, adapt)
     variables = {**environment, **launch.environment}
-    model, internal = _model(repository, variables), chosen_port("127.0.0.1", 0)
+    model, internal = served_model(repository, variables), chosen_port("127.0.0.1", 0)
     if internal == port:
         internal = chosen_port("127.0.0.1", 0)
     argv = (
@@ -162,7 +162,7 @@ def _repository(launch: Launch, triton: TritonInstallation, adapt: Adapt) -> Pat
     return repository
 
 
-def _model(repository: Path, variables: Mapping[str, str]) -> str:
+def served_model(repository: Path, variables: Mapping[str, str]) -> str:
     """The name of the model that requests go to, by the rules of the image's `serve`, with its words."""
     if (repository / _CONFIG).exists():
         raise DeployFailed(
