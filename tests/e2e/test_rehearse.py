@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.host.clock import SystemClock
 from tests.e2e.conftest import ROOT, Installed
 from tests.support.recipe_models import recipe_models
 
@@ -36,6 +37,8 @@ STEPS = [
     *("write the stand-in model", "start the emulator", "resolve the recipe", "up"),
     *("invoke", "invoke, streamed", "bad requests", "update", "rollback", "down"),
 ]
+ENDS_WITHIN = 60.0
+"""Seconds; an upper bound, for a busy machine."""
 MARK = b"LMI_REHEARSAL_"
 
 
@@ -157,3 +160,8 @@ def test_kept_emulator_is_reached_by_the_printed_lines(place: Place) -> None:
         assert answer.returncode == 0, answer.stderr
     finally:
         os.kill(int(re.findall(r"`kill (\d+);", done.stderr)[0]), signal.SIGTERM)
+    clock = SystemClock()
+    end = clock.monotonic() + ENDS_WITHIN
+    while place.processes() and clock.monotonic() < end:
+        clock.sleep(0.2)
+    assert place.processes() == []
