@@ -283,11 +283,19 @@ def test_port_used_by_another_process_is_reported_and_nothing_remains(home: Home
     home.down_leaves_nothing()
 
 
+def _is_running(process: psutil.Process) -> bool:
+    """Not gone since it was listed, and not only waiting for its parent to collect its exit code."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_deployment_is_restarted_at_its_address_after_a_reboot(home: Home) -> None:
     home.done("up", "--yes")
     for process in home.processes():
         process.kill()
-    until(lambda: not [p for p in home.processes() if p.status() != psutil.STATUS_ZOMBIE])
+    until(lambda: not any(_is_running(process) for process in home.processes()))
     for run in home.runs:
         shutil.rmtree(run)
     code, response = home.status()
