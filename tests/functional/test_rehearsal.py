@@ -13,7 +13,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
 from lmi_deploy.domain.rehearsal_report import RehearsalReport, rehearsed
-from lmi_deploy.errors import LmiError
+from lmi_deploy.errors import LmiError, UsageRefused
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.sources.stand_in_folder import StandInSource, write_stand_in
 from lmi_deploy.ui.rehearsal_text import report_lines
@@ -129,3 +129,10 @@ def test_recipe_without_what_random_weights_and_an_empty_account_cannot_do() -> 
     assert recipe.probe is not None
     assert (recipe.probe.prompt, recipe.probe.expect) == ("Hello", None)
     assert (recipe.weights.via, recipe.endpoint.role) == ("stream", "serving")
+
+
+def test_model_in_s3_is_refused_with_the_way_around() -> None:
+    recipe = parse(CLOUD.replace("org/tiny", "s3://bucket/model").encode(), "tiny.yaml")
+    with pytest.raises(UsageRefused) as refused:
+        rehearsed(recipe)
+    assert "--set model_id=./FOLDER" in refused.value.hint

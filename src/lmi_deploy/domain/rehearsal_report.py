@@ -11,6 +11,8 @@ from lmi_deploy.domain.number_text import seconds_text, size_text
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.s3_address import SCHEME
+from lmi_deploy.errors import UsageRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +169,11 @@ def rehearsed(recipe: Recipe) -> Recipe:
     transfer by a job, the number of a real account in the name of a role, and adapters of a real engine here, which
     do not fit a smaller model.
     """
+    if recipe.model_id.startswith(SCHEME):
+        raise UsageRefused(
+            f"model_id: {recipe.model_id}: a model in S3 cannot be rehearsed: the emulated account does not have it",
+            hint="copy it (aws s3 sync), and rehearse with --set model_id=./FOLDER",
+        )
     probe = replace(recipe.probe, expect=None) if recipe.probe else None
     role = (recipe.endpoint.role or "").rpartition("/")[2] or None
     weights = (
