@@ -60,7 +60,7 @@ def test_images_lists_the_families(app: LocalApp) -> None:
     result = app.lmi("images")
     assert result.code == 0
     assert len(result.out.splitlines()) == 1 + len(images.families())
-    assert "25 in us-east-1; from sagemaker-core" in result.err
+    assert "26 in us-east-1; from sagemaker-core" in result.err
 
 
 def test_images_lists_every_version_of_a_family(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:

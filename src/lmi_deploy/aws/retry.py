@@ -55,6 +55,7 @@ class RetryingClient:
         The response contains `needs`, and all fields that lmi reads of it (`response_fields`).
         """
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+        from urllib3.exceptions import HTTPError
 
         tries = _Attempts(self, what, explain)
         while True:
@@ -64,7 +65,9 @@ class RetryingClient:
                 self._require_readable(api, call, response, needs)
             except ParamValidationError:
                 raise
-            except (ClientError, BotoCoreError) as exc:
+            except (ClientError, BotoCoreError, HTTPError) as exc:
+                # HTTPError: the refusal of a streamed operation (GetObject) was cut off. botocore reads its body
+                # outside of the code that translates urllib3's errors.
                 tries.failed(exc, api)
             except Exception as exc:
                 if not is_unreadable(exc):

@@ -90,6 +90,12 @@ def test_transient_fault_is_retried_at_every_step_of_an_upload(
     assert len(notices) >= 3 or fault == "carried-out-twice"
 
 
+@pytest.mark.parametrize("reset", [True, False])
+def test_cut_off_refusal_is_asked_for_again(store: S3Store, proxy: Proxy, *, reset: bool) -> None:
+    proxy.fail(FaultRule(do=do.Cut(after=7, reset=reset), method="GET", times=2))
+    assert store.get("absent") is None
+
+
 @pytest.mark.parametrize("fault", PASSING)
 def test_transient_fault_is_retried_for_small_objects(store: S3Store, proxy: Proxy, fault: str) -> None:
     proxy.fail(FaultRule(do=PASSING[fault], method="PUT"), FaultRule(do=PASSING[fault], method="GET"))
