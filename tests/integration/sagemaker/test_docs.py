@@ -123,6 +123,11 @@ def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
 
 def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
     other_location = {
+        "rehearse-a-recipe.md",  # tests/e2e/test_rehearse.py runs its command on every recipe
+        "run-vllm-here.md",  # tests/engines/test_vllm.py
+        "serve-adapters.md",  # needs adapters: test_adapters.py
+        "serve-with-triton.md",  # tests/engines/test_triton.py
+        "use-other-servers.md",  # recipes and no commands: test_image_servers.py
         "run-in-ci.md",  # test_pipeline_page.py runs its scripts
         "send-requests.md",  # needs a model that answers: tests/functional/test_chat.py, test_invoke_options.py
         "use-openai-clients.md",  # tests/clients runs such clients
