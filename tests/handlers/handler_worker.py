@@ -25,7 +25,7 @@ def serving(handler: HandlerSpec = TEXT_GENERATION) -> Path:
     given = os.environ.get("LMI_TEST_SERVING_PYTHON")
     if given:
         return Path(given)
-    packages = accelerate.packages(handler)
+    packages = accelerate.ENGINE.packages(handler)
     name = environment_name(packages, "")
     environments = environments_at(os.environ)
     for _ in environments.build(name, packages, "", key="environment"):
@@ -53,10 +53,10 @@ def handle(
     running: Worker, inference_request: InferenceRequest, handler: HandlerSpec = TEXT_GENERATION
 ) -> list[Chunk]:
     """Sends the request through our codec and decodes the response."""
-    request = accelerate.encode(inference_request, handler, "text-generation")
+    request = accelerate.ENGINE.encode(inference_request, handler, "text-generation")
     reply = running.invoke(request.body, dict(request.headers))
     head = ResponseHead(status=reply.code, reason="", headers=tuple(reply.properties.items()))
-    decoder = accelerate.decoder(head, inference_request, handler)
+    decoder = accelerate.ENGINE.decoder(head, inference_request, handler)
     return [
         chunk for frame in reply.frames or (reply.body,) for chunk in decoder.feed(frame)
     ] + decoder.close()

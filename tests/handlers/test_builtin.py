@@ -23,7 +23,7 @@ PROMPT = InferenceRequest(prompt="Once upon", parameters={"max_tokens": 8, "temp
 
 def options(model: Path, given: Pairs = ()) -> dict[str, str]:
     """The rendered properties as the server passes them to the worker."""
-    found = accelerate.properties(BUILTIN, given, task="text-generation", tensor_parallel_degree=1)
+    found = accelerate.ENGINE.properties(BUILTIN, given, task="text-generation", tensor_parallel_degree=1)
     return {key.removeprefix("option."): value.replace(SLOT, str(model)) for key, value in found}
 
 

@@ -23,12 +23,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def invoke(served: RunningServer, inference_request: InferenceRequest) -> list[Chunk]:
-    request = vllm.encode(inference_request, HANDLER, "text-generation")
+    request = vllm.ENGINE.encode(inference_request, HANDLER, "text-generation")
     connection = served.connect()
     connection.request("POST", "/invocations", request.body, dict(request.headers))
     response = connection.getresponse()
     head = ResponseHead(status=response.status, reason=response.reason, headers=tuple(response.getheaders()))
-    decoder = vllm.decoder(head, inference_request, HANDLER)
+    decoder = vllm.ENGINE.decoder(head, inference_request, HANDLER)
     chunks = [chunk for part in iter(lambda: response.read1(5), b"") for chunk in decoder.feed(part)]
     return chunks + decoder.close()
 
@@ -40,7 +40,7 @@ def test_vllm_is_started_with_the_options_of_the_recipe(served: RunningServer) -
 
 
 def test_probe_is_answered(served: RunningServer) -> None:
-    probe = vllm.probe(HANDLER, "text-generation")
+    probe = vllm.ENGINE.probe(HANDLER, "text-generation")
     assert probe is not None
     assert invoke(served, probe) == [Chunk(text="Paris is the capital.", tokens=5, finish="stop")]
 

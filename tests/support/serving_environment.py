@@ -10,12 +10,12 @@ from lmi_deploy.composition.local import environments_at
 from lmi_deploy.domain.deployment_spec import environment_name
 from lmi_deploy.domain.events import Finished, Notice, Progress
 from lmi_deploy.domain.recipe_keys import Handler
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 
 
 def serving_python(*, tell: bool = False) -> Path:
     """The interpreter with torch and transformers in which the quickstart's handler runs."""
-    module = engine("accelerate")
+    module = ENGINES["accelerate"]
     packages = module.packages(module.handler(Handler(template="text-generation"), "text-generation"))
     name = environment_name(packages, "")
     environments = environments_at(os.environ)

@@ -11,7 +11,7 @@ from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines.vllm import engine as vllm
 from tests.support.running_server import RunningServer, serving
 
-HANDLER = vllm.handler(Handler(), "text-generation")
+HANDLER = vllm.ENGINE.handler(Handler(), "text-generation")
 _STAND_IN = stand_ins() / "vllm" / "vllm" / "__init__.py"
 _TORCH = (
     "float32 = float16 = bfloat16 = int8 = None\nclass cuda:\n    device_count = staticmethod(lambda: 0)\n"
@@ -21,7 +21,7 @@ _OPTIONS = (("max_model_len", "4096"), ("model_loading_timeout", "60"))
 
 def vllm_server(folder: Path, *options: tuple[str, str]) -> AbstractContextManager[RunningServer]:
     """The serving.properties of the engine, and the files that its image would contain."""
-    written = vllm.properties(
+    written = vllm.ENGINE.properties(
         HANDLER, (*_OPTIONS, *options), task="text-generation", tensor_parallel_degree=1
     )
     slot = {"option.model_id": str(folder), "option.sessions_path": str(folder / "sessions")}

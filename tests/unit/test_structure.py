@@ -138,7 +138,11 @@ SMALL_MODULES_WITH_A_REASON = {
         ("aws/bearer_token.py", "aws/quotas.py", "aws/sagemaker/sdk_images.py"), "one service of AWS a file"
     ),
     **dict.fromkeys(
-        ("sizing/tensor_split.py", "sizing/tensorrt_llm.py", "sizing/vllm_cpu.py"), "one engine a file"
+        (
+            *("engines/lmi_dist/engine.py",),
+            *("sizing/tensor_split.py", "sizing/tensorrt_llm.py", "sizing/vllm_cpu.py"),
+        ),
+        "one engine a file",
     ),
     **dict.fromkeys(("workflows/access_token.py",), "one command a file"),
     **dict.fromkeys(

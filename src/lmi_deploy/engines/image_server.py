@@ -6,20 +6,19 @@ SageMaker asks of such a server GET /ping and POST /invocations on port 8080, an
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from lmi_deploy.domain.deployment_artifact import MARKER, ArtifactFile
 from lmi_deploy.domain.deployment_spec import HandlerSpec, Spec
-from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest
-from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs
+from lmi_deploy.domain.inference_http import InferenceRequest
+from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines import template_handlers
+from lmi_deploy.engines.engine import InferenceEngine
 from lmi_deploy.errors import Unresolvable
 
 ENTRY_POINT: Final = "image"
 """The handler of a deployment whose image has a server of its own."""
-DELIVERIES: Final[tuple[Delivery, ...]] = ("mount", "artifact")
-"""SageMaker puts the files into the container before it starts."""
 _OF_DJL_SERVING: Final = ("predict_timeout", "model_loading_timeout", "trust_insecure_model_files")
 """Options that lmi derives from recipe keys for DJLServing; these servers have none of them."""
 
@@ -33,6 +32,18 @@ def image_handler(name: Engine, requested: Handler) -> HandlerSpec:
             hint="omit handler, or use engine: custom with handler.file",
         )
     return HandlerSpec(entry_point=ENTRY_POINT, template=None)
+
+
+class ImageServer(InferenceEngine):
+    deliveries: ClassVar[tuple[Delivery, ...]] = ("mount", "artifact")
+    """SageMaker puts the files into the container before it starts."""
+
+    def artifact(self, spec: Spec) -> tuple[ArtifactFile, ...]:
+        return marker_artifact(spec)
+
+    def body(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
+        """OpenAI's chat or completion."""
+        return template_handlers.body(request, None)
 
 
 def marker_artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
@@ -56,15 +67,3 @@ def merged(own: Pairs, options: Pairs) -> Pairs:
 def prefixed(prefix: str, settings: Pairs) -> Pairs:
     """Settings as variables: `max_model_len` becomes `<prefix>MAX_MODEL_LEN`."""
     return tuple((prefix + key.upper(), value) for key, value in settings)
-
-
-def encode_body(request: InferenceRequest) -> HttpRequest:
-    """The whole body that the user gave, else OpenAI's chat or completion."""
-    if request.body is not None:
-        return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
-    return encode_json(template_handlers.body(request, None))
-
-
-def encode_json(body: object) -> HttpRequest:
-    encoded = json.dumps(body, ensure_ascii=False).encode()
-    return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))

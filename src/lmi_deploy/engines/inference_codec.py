@@ -11,8 +11,8 @@ from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Task
 from lmi_deploy.domain.serving_record import ServingRecord
-from lmi_deploy.engines.engine import Decoder, EngineModule
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.engine import Decoder, InferenceEngine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.engines.vllm.engine import ADAPTERS_BY_REQUEST_SINCE
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
@@ -20,18 +20,18 @@ from lmi_deploy.errors import Unresolvable
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    module: EngineModule
+    engine: InferenceEngine
     handler: HandlerSpec
     task: Task | None
 
     def encode(self, request: InferenceRequest) -> HttpRequest:
         """Raises UsageRefused for a request that the handler does not support."""
-        encoded = self.module.encode(request, self.handler, self.task)
+        encoded = self.engine.encode(request, self.handler, self.task)
         adapter = ((ADAPTER_HEADER, request.adapter),) if request.adapter else ()
         return replace(encoded, headers=(*encoded.headers, *adapter), stream=request.stream)
 
     def decoder(self, head: ResponseHead, request: InferenceRequest) -> Decoder:
-        return self.module.decoder(head, request, self.handler)
+        return self.engine.decoder(head, request, self.handler)
 
 
 def codec_of(serving: ServingRecord) -> Codec:
@@ -45,7 +45,7 @@ def codec_of(serving: ServingRecord) -> Codec:
             hint="use the newer lmi that wrote it",
         )
     handler = HandlerSpec(entry_point=serving.handler, template=serving.template or None)
-    return Codec(engine(name), handler, tasks.get(serving.task))
+    return Codec(ENGINES[name], handler, tasks.get(serving.task))
 
 
 def streams_adapters(serving: ServingRecord) -> bool:

@@ -61,13 +61,13 @@ _SERVERS: Mapping[str, OpenAIApi] = {
 def openai_api(codec: Codec) -> OpenAIApi:
     """Of a handler that lmi does not know: OpenAI's forms, which it may refuse itself."""
     entry_point = codec.handler.entry_point
-    if codec.module.name in _SERVERS:
-        return _SERVERS[codec.module.name]
+    if codec.engine.name in _SERVERS:
+        return _SERVERS[codec.engine.name]
     if codec.handler.template in _TEMPLATES:
         return _TEMPLATES[codec.handler.template]
     if codec.task == "text-embedding":
         return OpenAIApi(chat=False, completions="", embeddings="inputs")
-    if codec.module.name in ("vllm", "lmi-dist") and entry_point == huggingface.MODULE:
+    if codec.engine.name in ("vllm", "lmi-dist") and entry_point == huggingface.MODULE:
         return _ROLLING_BATCH
     if entry_point in _MODULES:
         return _MODULES[entry_point]

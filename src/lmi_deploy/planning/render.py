@@ -7,7 +7,7 @@ from collections import Counter
 from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.safe_paths import case_collisions
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.additional_models import copied_files
 
@@ -17,7 +17,7 @@ def render(spec: Spec) -> Artifact:
     of them are for one place.
     """
     extra = tuple(ArtifactFile(path, content) for path, content in spec.inputs.extra)
-    files = tuple(sorted((*engine(spec.engine.name).artifact(spec), *extra), key=lambda file: file.path))
+    files = tuple(sorted((*ENGINES[spec.engine.name].artifact(spec), *extra), key=lambda file: file.path))
     artifact = Artifact(files, copied_files(spec.weights))
     if clash := next(iter(_clashes(artifact.paths)), ()):
         raise Unresolvable(

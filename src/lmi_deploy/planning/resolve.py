@@ -19,8 +19,8 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe, Task
 from lmi_deploy.domain.target_spec import Place
-from lmi_deploy.engines.engine import EngineModule
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.engine import InferenceEngine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.additional_models import additional_models, with_adapter_options, with_draft_slot
@@ -53,7 +53,7 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     model = _model(recipe, facts)
     is_neuron = recipe.engine == "neuron"
     degree = neuron_degree(recipe, facts.config) if is_neuron else degree_of(recipe, facts.config)
-    module = engine(recipe.engine)
+    module = ENGINES[recipe.engine]
     engine_spec = _engine(recipe, weights, model, module, degree=degree)
     return Spec(
         name=recipe.name,
@@ -87,7 +87,7 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
 
 
 def _engine(
-    recipe: Recipe, weights: WeightsSpec, model: ModelSpec, module: EngineModule, *, degree: int
+    recipe: Recipe, weights: WeightsSpec, model: ModelSpec, module: InferenceEngine, *, degree: int
 ) -> EngineSpec:
     version, _ = server_version(recipe.container.version, recipe.container.image)
     handler = module.handler(recipe.handler, model.task, version=version)
@@ -130,7 +130,7 @@ def _with_properties(lines: Pairs, properties: Pairs) -> Pairs:
     return (*kept, *given.items())
 
 
-def _probe(recipe: Recipe, module: EngineModule, handler: HandlerSpec, task: Task | None) -> ProbeSpec:
+def _probe(recipe: Recipe, module: InferenceEngine, handler: HandlerSpec, task: Task | None) -> ProbeSpec:
     requested = recipe.probe
     expect = (requested.expect if requested else None) or ""
     if requested and requested.body is not None:

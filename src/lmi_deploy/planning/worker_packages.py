@@ -32,11 +32,13 @@ def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:
     """The built-in handler's packages if serving.properties names it, torch if model.py imports it, else few."""
     entry_point = parse_properties(properties).get("option.entryPoint", "")
     if entry_point == huggingface.MODULE or not (model_py or entry_point):
-        return accelerate.packages(accelerate.handler(Handler(builtin=huggingface.MODULE), None))
+        return accelerate.ENGINE.packages(
+            accelerate.ENGINE.handler(Handler(builtin=huggingface.MODULE), None)
+        )
     handler = Handler(file=MODEL_PY)
     if _imports(model_py) & _HEAVY:
-        return accelerate.packages(accelerate.handler(handler, None))
-    return custom.packages(custom.handler(handler, None))
+        return accelerate.ENGINE.packages(accelerate.ENGINE.handler(handler, None))
+    return custom.ENGINE.packages(custom.ENGINE.handler(handler, None))
 
 
 def _imports(source: bytes) -> set[str]:

@@ -9,7 +9,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import DeployFailed, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke
@@ -37,7 +37,7 @@ def answer_of(
 
 def streamed_outcome(ref: DeploymentRef, spec: Spec, deps: Dependencies) -> str:
     """The result of a streamed request, or why there is none."""
-    module, handler, task = engine(spec.engine.name), spec.engine.handler, spec.model.task
+    module, handler, task = ENGINES[spec.engine.name], spec.engine.handler, spec.model.task
     request = module.probe(handler, task)
     if task not in ("text-generation", "text2text-generation") or request is None:
         return f"not offered for task {task or 'unknown'}"

@@ -90,4 +90,4 @@ def test_python_without_numpy_is_refused_with_the_install_command(tmp_path: Path
 def test_worker_packages_are_those_of_engine_custom() -> None:
     from lmi_deploy.domain.deployment_spec import HandlerSpec
 
-    assert custom.packages(HandlerSpec(entry_point="model.py", template=None)) == WORKER_PACKAGES
+    assert custom.ENGINE.packages(HandlerSpec(entry_point="model.py", template=None)) == WORKER_PACKAGES

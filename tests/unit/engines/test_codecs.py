@@ -24,7 +24,7 @@ from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
-from lmi_deploy.engines.engine import Decoder, EngineModule
+from lmi_deploy.engines.engine import Decoder, InferenceEngine
 from lmi_deploy.engines.inference_codec import Codec, streams_adapters
 from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import UsageRefused
@@ -48,7 +48,7 @@ def chunks_of(decoder: Decoder, *parts: bytes) -> list[Chunk]:
 
 
 def sent(inference_request: InferenceRequest, handler: HandlerSpec = OURS) -> Any:
-    request = accelerate.encode(inference_request, handler, "text-generation")
+    request = accelerate.ENGINE.encode(inference_request, handler, "text-generation")
     assert request.headers == (("Content-Type", "application/json"),)
     return json.loads(request.body)
 
@@ -56,7 +56,9 @@ def sent(inference_request: InferenceRequest, handler: HandlerSpec = OURS) -> An
 def read(
     body: bytes, *, handler: HandlerSpec = OURS, kind: str = "application/json", prompt: str = ""
 ) -> list[Chunk]:
-    return chunks_of(accelerate.decoder(head(kind=kind), InferenceRequest(prompt=prompt), handler), body)
+    return chunks_of(
+        accelerate.ENGINE.decoder(head(kind=kind), InferenceRequest(prompt=prompt), handler), body
+    )
 
 
 def test_prompt_becomes_a_chat_after_the_system_prompt() -> None:
@@ -75,7 +77,7 @@ def test_earlier_turns_and_images_are_messages_of_openai() -> None:
     inference_request = InferenceRequest(
         prompt="And this?", system="Be short.", history=(Turn("Hi", "Hello."),), images=(png,)
     )
-    request = vllm.encode(inference_request, VLLM, "text-generation")
+    request = vllm.ENGINE.encode(inference_request, VLLM, "text-generation")
     parts = [
         {"type": "text", "text": "And this?"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
@@ -103,13 +105,13 @@ def test_request_that_a_handler_would_ignore_is_refused(
 ) -> None:
     handler = HandlerSpec(entry_point="model.py", template=template)
     with pytest.raises(UsageRefused, match=what):
-        accelerate.encode(inference_request, handler, None)
+        accelerate.ENGINE.encode(inference_request, handler, None)
 
 
-@pytest.mark.parametrize("module", [vllm, custom])
-def test_adapter_becomes_a_header(module: EngineModule) -> None:
-    handler = VLLM if module is vllm else THEIRS
-    request = Codec(module, handler, None).encode(InferenceRequest(body=b"{}", adapter="sql", stream=True))
+@pytest.mark.parametrize("engine", [vllm.ENGINE, custom.ENGINE])
+def test_adapter_becomes_a_header(engine: InferenceEngine) -> None:
+    handler = VLLM if engine is vllm.ENGINE else THEIRS
+    request = Codec(engine, handler, None).encode(InferenceRequest(body=b"{}", adapter="sql", stream=True))
     assert request.headers[1:] == (("X-Amzn-SageMaker-Adapter-Identifier", "sql"),)
     assert (request.body, request.stream) == (b"{}", True)
 
@@ -165,20 +167,20 @@ def test_request_the_builtin_handler_cannot_take_is_refused(
     inference_request: InferenceRequest, what: str
 ) -> None:
     with pytest.raises(UsageRefused, match=f"djl_python.huggingface cannot take {what}") as caught:
-        accelerate.encode(inference_request, BUILTIN, "text-generation")
+        accelerate.ENGINE.encode(inference_request, BUILTIN, "text-generation")
     assert "template text-generation" in caught.value.hint
 
 
 @pytest.mark.parametrize("handler", [OURS, BUILTIN])
 def test_given_body_is_sent_unchanged(handler: HandlerSpec) -> None:
-    request = accelerate.encode(InferenceRequest(body=b"\0", content_type="image/png"), handler, None)
+    request = accelerate.ENGINE.encode(InferenceRequest(body=b"\0", content_type="image/png"), handler, None)
     assert (request.body, request.headers) == (b"\0", (("Content-Type", "image/png"),))
 
 
 def test_custom_engine_accepts_only_a_body() -> None:
-    assert custom.encode(InferenceRequest(body=b"x"), THEIRS, None).body == b"x"
+    assert custom.ENGINE.encode(InferenceRequest(body=b"x"), THEIRS, None).body == b"x"
     with pytest.raises(UsageRefused) as caught:
-        custom.encode(InferenceRequest(prompt="Hi"), THEIRS, None)
+        custom.ENGINE.encode(InferenceRequest(prompt="Hi"), THEIRS, None)
     assert "--body" in caught.value.hint
 
 
@@ -234,7 +236,7 @@ CHAT_PIECES = [
 def test_decoded_chunks_do_not_depend_on_network_boundaries(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(CHAT)]
     parts = [CHAT[start:end] for start, end in pairwise(edges)]
-    decoder = accelerate.decoder(head(kind="application/jsonlines"), InferenceRequest(), OURS)
+    decoder = accelerate.ENGINE.decoder(head(kind="application/jsonlines"), InferenceRequest(), OURS)
     assert chunks_of(decoder, *parts) == CHAT_PIECES
 
 
@@ -284,19 +286,19 @@ def test_prompt_repeated_by_the_builtin_handler_is_removed() -> None:
     ],
 )
 def test_error_shows_status_and_reason(body: Any, output: str) -> None:
-    for module in (accelerate, custom):
-        decoder = module.decoder(head(424), InferenceRequest(), THEIRS)
+    for engine in (accelerate.ENGINE, custom.ENGINE):
+        decoder = engine.decoder(head(424), InferenceRequest(), THEIRS)
         assert chunks_of(decoder, json.dumps(body).encode()) == [Chunk(error=output)]
 
 
 def test_error_without_a_body_shows_the_status_line_reason() -> None:
-    assert chunks_of(accelerate.decoder(head(413), InferenceRequest(), OURS)) == [
+    assert chunks_of(accelerate.ENGINE.decoder(head(413), InferenceRequest(), OURS)) == [
         Chunk(error="413: whatever")
     ]
 
 
 def test_custom_response_is_decoded_as_utf_8_text() -> None:
-    decoder = custom.decoder(head(kind="text/plain"), InferenceRequest(), THEIRS)
+    decoder = custom.ENGINE.decoder(head(kind="text/plain"), InferenceRequest(), THEIRS)
     assert chunks_of(decoder, "ü".encode()[:1], "ü".encode()[1:]) == [Chunk(text="ü")]
 
 

@@ -17,7 +17,7 @@ from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.neuronx import engine as neuronx
 from lmi_deploy.engines.openai_support import openai_api
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.engines.tensorrt_llm import engine as tensorrt_llm
 from lmi_deploy.errors import Unresolvable
 
@@ -84,7 +84,7 @@ option.rolling_batch=auto
 
 
 def codec(name: Engine, task: Task, version: str = "") -> Codec:
-    module = engine(name)
+    module = ENGINES[name]
     return Codec(module, module.handler(Handler(), task, version=version), task)
 
 
@@ -93,7 +93,7 @@ def test_settings_have_the_spelling_of_the_server_version(
     named: tuple[Engine, str, Task], lines: str
 ) -> None:
     name, version, task = named
-    module = engine(name)
+    module = ENGINES[name]
     handler = module.handler(Handler(), task, version=version)
     pairs = module.properties(handler, (), task=task, tensor_parallel_degree=4, version=version)
     assert [f"{key}={value}" for key, value in pairs] == lines.split()
@@ -101,9 +101,9 @@ def test_settings_have_the_spelling_of_the_server_version(
 
 
 def test_own_code_keeps_the_engine_and_takes_no_task() -> None:
-    handler = deepspeed.handler(Handler(file="mine.py"), "text-generation", version="0.27.0")
+    handler = deepspeed.ENGINE.handler(Handler(file="mine.py"), "text-generation", version="0.27.0")
     assert handler == HandlerSpec(entry_point="model.py", template=None)
-    pairs = deepspeed.properties(
+    pairs = deepspeed.ENGINE.properties(
         handler, (), task="text-generation", tensor_parallel_degree=1, version="0.27.0"
     )
     assert dict(pairs)["engine"] == "DeepSpeed"
@@ -122,7 +122,7 @@ def test_image_without_the_engine_is_refused_with_the_successor(name: Engine) ->
     assert span.last in caught.value.hint
     assert span.successor in caught.value.hint
     with pytest.raises(Unresolvable, match=r"not of 0\.36"):
-        engine(name).handler(Handler(), "text-generation", version="0.36.0")
+        ENGINES[name].handler(Handler(), "text-generation", version="0.36.0")
 
 
 def test_servers_before_djl_lmi_are_in_the_deepspeed_images() -> None:
@@ -135,9 +135,9 @@ def test_servers_before_djl_lmi_are_in_the_deepspeed_images() -> None:
 
 def test_other_tasks_and_templates_are_refused() -> None:
     with pytest.raises(Unresolvable, match="neuronx does not serve task text-embedding"):
-        neuronx.handler(Handler(), "text-embedding")
+        neuronx.ENGINE.handler(Handler(), "text-embedding")
     with pytest.raises(Unresolvable, match="has no template text-generation"):
-        fastertransformer.handler(Handler(template="text-generation"), None)
+        fastertransformer.ENGINE.handler(Handler(template="text-generation"), None)
 
 
 @pytest.mark.parametrize("name", ["deepspeed", "fastertransformer"])
@@ -159,7 +159,7 @@ def test_rolling_batches_know_the_chat(name: Engine) -> None:
 
 
 def test_trtllm_service_has_completions_and_its_rolling_batch_has_none() -> None:
-    assert tensorrt_llm.handler(Handler(), None).entry_point == tensorrt_llm.SERVICE
+    assert tensorrt_llm.ENGINE.handler(Handler(), None).entry_point == tensorrt_llm.SERVICE
     assert openai_api(codec("tensorrt-llm", "text-generation")).completions == "prompt"
     assert openai_api(codec("tensorrt-llm", "text-generation", "0.30.0")).completions == "inputs"
     assert codec("lmi-dist", "text-generation").handler.entry_point == huggingface.MODULE

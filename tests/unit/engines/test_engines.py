@@ -33,39 +33,42 @@ def test_every_template_exists(template: str) -> None:
 
 
 def test_default_handler_is_our_template_where_one_exists() -> None:
-    assert accelerate.handler(Handler(), "text-generation") == OURS
-    assert accelerate.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
-    assert accelerate.handler(Handler(), "question-answering") == BUILTIN
+    assert accelerate.ENGINE.handler(Handler(), "text-generation") == OURS
+    assert accelerate.ENGINE.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
+    assert accelerate.ENGINE.handler(Handler(), "question-answering") == BUILTIN
     for task in get_args(Task):
-        chosen = accelerate.handler(Handler(), task)
-        assert chosen.template == (task if task in accelerate.templates else None)
-    assert accelerate.handler(Handler(file="x.py"), None) == HandlerSpec(
+        chosen = accelerate.ENGINE.handler(Handler(), task)
+        assert chosen.template == (task if task in accelerate.ENGINE.templates else None)
+    assert accelerate.ENGINE.handler(Handler(file="x.py"), None) == HandlerSpec(
         entry_point="model.py", template=None
     )
 
 
 def test_options_of_every_template_are_known() -> None:
-    assert tuple(TEMPLATE_OPTIONS) == accelerate.templates
+    assert tuple(TEMPLATE_OPTIONS) == accelerate.ENGINE.templates
 
 
 def test_unknown_template_and_builtin_handler_of_custom_engine_are_refused() -> None:
     with pytest.raises(Unresolvable, match="no template chat") as caught:
-        accelerate.handler(Handler(template="chat"), None)
+        accelerate.ENGINE.handler(Handler(template="chat"), None)
     assert "text-generation" in caught.value.hint
     with pytest.raises(Unresolvable, match=r"handler\.builtin: engine custom"):
-        custom.handler(Handler(builtin=huggingface.MODULE), None)
+        custom.ENGINE.handler(Handler(builtin=huggingface.MODULE), None)
 
 
 def test_packages_are_pinned_sorted_and_minimal() -> None:
-    for module, handler in ((accelerate, OURS), (accelerate, BUILTIN), (custom, OURS)):
-        packages = module.packages(handler)
+    for engine, handler in (
+        *((accelerate.ENGINE, handler) for handler in (OURS, BUILTIN)),
+        (custom.ENGINE, OURS),
+    ):
+        packages = engine.packages(handler)
         assert list(packages) == sorted(packages)
         assert all(re.fullmatch(r"[a-z]+==[0-9.]+", package) for package in packages)
-    assert set(accelerate.packages(OURS)) < set(accelerate.packages(BUILTIN))
+    assert set(accelerate.ENGINE.packages(OURS)) < set(accelerate.ENGINE.packages(BUILTIN))
 
 
 def test_properties_of_our_handler() -> None:
-    assert accelerate.properties(OURS, (), task="text-generation", tensor_parallel_degree=1) == (
+    assert accelerate.ENGINE.properties(OURS, (), task="text-generation", tensor_parallel_degree=1) == (
         ("engine", "Python"),
         ("option.entryPoint", "model.py"),
         ("option.model_id", SLOT),
@@ -74,20 +77,22 @@ def test_properties_of_our_handler() -> None:
 
 
 def test_several_devices_use_device_map_auto() -> None:
-    found = dict(accelerate.properties(OURS, (), task="text-generation", tensor_parallel_degree=4))
+    found = dict(accelerate.ENGINE.properties(OURS, (), task="text-generation", tensor_parallel_degree=4))
     assert (found["option.tensor_parallel_degree"], found["option.device_map"]) == ("4", "auto")
 
 
 def test_options_replace_default_properties_in_place() -> None:
     options = (("dtype", "bf16"), ("entryPoint", "other.py"))
-    found = accelerate.properties(OURS, options, task=None, tensor_parallel_degree=1)
+    found = accelerate.ENGINE.properties(OURS, options, task=None, tensor_parallel_degree=1)
     assert found[1] == ("option.entryPoint", "other.py")
     assert found[-1] == ("option.dtype", "bf16")
     assert len(dict(found)) == len(found)
 
 
 def test_builtin_handler_gets_its_task_and_no_rolling_batch() -> None:
-    found = dict(accelerate.properties(BUILTIN, (), task="text2text-generation", tensor_parallel_degree=1))
+    found = dict(
+        accelerate.ENGINE.properties(BUILTIN, (), task="text2text-generation", tensor_parallel_degree=1)
+    )
     assert found["option.task"] == "text2text-generation"
     assert found["option.rolling_batch"] == "disable"
 
@@ -95,14 +100,16 @@ def test_builtin_handler_gets_its_task_and_no_rolling_batch() -> None:
 def test_async_handler_of_the_user_keeps_rolling_batch() -> None:
     options = (("async_mode", "true"),)
     assert "option.rolling_batch" not in dict(
-        custom.properties(OURS, options, task=None, tensor_parallel_degree=1)
+        custom.ENGINE.properties(OURS, options, task=None, tensor_parallel_degree=1)
     )
-    assert "option.rolling_batch" in dict(custom.properties(OURS, (), task=None, tensor_parallel_degree=1))
+    assert "option.rolling_batch" in dict(
+        custom.ENGINE.properties(OURS, (), task=None, tensor_parallel_degree=1)
+    )
 
 
 def test_default_probe_depends_on_the_task() -> None:
-    inference_request = accelerate.probe(OURS, "text-generation")
+    inference_request = accelerate.ENGINE.probe(OURS, "text-generation")
     assert inference_request is not None
     assert inference_request.prompt == "Say OK"
-    assert accelerate.probe(OURS, "question-answering") is None
-    assert custom.probe(OURS, "text-generation") is None
+    assert accelerate.ENGINE.probe(OURS, "question-answering") is None
+    assert custom.ENGINE.probe(OURS, "text-generation") is None

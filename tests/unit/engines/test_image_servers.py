@@ -14,7 +14,7 @@ from lmi_deploy.domain.recipe_keys import IMAGE_SERVERS, Engine, Handler, Pairs,
 from lmi_deploy.engines import image_server
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.openai_support import openai_api
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import RecipeError, Unresolvable, UsageRefused
 from lmi_deploy.planning.render import render
 from tests.support.factories import facts, resolve
@@ -32,7 +32,7 @@ endpoint: {target: local, runtime: container}
 
 
 def variables(name: Engine, options: Pairs, *, degree: int = 1, task: Task | None = None) -> dict[str, str]:
-    module = engine(name)
+    module = ENGINES[name]
     settings = module.properties(IMAGE, options, task=task, tensor_parallel_degree=degree)
     spec = EngineSpec(
         name=name, tensor_parallel_degree=degree, handler=IMAGE, properties=settings, packages=()
@@ -75,24 +75,24 @@ def test_tei_gets_variables_without_a_prefix_and_knows_them_all() -> None:
 
 @pytest.mark.parametrize("name", IMAGE_SERVERS)
 def test_handler_is_refused(name: Engine) -> None:
-    assert engine(name).handler(Handler(), None) == IMAGE
+    assert ENGINES[name].handler(Handler(), None) == IMAGE
     with pytest.raises(Unresolvable, match=r"handler\.file: engine .* server of its own"):
-        engine(name).handler(Handler(file="model.py"), None)
+        ENGINES[name].handler(Handler(file="model.py"), None)
 
 
 def test_requests_are_those_of_each_server() -> None:
     chat = InferenceRequest(prompt="Hi", parameters={"max_tokens": 3})
     wanted = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3}
     for name in ("vllm-server", "sglang"):
-        assert json.loads(engine(name).encode(chat, IMAGE, "text-generation").body) == wanted
+        assert json.loads(ENGINES[name].encode(chat, IMAGE, "text-generation").body) == wanted
     text = replace(chat, chat=False, parameters={})
-    assert json.loads(engine("vllm-server").encode(text, IMAGE, None).body) == {"prompt": "Hi"}
-    assert json.loads(engine("vllm-server").encode(text, IMAGE, "text-embedding").body) == {"input": "Hi"}
-    assert json.loads(engine("tei").encode(text, IMAGE, None).body) == {"inputs": "Hi"}
+    assert json.loads(ENGINES["vllm-server"].encode(text, IMAGE, None).body) == {"prompt": "Hi"}
+    assert json.loads(ENGINES["vllm-server"].encode(text, IMAGE, "text-embedding").body) == {"input": "Hi"}
+    assert json.loads(ENGINES["tei"].encode(text, IMAGE, None).body) == {"inputs": "Hi"}
     with pytest.raises(UsageRefused, match="chat requests only"):
-        engine("sglang").encode(text, IMAGE, None)
+        ENGINES["sglang"].encode(text, IMAGE, None)
     with pytest.raises(UsageRefused, match="a single text"):
-        engine("vllm-server").encode(replace(text, system="x"), IMAGE, "text-embedding")
+        ENGINES["vllm-server"].encode(replace(text, system="x"), IMAGE, "text-embedding")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_requests_are_those_of_each_server() -> None:
 )
 def test_task_without_a_request_is_refused(name: Engine, task: Task) -> None:
     with pytest.raises(Unresolvable, match=f"task {task}"):
-        engine(name).handler(Handler(), task)
+        ENGINES[name].handler(Handler(), task)
 
 
 def test_image_of_the_user_needs_no_code_and_finds_its_weights() -> None:
@@ -141,7 +141,7 @@ def test_keys_of_djl_serving_are_refused_for_other_servers(more: str, key: str) 
 def test_proxy_knows_which_requests_of_openai_each_server_takes(
     name: Engine, chat: bool, completions: str, embeddings: str
 ) -> None:
-    found = openai_api(Codec(engine(name), IMAGE, None))
+    found = openai_api(Codec(ENGINES[name], IMAGE, None))
     assert (found.chat, found.completions, found.embeddings) == (chat, completions, embeddings)
 
 

@@ -15,17 +15,17 @@ from lmi_deploy.domain.recipe_keys import Handler, Pairs
 from lmi_deploy.engines.neuron import engine as neuron
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
-QA = neuron.handler(Handler(), "question-answering")
+QA = neuron.ENGINE.handler(Handler(), "question-answering")
 
 
 def variables(options: Pairs, *, degree: int = 1) -> dict[str, str]:
-    settings = neuron.properties(
+    settings = neuron.ENGINE.properties(
         QA, options, task="question-answering", tensor_parallel_degree=degree, version=""
     )
     spec = EngineSpec(
         name="neuron", tensor_parallel_degree=degree, handler=QA, properties=settings, packages=()
     )
-    return dict(neuron.environment(spec))
+    return dict(neuron.ENGINE.environment(spec))
 
 
 def test_data_parallel_copies_have_a_core_each() -> None:
@@ -59,20 +59,20 @@ def test_contradictory_options_are_refused(options: Pairs, degree: int, what: st
 
 def test_task_without_code_needs_a_file_of_the_user() -> None:
     with pytest.raises(Unresolvable, match="task text-generation"):
-        neuron.handler(Handler(), "text-generation")
-    assert neuron.handler(Handler(file="mine.py"), "text-generation") == QA
+        neuron.ENGINE.handler(Handler(), "text-generation")
+    assert neuron.ENGINE.handler(Handler(file="mine.py"), "text-generation") == QA
     with pytest.raises(Unresolvable, match=r"handler\.template"):
-        neuron.handler(Handler(template="text-classification"), "text-classification")
+        neuron.ENGINE.handler(Handler(template="text-classification"), "text-classification")
 
 
 def test_question_needs_a_whole_body_and_classification_does_not() -> None:
     with pytest.raises(UsageRefused, match="more than a prompt"):
-        neuron.encode(InferenceRequest(prompt="Where?"), QA, "question-answering")
-    probe = neuron.probe(QA, "question-answering")
+        neuron.ENGINE.encode(InferenceRequest(prompt="Where?"), QA, "question-answering")
+    probe = neuron.ENGINE.probe(QA, "question-answering")
     assert probe is not None
-    sent = json.loads(neuron.encode(probe, QA, "question-answering").body)
+    sent = json.loads(neuron.ENGINE.encode(probe, QA, "question-answering").body)
     assert sent["inputs"].keys() == {"question", "context"}
-    sent = json.loads(neuron.encode(InferenceRequest(prompt="x"), QA, "text-classification").body)
+    sent = json.loads(neuron.ENGINE.encode(InferenceRequest(prompt="x"), QA, "text-classification").body)
     assert sent == {"inputs": "x"}
 
 

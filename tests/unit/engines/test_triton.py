@@ -28,13 +28,15 @@ def triton_spec(options: Pairs = (), *, handler: HandlerSpec = TEXT, weights: tu
     made = resolve(recipe(), facts())
     files = made.weights.files
     named = tuple(replace(files[0], path=path) for path in weights)
-    settings = triton.properties(handler, options, task="text2text-generation", tensor_parallel_degree=1)
+    settings = triton.ENGINE.properties(
+        handler, options, task="text2text-generation", tensor_parallel_degree=1
+    )
     engine = EngineSpec(
         name="triton",
         tensor_parallel_degree=1,
         handler=handler,
         properties=settings,
-        packages=triton.packages(handler),
+        packages=triton.ENGINE.packages(handler),
     )
     return replace(made, engine=engine, weights=replace(made.weights, files=(*files, *named)))
 
@@ -112,7 +114,7 @@ def test_artifact_changes_with_every_option() -> None:
 
 
 def test_request_is_a_tensor_of_the_v2_protocol_and_its_response_is_text() -> None:
-    codec = Codec(triton, TEXT, "text2text-generation")
+    codec = Codec(triton.ENGINE, TEXT, "text2text-generation")
     request = InferenceRequest(prompt="Grüße", parameters={"max_tokens": 3}, chat=False)
     text, parameters = json.loads(codec.encode(request).body)["inputs"]
     assert text == {"name": "text", "shape": [1, 1], "datatype": "BYTES", "data": ["Grüße"]}
@@ -125,14 +127,14 @@ def test_request_is_a_tensor_of_the_v2_protocol_and_its_response_is_text() -> No
 
 def test_error_of_triton_is_shown_in_its_own_words() -> None:
     head = ResponseHead(status=400, reason="Bad Request", headers=())
-    decoder = triton.decoder(head, InferenceRequest(prompt="x"), TEXT)
+    decoder = triton.ENGINE.decoder(head, InferenceRequest(prompt="x"), TEXT)
     assert decoder.feed(b'{"error":"unexpected inference input"}') == []
     assert decoder.close() == [Chunk(error="400: unexpected inference input")]
 
 
 def test_conversation_is_refused() -> None:
     with pytest.raises(UsageRefused, match="no system prompt"):
-        triton.encode(InferenceRequest(prompt="x", system="be short"), TEXT, "text2text-generation")
+        triton.ENGINE.encode(InferenceRequest(prompt="x", system="be short"), TEXT, "text2text-generation")
 
 
 @pytest.mark.parametrize(
@@ -146,16 +148,16 @@ def test_conversation_is_refused() -> None:
 )
 def test_handler_that_triton_cannot_run_is_refused(handler: Handler, task: None, words: str) -> None:
     with pytest.raises(Unresolvable, match=words):
-        triton.handler(handler, task)
+        triton.ENGINE.handler(handler, task)
 
 
 def test_compiled_backend_is_refused_on_this_machine() -> None:
-    settings = triton.properties(
+    settings = triton.ENGINE.properties(
         TEXT, (("backend", "tensorrt"),), task="text2text-generation", tensor_parallel_degree=1
     )
     made = replace(triton_spec().engine, properties=settings)
     with pytest.raises(Unresolvable, match="tensorrt does not run on this machine") as refusal:
-        triton.local_setup(made, recipe(), Machine(memory=1, cores=1, accelerators=()))
+        triton.ENGINE.local_setup(made, recipe(), Machine(memory=1, cores=1, accelerators=()))
     assert "options.backend=python" in refusal.value.hint
 
 
@@ -175,7 +177,7 @@ def test_compiled_backend_is_refused_on_this_machine() -> None:
 def test_wrong_value_of_an_option_is_named(name: str, value: str, words: str) -> None:
     assert words in triton_value_mistake(name, value)
     with pytest.raises(Unresolvable, match=f"options.{name}"):
-        triton.properties(TEXT, ((name, value),), task=None, tensor_parallel_degree=1)
+        triton.ENGINE.properties(TEXT, ((name, value),), task=None, tensor_parallel_degree=1)
 
 
 def test_default_of_every_option_is_valid() -> None:

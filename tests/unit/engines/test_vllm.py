@@ -23,20 +23,20 @@ OWN = HandlerSpec(entry_point="model.py", template=None)
 
 
 def lines_of(handler: HandlerSpec, *given: tuple[str, str], task: Task | None = "text-generation") -> Any:
-    return vllm.properties(handler, given, task=task, tensor_parallel_degree=4)
+    return vllm.ENGINE.properties(handler, given, task=task, tensor_parallel_degree=4)
 
 
 def sent(
     inference_request: InferenceRequest, handler: HandlerSpec = SERVICE, task: Task | None = "text-generation"
 ) -> Any:
-    request = vllm.encode(inference_request, handler, task)
+    request = vllm.ENGINE.encode(inference_request, handler, task)
     assert request.headers == (("Content-Type", "application/json"),)
     return json.loads(request.body)
 
 
 def read(body: bytes, kind: str, *, status: int = 200, cut: int = 7) -> list[Chunk]:
     head = ResponseHead(status=status, reason="whatever", headers=(("Content-Type", kind),))
-    decoder = vllm.decoder(head, InferenceRequest(), SERVICE)
+    decoder = vllm.ENGINE.decoder(head, InferenceRequest(), SERVICE)
     parts = [body[at : at + cut] for at in range(0, len(body), cut)]
     return [chunk for part in parts for chunk in decoder.feed(part)] + decoder.close()
 
@@ -54,34 +54,34 @@ def read(body: bytes, kind: str, *, status: int = 200, cut: int = 7) -> list[Chu
     ],
 )
 def test_handler_follows_from_the_server_version(version: str, entry_point: str) -> None:
-    chosen = vllm.handler(Handler(), "text-generation", version=version)
+    chosen = vllm.ENGINE.handler(Handler(), "text-generation", version=version)
     assert chosen == HandlerSpec(entry_point=entry_point, template=None)
 
 
 def test_every_published_version_knows_its_handler_and_options() -> None:
-    for version in images.versions(vllm.family):
-        chosen = vllm.handler(Handler(), "text-generation", version=version)
+    for version in images.versions(vllm.ENGINE.family):
+        chosen = vllm.ENGINE.handler(Handler(), "text-generation", version=version)
         written = [key.removeprefix("option.") for key, _ in lines_of(chosen) if key.startswith("option.")]
         known = {name: options.option_status("vllm", name, version).state for name in written}
         assert set(known.values()) == {"known"}, (version, known)
 
 
 def test_recipe_can_choose_the_handler() -> None:
-    assert vllm.handler(Handler(builtin=vllm.ROLLING), None) == ROLLING
-    assert vllm.handler(Handler(file="mine.py"), None) == OWN
+    assert vllm.ENGINE.handler(Handler(builtin=vllm.ROLLING), None) == ROLLING
+    assert vllm.ENGINE.handler(Handler(file="mine.py"), None) == OWN
 
 
 def test_unsupported_template_or_task_is_refused_with_an_alternative() -> None:
     for wish, task in ((Handler(template="text-generation"), None), (Handler(), "question-answering")):
         with pytest.raises(Unresolvable) as caught:
-            vllm.handler(wish, task)
+            vllm.ENGINE.handler(wish, task)
         assert "engine: accelerate" in caught.value.hint
 
 
 def test_embedding_on_an_older_server_is_refused() -> None:
-    assert vllm.handler(Handler(), "text-embedding", version="0.36.0") == SERVICE
+    assert vllm.ENGINE.handler(Handler(), "text-embedding", version="0.36.0") == SERVICE
     with pytest.raises(Unresolvable, match=r"server 0\.35\.0 cannot embed") as caught:
-        vllm.handler(Handler(), "text-embedding", version="0.35.0")
+        vllm.ENGINE.handler(Handler(), "text-embedding", version="0.35.0")
     assert "0.36.0" in caught.value.hint
 
 
@@ -125,17 +125,17 @@ def test_options_that_contradict_the_handler_are_refused(given: tuple[str, str])
 def test_embedding_model_gets_its_task_and_probe() -> None:
     assert dict(lines_of(SERVICE, task="text-embedding"))["option.task"] == "text-embedding"
     assert sent(InferenceRequest(prompt="OK"), task="text-embedding") == {"inputs": "OK"}
-    probe = vllm.probe(SERVICE, "text-embedding")
+    probe = vllm.ENGINE.probe(SERVICE, "text-embedding")
     assert probe is not None
     assert sent(probe, task="text-embedding") == {"inputs": "OK"}
 
 
 def test_vllm_needs_no_packages() -> None:
-    assert vllm.packages(SERVICE) == ()
+    assert vllm.ENGINE.packages(SERVICE) == ()
 
 
 def test_default_probe_is_a_short_greedy_chat() -> None:
-    probe = vllm.probe(SERVICE, "text-generation")
+    probe = vllm.ENGINE.probe(SERVICE, "text-generation")
     assert probe is not None
     assert sent(probe) == {
         "messages": [{"role": "user", "content": "Say OK"}],
@@ -160,7 +160,7 @@ def test_request_without_chat_is_a_completion_or_an_lmi_request() -> None:
 
 
 def test_given_body_is_sent_unchanged() -> None:
-    request = vllm.encode(InferenceRequest(body=b"{}", content_type="text/x"), SERVICE, None)
+    request = vllm.ENGINE.encode(InferenceRequest(body=b"{}", content_type="text/x"), SERVICE, None)
     assert (request.body, request.headers) == (b"{}", (("Content-Type", "text/x"),))
 
 
@@ -231,4 +231,4 @@ def test_error_response_is_decoded() -> None:
 
 def test_codec_is_found_from_a_record() -> None:
     codec = codec_of(serving(LOCAL, engine="vllm", handler=vllm.SERVICE, template=""))
-    assert (codec.module.name, codec.handler, codec.task) == ("vllm", SERVICE, "text-generation")
+    assert (codec.engine.name, codec.handler, codec.task) == ("vllm", SERVICE, "text-generation")

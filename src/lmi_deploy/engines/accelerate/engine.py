@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from lmi_deploy.catalog.instances import Kind
-from lmi_deploy.domain.deployment_artifact import ArtifactFile
-from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
+from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
-from lmi_deploy.domain.environment_setup import LocalSetup
-from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
-from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
-from lmi_deploy.domain.sagemaker.resource_settings import Delivery
+from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
-from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
+from lmi_deploy.engines.djl_engine import DjlEngine
 from lmi_deploy.engines.djl_text import model_line
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.errors import Unresolvable, UsageRefused
-
-name: Final[Engine] = "accelerate"
-family: Final = IMAGE_FAMILY
-devices: Final[tuple[Kind, ...]] = ("gpu", "cpu")
-local_runtimes: Final[tuple[RuntimeName, ...]] = ("embedded", "djl-serving")
-deliveries: Final[tuple[Delivery, ...]] = DELIVERIES
-templates: Final[tuple[str, ...]] = ours.NAMES
 
 BASE: Final = (
     "accelerate==1.15.0",
@@ -42,91 +30,85 @@ are for tokenizers that exist only as a SentencePiece file.
 """
 
 
-def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    if engine.file:
-        return HandlerSpec(entry_point=MODEL_PY, template=None)
-    if engine.builtin:
-        return HandlerSpec(entry_point=engine.builtin, template=None)
-    if engine.template and engine.template not in templates:
-        raise Unresolvable(
-            f"handler.template: engine accelerate has no template {engine.template}",
-            hint=f"use one of {', '.join(templates)}, or omit it",
-        )
-    chosen = engine.template or next((each for each in templates if each == task), None)
-    if chosen:
-        return HandlerSpec(entry_point=MODEL_PY, template=chosen)
-    return HandlerSpec(entry_point=huggingface.MODULE, template=None)
+class Accelerate(DjlEngine):
+    name: ClassVar[Engine] = "accelerate"
+    family: ClassVar[str] = IMAGE_FAMILY
+    devices: ClassVar[tuple[Kind, ...]] = ("gpu", "cpu")
+    local_runtimes: ClassVar[tuple[RuntimeName, ...]] = ("embedded", "djl-serving")
+    templates: ClassVar[tuple[str, ...]] = ours.NAMES
+
+    def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+        if engine.file:
+            return HandlerSpec(entry_point=MODEL_PY, template=None)
+        if engine.builtin:
+            return HandlerSpec(entry_point=engine.builtin, template=None)
+        if engine.template and engine.template not in self.templates:
+            raise Unresolvable(
+                f"handler.template: engine accelerate has no template {engine.template}",
+                hint=f"use one of {', '.join(self.templates)}, or omit it",
+            )
+        chosen = engine.template or next((each for each in self.templates if each == task), None)
+        if chosen:
+            return HandlerSpec(entry_point=MODEL_PY, template=chosen)
+        return HandlerSpec(entry_point=huggingface.MODULE, template=None)
+
+    def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
+        more = huggingface.PACKAGES if handler.entry_point == huggingface.MODULE else ()
+        return tuple(sorted({*BASE, *more}))
+
+    def properties(
+        self,
+        handler: HandlerSpec,
+        options: Pairs,
+        *,
+        task: Task | None,
+        tensor_parallel_degree: int,
+        version: str = "",
+    ) -> Pairs:
+        own = [
+            ("engine", "Python"),
+            ("option.entryPoint", handler.entry_point),
+            model_line(version),
+            # Without it an image with vLLM calls a sync handler as a coroutine, and djl_python.huggingface refuses
+            # to start on any other.
+            ("option.rolling_batch", "disable"),
+        ]
+        if handler.entry_point == huggingface.MODULE and task:
+            own.append(("option.task", huggingface.TASKS.get(task, task)))
+        if tensor_parallel_degree > 1:
+            own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
+            own.append(("option.device_map", "auto"))
+        return with_options(own, options)
+
+    def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
+        match task:
+            case "text-generation":
+                return InferenceRequest(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
+            case "text2text-generation":
+                return InferenceRequest(prompt="translate English to German: OK", chat=False)
+            case "text-embedding" | "text-classification":
+                return InferenceRequest(prompt="OK", chat=False)
+            case _:
+                return None
+
+    def encode(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+        if request.adapter and (handler.template or handler.entry_point == huggingface.MODULE):
+            # djl_python.huggingface without rolling batch ignores the name: the model itself would answer.
+            raise UsageRefused(
+                f"this deployment has no adapters: its handler is {handler.template or huggingface.MODULE}",
+                hint="omit --adapter, or deploy with engine: vllm and options: {enable_lora: true}",
+            )
+        return super().encode(request, handler, task)
+
+    def body(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
+        if handler.entry_point == huggingface.MODULE:
+            return huggingface.body(request, task)
+        return ours.body(request, handler.template)
+
+    def decoder(self, head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
+        if handler.entry_point == huggingface.MODULE:
+            return huggingface.decoder(head, request)
+        return ours.decoder(head, request, handler.template)
 
 
-def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    more = huggingface.PACKAGES if handler.entry_point == huggingface.MODULE else ()
-    return tuple(sorted({*BASE, *more}))
-
-
-def properties(
-    handler: HandlerSpec,
-    options: Pairs,
-    *,
-    task: Task | None,
-    tensor_parallel_degree: int,
-    version: str = "",
-) -> Pairs:
-    own = [
-        ("engine", "Python"),
-        ("option.entryPoint", handler.entry_point),
-        model_line(version),
-        # Without it an image with vLLM calls a sync handler as a coroutine, and djl_python.huggingface refuses
-        # to start on any other.
-        ("option.rolling_batch", "disable"),
-    ]
-    if handler.entry_point == huggingface.MODULE and task:
-        own.append(("option.task", huggingface.TASKS.get(task, task)))
-    if tensor_parallel_degree > 1:
-        own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
-        own.append(("option.device_map", "auto"))
-    return with_options(own, options)
-
-
-def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
-    return djl_artifact(spec)
-
-
-def environment(spec: EngineSpec) -> Pairs:
-    return ENVIRONMENT
-
-
-def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
-    return LocalSetup(packages=spec.packages)
-
-
-def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
-    match task:
-        case "text-generation":
-            return InferenceRequest(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
-        case "text2text-generation":
-            return InferenceRequest(prompt="translate English to German: OK", chat=False)
-        case "text-embedding" | "text-classification":
-            return InferenceRequest(prompt="OK", chat=False)
-        case _:
-            return None
-
-
-def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    if request.adapter and (handler.template or handler.entry_point == huggingface.MODULE):
-        # djl_python.huggingface without rolling batch ignores the name: the model itself would answer.
-        raise UsageRefused(
-            f"this deployment has no adapters: its handler is {handler.template or huggingface.MODULE}",
-            hint="omit --adapter, or deploy with engine: vllm and options: {enable_lora: true}",
-        )
-    if request.body is not None:
-        return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
-    builtin = handler.entry_point == huggingface.MODULE
-    body = huggingface.body(request, task) if builtin else ours.body(request, handler.template)
-    encoded = json.dumps(body, ensure_ascii=False).encode()
-    return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))
-
-
-def decoder(head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
-    if handler.entry_point == huggingface.MODULE:
-        return huggingface.decoder(head, request)
-    return ours.decoder(head, request, handler.template)
+ENGINE: Final = Accelerate()

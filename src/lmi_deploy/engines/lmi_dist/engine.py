@@ -4,81 +4,42 @@ djl-lmi to 0.32; tensor parallel on GPUs, under MPI. A server of 0.33 runs vLLM 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
-from lmi_deploy.catalog.instances import Kind
-from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
-from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
-from lmi_deploy.domain.environment_setup import LocalSetup
-from lmi_deploy.domain.gathered_facts import Machine
-from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
-from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
-from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
-from lmi_deploy.domain.sagemaker.resource_settings import Delivery
-from lmi_deploy.engines import djl_text, huggingface
-from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.domain.deployment_artifact import SLOT
+from lmi_deploy.domain.deployment_spec import HandlerSpec
+from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
+from lmi_deploy.engines import huggingface
+from lmi_deploy.engines.djl_text import DjlTextEngine
 from lmi_deploy.engines.property_merge import with_options
-from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
-
-name: Final[Engine] = "lmi-dist"
-family: Final = "djl-lmi"
-devices: Final[tuple[Kind, ...]] = ("gpu",)
-local_runtimes: Final[tuple[RuntimeName, ...]] = ()
-deliveries: Final[tuple[Delivery, ...]] = DELIVERIES
-templates: Final[tuple[str, ...]] = ()
-
-_TASKS: Final[tuple[Task, ...]] = ("text-generation", "text2text-generation")
 
 
-def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    return djl_text.choose_handler(
-        engine, task, name=name, default=huggingface.MODULE, tasks=_TASKS, version=version
-    )
+class LmiDist(DjlTextEngine):
+    name: ClassVar[Engine] = "lmi-dist"
+    family: ClassVar[str] = "djl-lmi"
+    tasks: ClassVar[tuple[Task, ...]] = ("text-generation", "text2text-generation")
+    takes_chat: ClassVar[bool] = True
+
+    def builtin(self, version: str) -> str:
+        return huggingface.MODULE
+
+    def properties(
+        self,
+        handler: HandlerSpec,
+        options: Pairs,
+        *,
+        task: Task | None,
+        tensor_parallel_degree: int,
+        version: str = "",
+    ) -> Pairs:
+        own = [
+            ("engine", "MPI"),
+            ("option.entryPoint", handler.entry_point),
+            ("option.model_id", SLOT),
+            ("option.rolling_batch", "lmi-dist"),
+            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+        ]
+        return with_options(own, options)
 
 
-def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    """None: the image contains the engine, and of our runtimes only `container` runs it."""
-    return ()
-
-
-def properties(
-    handler: HandlerSpec,
-    options: Pairs,
-    *,
-    task: Task | None,
-    tensor_parallel_degree: int,
-    version: str = "",
-) -> Pairs:
-    own = [
-        ("engine", "MPI"),
-        ("option.entryPoint", handler.entry_point),
-        ("option.model_id", SLOT),
-        ("option.rolling_batch", "lmi-dist"),
-        ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
-    ]
-    return with_options(own, options)
-
-
-def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
-    return djl_artifact(spec)
-
-
-def environment(spec: EngineSpec) -> Pairs:
-    return ENVIRONMENT
-
-
-def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
-    return LocalSetup(packages=spec.packages)
-
-
-def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
-    return djl_text.probe(task)
-
-
-def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    return djl_text.encode(request, chat=True)
-
-
-def decoder(head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
-    return response_decoder(head, full=read_json, line=read_line)
+ENGINE: Final = LmiDist()

@@ -8,29 +8,19 @@ N` and has N cores.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from lmi_deploy.catalog.instances import Kind
 from lmi_deploy.catalog.package_files import templates as template_files
 from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
-from lmi_deploy.domain.environment_setup import LocalSetup
-from lmi_deploy.domain.gathered_facts import Machine
-from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
-from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
-from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
-from lmi_deploy.domain.sagemaker.resource_settings import Delivery
+from lmi_deploy.domain.inference_http import InferenceRequest, ResponseHead
+from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.image_server import ImageServer
 from lmi_deploy.errors import Unresolvable, UsageRefused
-
-name: Final[Engine] = "neuron"
-family: Final = "huggingface-neuron"
-devices: Final[tuple[Kind, ...]] = ("neuron",)
-local_runtimes: Final[tuple[RuntimeName, ...]] = ()
-deliveries: Final[tuple[Delivery, ...]] = image_server.DELIVERIES
-templates: Final[tuple[str, ...]] = ()
 
 INFERENCE_PY: Final = "code/inference.py"
 """The place where the toolkit looks for the code."""
@@ -39,97 +29,95 @@ _OPTIONS: Final = ("layout", "workers")
 _LAYOUTS: Final = ("data", "pipeline")
 
 
-def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    if engine.template or engine.builtin:
-        raise Unresolvable(
-            f"handler.{'template' if engine.template else 'builtin'}: engine neuron has none",
-            hint="omit it, or write handler.file: your own inference.py",
-        )
-    if not engine.file and task not in _TASKS:
-        raise Unresolvable(
-            f"task {task or 'unknown'}: lmi has no code for it on Inf1",
-            hint=f"use one of {', '.join(_TASKS)}, or write handler.file: your own inference.py",
-        )
-    return HandlerSpec(entry_point=INFERENCE_PY, template=None)
+class Neuron(ImageServer):
+    name: ClassVar[Engine] = "neuron"
+    family: ClassVar[str] = "huggingface-neuron"
+    devices: ClassVar[tuple[Kind, ...]] = ("neuron",)
 
-
-def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    return ()
-
-
-def properties(
-    handler: HandlerSpec,
-    options: Pairs,
-    *,
-    task: Task | None,
-    tensor_parallel_degree: int,
-    version: str = "",
-) -> Pairs:
-    """`tensor_parallel_degree` is the number of NeuronCores of one copy of the model."""
-    given = dict(image_server.server_options(options))
-    for key in given:
-        if key not in _OPTIONS:
+    def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+        if engine.template or engine.builtin:
             raise Unresolvable(
-                f"options.{key}: unknown to engine neuron", hint=f"it reads {' and '.join(_OPTIONS)}"
+                f"handler.{'template' if engine.template else 'builtin'}: engine neuron has none",
+                hint="omit it, or write handler.file: your own inference.py",
             )
-    layout = given.get("layout", "data")
-    if layout not in _LAYOUTS:
-        raise Unresolvable(f"options.layout: {layout} is unknown", hint=f"use {' or '.join(_LAYOUTS)}")
-    if layout == "data" and tensor_parallel_degree > 1:
-        raise Unresolvable(
-            f"tensor_parallel_degree: {tensor_parallel_degree}, but in layout data each copy of the model has one core",
-            hint="add options: {layout: pipeline}, or omit tensor_parallel_degree",
+        if not engine.file and task not in _TASKS:
+            raise Unresolvable(
+                f"task {task or 'unknown'}: lmi has no code for it on Inf1",
+                hint=f"use one of {', '.join(_TASKS)}, or write handler.file: your own inference.py",
+            )
+        return HandlerSpec(entry_point=INFERENCE_PY, template=None)
+
+    def properties(
+        self,
+        handler: HandlerSpec,
+        options: Pairs,
+        *,
+        task: Task | None,
+        tensor_parallel_degree: int,
+        version: str = "",
+    ) -> Pairs:
+        """`tensor_parallel_degree` is the number of NeuronCores of one copy of the model."""
+        given = dict(image_server.server_options(options))
+        for key in given:
+            if key not in _OPTIONS:
+                raise Unresolvable(
+                    f"options.{key}: unknown to engine neuron", hint=f"it reads {' and '.join(_OPTIONS)}"
+                )
+        layout = given.get("layout", "data")
+        if layout not in _LAYOUTS:
+            raise Unresolvable(f"options.layout: {layout} is unknown", hint=f"use {' or '.join(_LAYOUTS)}")
+        if layout == "data" and tensor_parallel_degree > 1:
+            raise Unresolvable(
+                f"tensor_parallel_degree: {tensor_parallel_degree}, but in layout data each copy of the model "
+                "has one core",
+                hint="add options: {layout: pipeline}, or omit tensor_parallel_degree",
+            )
+        workers = given.get("workers", "1")
+        if not workers.isdecimal() or not int(workers):
+            raise Unresolvable(
+                f"options.workers: {workers} is not a number of processes", hint="write 1 or more"
+            )
+        return (
+            ("model", SLOT),
+            ("task", task or ""),
+            ("workers", workers),
+            ("groups", ",".join([str(tensor_parallel_degree)] * int(workers))),
         )
-    workers = given.get("workers", "1")
-    if not workers.isdecimal() or not int(workers):
-        raise Unresolvable(f"options.workers: {workers} is not a number of processes", hint="write 1 or more")
-    return (
-        ("model", SLOT),
-        ("task", task or ""),
-        ("workers", workers),
-        ("groups", ",".join([str(tensor_parallel_degree)] * int(workers))),
-    )
 
+    def artifact(self, spec: Spec) -> tuple[ArtifactFile, ...]:
+        code = spec.inputs.model_py or (template_files() / "neuron" / "inference.py").read_bytes()
+        files = [*image_server.marker_artifact(spec), ArtifactFile(INFERENCE_PY, code)]
+        if spec.inputs.requirements:
+            files.append(ArtifactFile("code/requirements.txt", spec.inputs.requirements))
+        return tuple(files)
 
-def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
-    code = spec.inputs.model_py or (template_files() / "neuron" / "inference.py").read_bytes()
-    files = [*image_server.marker_artifact(spec), ArtifactFile(INFERENCE_PY, code)]
-    if spec.inputs.requirements:
-        files.append(ArtifactFile("code/requirements.txt", spec.inputs.requirements))
-    return tuple(files)
-
-
-def environment(spec: EngineSpec) -> Pairs:
-    known = dict(spec.properties)
-    return (
-        ("LMI_MODEL_PATH", known["model"]),
-        *((("LMI_TASK", known["task"]),) if known["task"] else ()),
-        ("NEURONCORE_GROUP_SIZES", known["groups"]),
-        ("SAGEMAKER_MODEL_SERVER_WORKERS", known["workers"]),
-        ("SAGEMAKER_PROGRAM", "inference.py"),
-    )
-
-
-def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
-    return LocalSetup(packages=spec.packages)
-
-
-def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
-    if task == "question-answering":
-        return InferenceRequest(body=b'{"inputs": {"question": "Who says OK?", "context": "lmi says OK."}}')
-    return InferenceRequest(prompt="OK", chat=False) if task == "text-classification" else None
-
-
-def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    if request.body is not None:
-        return image_server.encode_body(request)
-    if task != "text-classification":
-        raise UsageRefused(
-            f"task {task or 'unknown'} needs more than a prompt",
-            hint='send a whole body: lmi invoke NAME --body \'{"inputs": {"question": "...", "context": "..."}}\'',
+    def environment(self, spec: EngineSpec) -> Pairs:
+        known = dict(spec.properties)
+        return (
+            ("LMI_MODEL_PATH", known["model"]),
+            *((("LMI_TASK", known["task"]),) if known["task"] else ()),
+            ("NEURONCORE_GROUP_SIZES", known["groups"]),
+            ("SAGEMAKER_MODEL_SERVER_WORKERS", known["workers"]),
+            ("SAGEMAKER_PROGRAM", "inference.py"),
         )
-    return image_server.encode_json(ours.body(request, "text-classification"))
+
+    def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
+        if task == "question-answering":
+            return InferenceRequest(
+                body=b'{"inputs": {"question": "Who says OK?", "context": "lmi says OK."}}'
+            )
+        return InferenceRequest(prompt="OK", chat=False) if task == "text-classification" else None
+
+    def body(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
+        if task != "text-classification":
+            raise UsageRefused(
+                f"task {task or 'unknown'} needs more than a prompt",
+                hint='send a whole body: lmi invoke NAME --body \'{"inputs": {"question": "...", "context": "..."}}\'',
+            )
+        return ours.body(request, "text-classification")
+
+    def decoder(self, head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
+        return ours.decoder(head, request, "text-classification")
 
 
-def decoder(head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
-    return ours.decoder(head, prompt, "text-classification")
+ENGINE: Final = Neuron()

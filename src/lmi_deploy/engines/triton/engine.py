@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from lmi_deploy.catalog.instances import Kind
 from lmi_deploy.catalog.package_files import templates as template_folder
@@ -13,124 +13,119 @@ from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
 from lmi_deploy.domain.djl_serving import MODEL_PY
 from lmi_deploy.domain.environment_setup import LocalSetup
 from lmi_deploy.domain.gathered_facts import Machine
-from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.engine import Decoder, InferenceEngine
 from lmi_deploy.engines.file_templates import rendered
 from lmi_deploy.engines.response_stream_decoder import read_json, response_decoder
 from lmi_deploy.engines.template_handlers import without_conversation
 from lmi_deploy.engines.triton.model_repository import COMPILED, MODEL, PARTS, TritonModel, models_of
 from lmi_deploy.errors import Unresolvable
 
-name: Final[Engine] = "triton"
-family: Final = "sagemaker-tritonserver"
-devices: Final[tuple[Kind, ...]] = ("gpu", "cpu")
-local_runtimes: Final[tuple[RuntimeName, ...]] = ("triton",)
-deliveries: Final[tuple[Delivery, ...]] = ("mount", "artifact")
-"""Triton downloads no model itself."""
 TEMPLATE: Final = "triton/text2text"
-templates: Final[tuple[str, ...]] = (TEMPLATE,)
 _FROM_RECIPE: Final = ("trust_remote_code", "trust_insecure_model_files")
 """Keys of the recipe that reach the handler as parameters."""
 
 
-def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    if engine.builtin or engine.template not in (None, TEMPLATE):
-        given = f"builtin: {engine.builtin}" if engine.builtin else f"template: {engine.template}"
-        raise Unresolvable(
-            f"handler: engine triton has no {given}", hint="omit it, or write handler: {file: model.py}"
+class Triton(InferenceEngine):
+    name: ClassVar[Engine] = "triton"
+    family: ClassVar[str] = "sagemaker-tritonserver"
+    devices: ClassVar[tuple[Kind, ...]] = ("gpu", "cpu")
+    local_runtimes: ClassVar[tuple[RuntimeName, ...]] = ("triton",)
+    deliveries: ClassVar[tuple[Delivery, ...]] = ("mount", "artifact")
+    """Triton downloads no model itself."""
+    templates: ClassVar[tuple[str, ...]] = (TEMPLATE,)
+
+    def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+        if engine.builtin or engine.template not in (None, TEMPLATE):
+            given = f"builtin: {engine.builtin}" if engine.builtin else f"template: {engine.template}"
+            raise Unresolvable(
+                f"handler: engine triton has no {given}", hint="omit it, or write handler: {file: model.py}"
+            )
+        if engine.file:
+            return HandlerSpec(entry_point=MODEL_PY, template=None)
+        if task != "text2text-generation":
+            raise Unresolvable(
+                f"engine triton: lmi has no model.py for task {task or 'unknown'}",
+                hint="use engine: accelerate, or write your own for Triton's Python backend: handler: {file: model.py}",
+            )
+        return HandlerSpec(entry_point=MODEL_PY, template=TEMPLATE)
+
+    def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
+        """Triton's server as NVIDIA packs it for PyTriton: 2.51, with the Python backend alone. That backend ends at
+        the first request with numpy 2.
+        """
+        return (
+            "numpy==1.26.4",
+            "nvidia-pytriton==0.7.0",
+            "protobuf==6.33.6",
+            "sentencepiece==0.2.3",
+            "torch==2.13.0",
+            "transformers==4.57.6",
         )
-    if engine.file:
-        return HandlerSpec(entry_point=MODEL_PY, template=None)
-    if task != "text2text-generation":
-        raise Unresolvable(
-            f"engine triton: lmi has no model.py for task {task or 'unknown'}",
-            hint="use engine: accelerate, or write your own for Triton's Python backend: handler: {file: model.py}",
+
+    def properties(
+        self,
+        handler: HandlerSpec,
+        options: Pairs,
+        *,
+        task: Task | None,
+        tensor_parallel_degree: int,
+        version: str = "",
+    ) -> Pairs:
+        """Every option, with its default where the recipe has none."""
+        given = dict(options)
+        settings = {key: given.get(key, option.default) for key, option in OPTIONS.items()}
+        for key, value in settings.items():
+            if key in given and (mistake := triton_value_mistake(key, value)):
+                raise Unresolvable(f"options.{key}: {value} {mistake}", hint="correct it")
+        return (*settings.items(), *((key, given.get(key, "false")) for key in _FROM_RECIPE))
+
+    def artifact(self, spec: Spec) -> tuple[ArtifactFile, ...]:
+        """The model repository, and the file that completes it."""
+        settings = dict(spec.engine.properties)
+        _require_compiled(spec, settings["backend"])
+        files = [file for model in models_of(settings) for file in _files(spec, model)]
+        about = {
+            "engine": self.name,
+            "deployment": spec.name,
+            "model": spec.model.model_id,
+            "commit": spec.model.commit,
+        }
+        return (*files, ArtifactFile(MARKER, f"{json.dumps(about, indent=1)}\n".encode()))
+
+    def environment(self, spec: EngineSpec) -> Pairs:
+        """Read by `serve` of the image (docker/sagemaker/serve), which would log every request otherwise."""
+        return (("SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", MODEL), ("SAGEMAKER_TRITON_LOG_VERBOSE", "false"))
+
+    def local_setup(self, spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
+        backend = dict(spec.properties)["backend"]
+        if backend in COMPILED:
+            raise Unresolvable(
+                f"options.backend: {backend} does not run on this machine: nvidia-pytriton has the Python backend "
+                "alone",
+                hint="add --set options.backend=python, which loads the checkpoint, or rehearse it with `lmi emulator`",
+            )
+        return LocalSetup(packages=spec.packages)
+
+    def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
+        return (
+            InferenceRequest(prompt="translate English to German: OK", chat=False)
+            if handler.template
+            else None
         )
-    return HandlerSpec(entry_point=MODEL_PY, template=TEMPLATE)
 
+    def body(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
+        parameters = without_conversation(request)
+        tensors = [_text("text", request.prompt)]
+        if parameters:
+            tensors.append(_text("parameters", json.dumps(parameters)))
+        return {"inputs": tensors}
 
-def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    """Triton's server as NVIDIA packs it for PyTriton: 2.51, with the Python backend alone. That backend ends at the
-    first request with numpy 2.
-    """
-    return (
-        "numpy==1.26.4",
-        "nvidia-pytriton==0.7.0",
-        "protobuf==6.33.6",
-        "sentencepiece==0.2.3",
-        "torch==2.13.0",
-        "transformers==4.57.6",
-    )
-
-
-def properties(
-    handler: HandlerSpec,
-    options: Pairs,
-    *,
-    task: Task | None,
-    tensor_parallel_degree: int,
-    version: str = "",
-) -> Pairs:
-    """Every option, with its default where the recipe has none."""
-    given = dict(options)
-    settings = {key: given.get(key, option.default) for key, option in OPTIONS.items()}
-    for key, value in settings.items():
-        if key in given and (mistake := triton_value_mistake(key, value)):
-            raise Unresolvable(f"options.{key}: {value} {mistake}", hint="correct it")
-    return (*settings.items(), *((key, given.get(key, "false")) for key in _FROM_RECIPE))
-
-
-def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
-    """The model repository, and the file that completes it."""
-    settings = dict(spec.engine.properties)
-    _require_compiled(spec, settings["backend"])
-    files = [file for model in models_of(settings) for file in _files(spec, model)]
-    about = {
-        "engine": name,
-        "deployment": spec.name,
-        "model": spec.model.model_id,
-        "commit": spec.model.commit,
-    }
-    return (*files, ArtifactFile(MARKER, f"{json.dumps(about, indent=1)}\n".encode()))
-
-
-def environment(spec: EngineSpec) -> Pairs:
-    """Read by `serve` of the image (docker/sagemaker/serve), which would log every request otherwise."""
-    return (("SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", MODEL), ("SAGEMAKER_TRITON_LOG_VERBOSE", "false"))
-
-
-def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
-    backend = dict(spec.properties)["backend"]
-    if backend in COMPILED:
-        raise Unresolvable(
-            f"options.backend: {backend} does not run on this machine: nvidia-pytriton has the Python backend alone",
-            hint="add --set options.backend=python, which loads the checkpoint, or rehearse it with `lmi emulator`",
-        )
-    return LocalSetup(packages=spec.packages)
-
-
-def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
-    return (
-        InferenceRequest(prompt="translate English to German: OK", chat=False) if handler.template else None
-    )
-
-
-def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    if request.body is not None:
-        return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
-    parameters = without_conversation(request)
-    tensors = [_text("text", request.prompt)]
-    if parameters:
-        tensors.append(_text("parameters", json.dumps(parameters)))
-    body = json.dumps({"inputs": tensors}, ensure_ascii=False).encode()
-    return HttpRequest(body=body, headers=(("Content-Type", "application/json"),))
-
-
-def decoder(head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
-    return response_decoder(head, full=_read_tensors, line=_read_tensors)
+    def decoder(self, head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
+        return response_decoder(head, full=_read_tensors, line=_read_tensors)
 
 
 def _files(spec: Spec, model: TritonModel) -> tuple[ArtifactFile, ...]:
@@ -180,3 +175,6 @@ def _read_tensors(value: Any) -> Chunk:
     if len(found) != 1:
         return Chunk(text=json.dumps(outputs, ensure_ascii=False))
     return Chunk(text="\n".join(str(text) for text in found[0].get("data", ())))
+
+
+ENGINE: Final = Triton()

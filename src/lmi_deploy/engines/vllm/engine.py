@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from lmi_deploy.catalog.instances import Kind
 from lmi_deploy.catalog.server_version import order
-from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
-from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Spec
+from lmi_deploy.domain.deployment_artifact import SLOT
+from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY, SERVER_VERSION
 from lmi_deploy.domain.environment_setup import LocalSetup
 from lmi_deploy.domain.gathered_facts import Machine
-from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
-from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import template_handlers as ours
-from lmi_deploy.engines.djl_artifact import DELIVERIES, ENVIRONMENT, djl_artifact
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.djl_engine import DjlEngine
 from lmi_deploy.engines.property_merge import with_options
-from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.engines.vllm import local
 from lmi_deploy.errors import Unresolvable
-
-name: Final[Engine] = "vllm"
-family: Final = IMAGE_FAMILY
-devices: Final[tuple[Kind, ...]] = ("gpu",)
-local_runtimes: Final[tuple[RuntimeName, ...]] = ("embedded", "djl-serving")
-deliveries: Final[tuple[Delivery, ...]] = DELIVERIES
-templates: Final[tuple[str, ...]] = ()
 
 SERVICE: Final = "djl_python.lmi_vllm.vllm_async_service"
 ROLLING: Final = huggingface.MODULE
@@ -48,93 +36,71 @@ _NOT_SERVED: Final[tuple[Task, ...]] = ("text-classification", "question-answeri
 _CHOSEN: Final = ("async_mode", "rolling_batch")
 
 
-def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    if engine.template:
-        raise Unresolvable(
-            f"handler.template: engine vllm has no template {engine.template}",
-            hint="omit it, or use engine: accelerate",
-        )
-    if task in _NOT_SERVED:
-        raise Unresolvable(
-            f"lmi has no request for task {task} with engine vllm", hint="use engine: accelerate"
-        )
-    if task == "text-embedding" and order(version) < _EMBEDS_SINCE:
-        raise Unresolvable(
-            f"engine vllm on server {version} cannot embed",
-            hint=f"container: {{version: {SERVER_VERSION}}} or newer can, and so can engine: accelerate",
-        )
-    if engine.file:
-        return HandlerSpec(entry_point=MODEL_PY, template=None)
-    default = SERVICE if order(version) >= _ASYNC_SINCE else ROLLING
-    return HandlerSpec(entry_point=engine.builtin or default, template=None)
+class Vllm(DjlEngine):
+    name: ClassVar[Engine] = "vllm"
+    family: ClassVar[str] = IMAGE_FAMILY
+    local_runtimes: ClassVar[tuple[RuntimeName, ...]] = ("embedded", "djl-serving")
 
+    def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+        if engine.template:
+            raise Unresolvable(
+                f"handler.template: engine vllm has no template {engine.template}",
+                hint="omit it, or use engine: accelerate",
+            )
+        if task in _NOT_SERVED:
+            raise Unresolvable(
+                f"lmi has no request for task {task} with engine vllm", hint="use engine: accelerate"
+            )
+        if task == "text-embedding" and order(version) < _EMBEDS_SINCE:
+            raise Unresolvable(
+                f"engine vllm on server {version} cannot embed",
+                hint=f"container: {{version: {SERVER_VERSION}}} or newer can, and so can engine: accelerate",
+            )
+        if engine.file:
+            return HandlerSpec(entry_point=MODEL_PY, template=None)
+        default = SERVICE if order(version) >= _ASYNC_SINCE else ROLLING
+        return HandlerSpec(entry_point=engine.builtin or default, template=None)
 
-def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    """None: the image contains vLLM, and which one runs without an image depends on the machine."""
-    return ()
+    def properties(
+        self,
+        handler: HandlerSpec,
+        options: Pairs,
+        *,
+        task: Task | None,
+        tensor_parallel_degree: int,
+        version: str = "",
+    ) -> Pairs:
+        _require_agreement(handler, options)
+        rolling = handler.entry_point == ROLLING
+        own = [
+            ("engine", "Python"),
+            ("option.entryPoint", handler.entry_point),
+            ("option.model_id", SLOT),
+            # Set explicitly: the server would guess both from the name of the architecture, and knows few of them.
+            *([] if rolling else [("option.async_mode", "true")]),
+            ("option.rolling_batch", "vllm" if rolling else "disable"),
+            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+        ]
+        if task == "text-embedding":
+            own.append(("option.task", task))
+        return with_options(own, options)
 
+    def local_setup(self, spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
+        return local.local_setup(spec, recipe, machine, service=SERVICE)
 
-def properties(
-    handler: HandlerSpec,
-    options: Pairs,
-    *,
-    task: Task | None,
-    tensor_parallel_degree: int,
-    version: str = "",
-) -> Pairs:
-    _require_agreement(handler, options)
-    rolling = handler.entry_point == ROLLING
-    own = [
-        ("engine", "Python"),
-        ("option.entryPoint", handler.entry_point),
-        ("option.model_id", SLOT),
-        # Set explicitly: the server would guess both from the name of the architecture, and knows few of them.
-        *([] if rolling else [("option.async_mode", "true")]),
-        ("option.rolling_batch", "vllm" if rolling else "disable"),
-        ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
-    ]
-    if task == "text-embedding":
-        own.append(("option.task", task))
-    return with_options(own, options)
+    def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
+        if task == "text-embedding":
+            return InferenceRequest(prompt="OK", chat=False)
+        return InferenceRequest(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
 
-
-def artifact(spec: Spec) -> tuple[ArtifactFile, ...]:
-    return djl_artifact(spec)
-
-
-def environment(spec: EngineSpec) -> Pairs:
-    return ENVIRONMENT
-
-
-def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
-    return local.local_setup(spec, recipe, machine, service=SERVICE)
-
-
-def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
-    if task == "text-embedding":
-        return InferenceRequest(prompt="OK", chat=False)
-    return InferenceRequest(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
-
-
-def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    if request.body is not None:
-        return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
-    encoded = json.dumps(_body(request, handler, task), ensure_ascii=False).encode()
-    return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))
-
-
-def decoder(head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
-    return response_decoder(head, full=read_json, line=read_line)
-
-
-def _body(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
-    if task == "text-embedding":
-        return ours.body(request, task)
-    chat = request.chat or bool(request.system)
-    if handler.entry_point == ROLLING and not chat:
-        # The rolling batch knows OpenAI's chat, but not its completions.
-        return ours.body(request, "text2text-generation")
-    return ours.body(request, None)
+    def body(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
+        if task == "text-embedding":
+            return ours.body(request, task)
+        chat = request.chat or bool(request.system)
+        if handler.entry_point == ROLLING and not chat:
+            # The rolling batch knows OpenAI's chat, but not its completions.
+            return ours.body(request, "text2text-generation")
+        return ours.body(request, None)
 
 
 def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
@@ -149,3 +115,6 @@ def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
                 f"options.{key}: {given[key]} cannot be combined with the handler {SERVICE}",
                 hint=f"omit it, or add handler: {{builtin: {ROLLING}}}, which runs vLLM's rolling batch",
             )
+
+
+ENGINE: Final = Vllm()

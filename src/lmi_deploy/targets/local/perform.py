@@ -16,7 +16,7 @@ from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import Codec, codec_of
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
@@ -124,7 +124,7 @@ class _LocalDeployer:
         }
 
     def _readiness(self) -> ReadinessCheck:
-        codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
+        codec = Codec(ENGINES[self.spec.engine.name], self.spec.engine.handler, self.spec.model.task)
         return self.writes.readiness(self.spec.machine.host, codec)
 
     def _engine(self, action: plan.InstallEngine) -> Steps:

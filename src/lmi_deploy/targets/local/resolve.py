@@ -8,7 +8,7 @@ from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.target_spec import LocalPlace
-from lmi_deploy.engines.registry import engine as module_of
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import startup_timeout
 from lmi_deploy.targets.local.runtime_selection import runtime_of
@@ -43,14 +43,14 @@ def setup_of(recipe: Recipe, machine: Machine, engine: EngineSpec, runtime: str)
     """How the engine runs here. An image contains its own packages."""
     if runtime == "container":
         return LocalSetup(packages=engine.packages)
-    return module_of(engine.name).local_setup(engine, recipe, machine)
+    return ENGINES[engine.name].local_setup(engine, recipe, machine)
 
 
 def _environment(given: Pairs, engine: EngineSpec, runtime: RuntimeName, setup: LocalSetup) -> Pairs:
     """lmi's own server and an installed DJLServing are started by lmi, and need the variables of the engine alone."""
     own = setup.variables
     if runtime not in ("embedded", "djl-serving"):
-        own = module_of(engine.name).environment(engine)
+        own = ENGINES[engine.name].environment(engine)
     return tuple((dict(own) | dict(given)).items())
 
 

@@ -14,8 +14,8 @@ from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.target_spec import SageMakerPlace
-from lmi_deploy.engines import image_server
-from lmi_deploy.engines.registry import engine as module_of
+from lmi_deploy.engines.image_server import ENTRY_POINT, ImageServer
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
@@ -99,8 +99,8 @@ def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
 
 
 def _delivery(recipe: Recipe, engine: EngineSpec, size: int) -> Delivery:
-    has_own_server = engine.handler.entry_point == image_server.ENTRY_POINT
-    possible = image_server.DELIVERIES if has_own_server else module_of(recipe.engine).deliveries
+    has_own_server = engine.handler.entry_point == ENTRY_POINT
+    possible = ImageServer.deliveries if has_own_server else ENGINES[recipe.engine].deliveries
     usual = "mount" if recipe.endpoint.network_isolation and "mount" in possible else possible[0]
     chosen = recipe.weights.deliver or usual
     if chosen not in possible:
@@ -128,7 +128,7 @@ def _require_small(adapters: Sequence[AdditionalModel]) -> None:
 
 
 def _environment(engine: EngineSpec, given: Pairs) -> Pairs:
-    return tuple(sorted((dict(module_of(engine.name).environment(engine)) | dict(given)).items()))
+    return tuple(sorted((dict(ENGINES[engine.name].environment(engine)) | dict(given)).items()))
 
 
 def _scaling(autoscaling: Autoscaling | None) -> Scaling | None:

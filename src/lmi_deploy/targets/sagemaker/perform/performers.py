@@ -17,7 +17,7 @@ from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_TTL
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
 from lmi_deploy.engines.inference_codec import Codec, codec_of
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
@@ -50,7 +50,7 @@ class SageMakerPerformers:
         propagation = Propagation(cloud=self.cloud, clock=self.clock)
         creating = ResourceCreator(spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation)
         storing = ArtifactStorage(spec=spec, artifact=artifact, hubs=hubs, files=files, depot=self.services)
-        codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
+        codec = Codec(ENGINES[spec.engine.name], spec.engine.handler, spec.model.task)
         return {
             **self.teardown(),
             cloud_plan.MakeBucket: lambda action: _make_bucket(self.cloud, action),

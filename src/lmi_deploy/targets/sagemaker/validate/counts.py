@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.tags import OWN
-from lmi_deploy.engines.djl_artifact import ENVIRONMENT as OUR_ENVIRONMENT
+from lmi_deploy.engines.djl_engine import ENVIRONMENT as OUR_ENVIRONMENT
 from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 OUR_TAGS = len(OWN)

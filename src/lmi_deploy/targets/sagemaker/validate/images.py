@@ -16,7 +16,7 @@ from lmi_deploy.catalog.server_version import (
     server_tag,
 )
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.recipe.checks.issue import Issue, Rule
 from lmi_deploy.targets.sagemaker.validate.devices import in_words
@@ -133,7 +133,7 @@ def _hardware(recipe: Recipe) -> Iterator[Issue]:
     unsupported = {machine.name: _unsupported_devices(recipe, machine) for machine in chosen(recipe)}
     if any(unsupported.values()):
         have = ", ".join(f"{name} has {what}" for name, what in unsupported.items() if what)
-        family = engine(recipe.engine).family
+        family = ENGINES[recipe.engine].family
         what = f"{have}, but the images of {family} need x86 processors and NVIDIA GPUs"
         yield _complaint("instance_type", what, "name a suitable image in container.image", "engine")
 
@@ -142,7 +142,7 @@ def _unsupported_devices(recipe: Recipe, machine: Instance) -> str:
     """Devices of the instance that the image does not support, although the engine itself would."""
     if recipe.engine == "custom" and machine.kind in ("neuron", "gaudi"):
         return in_words(machine)
-    is_wrong = machine.kind not in engine(recipe.engine).devices  # `devices.py` says so
+    is_wrong = machine.kind not in ENGINES[recipe.engine].devices  # `devices.py` says so
     return "an Arm processor" if machine.architecture == "arm64" and not is_wrong else ""
 
 
