@@ -42,6 +42,7 @@ NAMES = {
     "instance_types": "ProductionVariantInstanceType",
     "host_amis": "ProductionVariantInferenceAmiVersion",
     "job_instance_types": "ProcessingInstanceType",
+    "optimization_instance_types": "OptimizationJobDeploymentInstanceType",
 }
 
 

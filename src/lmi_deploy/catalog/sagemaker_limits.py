@@ -23,7 +23,11 @@ def source() -> tuple[str, str]:
 
 @cache
 def names(kind: str) -> tuple[str, ...]:
-    """Every name that SageMaker knows: `instance_types`, `host_amis`, `job_instance_types` or `regions`."""
+    """Every name that SageMaker knows: `instance_types`, `host_amis`, `job_instance_types`,
+    `optimization_instance_types`, `compile_instance_types` (of either job) or `regions`.
+    """
+    if kind == "compile_instance_types":
+        return tuple(sorted({*names("job_instance_types"), *names("optimization_instance_types")}))
     return tuple(_table()[kind])
 
 

@@ -105,7 +105,7 @@ class OneOrList(NamedTuple):
 class PairsOf(NamedTuple):
     """The user's own keys and values, by the rules of this name: see `recipe/model/mapping_types.py`."""
 
-    kind: Literal["artifact file", "environment", "option", "property", "tag", "text"]
+    kind: Literal["artifact file", "compile argument", "environment", "option", "property", "tag", "text"]
 
 
 class SourcesByName(NamedTuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from lmi_deploy.domain.djl_serving import SERVER_VERSION
+from lmi_deploy.domain.recipe_compile_keys import Compile
 from lmi_deploy.domain.recipe_endpoint_keys import Endpoint
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
@@ -238,6 +239,13 @@ class Recipe:
         Doc("A requirements.txt with the packages of the handler.", "requirements.txt"),
     ] = None
     """Path of a requirements.txt, relative to the recipe."""
+    compile: Annotated[
+        Compile | None,
+        Doc(
+            "The model is compiled or partitioned once, by `lmi compile`, and its result is served. `{}`: by the "
+            "engine's own compiler.",
+        ),
+    ] = None
     endpoint: Annotated[Endpoint, Doc("The target and its settings.")] = field(default_factory=Endpoint)
     probe: Annotated[
         Probe | None, Doc("The request that tests the deployment; by default one for the task.")

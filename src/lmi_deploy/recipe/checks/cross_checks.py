@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from lmi_deploy.domain.gathered_facts import is_folder
+from lmi_deploy.domain.recipe_compile_keys import OWN_COMPILER
 from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES, DEFAULT_ENGINE, IMAGE_SERVERS
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.option_names import lint
@@ -17,7 +18,7 @@ Rule = Callable[[ParsedFields], Iterator[Problem]]
 _PREDICT_LIMIT = 60
 _JSON = "application/json"
 HANDLERS = ("builtin", "template", "file")
-OWN_FILES = ("handler.file", "requirements")
+OWN_FILES = ("handler.file", "requirements", "compile.script", "compile.requirements")
 
 
 def check(partial: ParsedFields) -> tuple[Problem, ...]:
@@ -167,6 +168,23 @@ def _adapters(partial: ParsedFields) -> Iterator[Problem]:
         yield partial.problem("options.enable_lora", what, "omit it: lmi sets it for a recipe with adapters")
 
 
+def _compile(partial: ParsedFields) -> Iterator[Problem]:
+    """What a script alone can do, and an engine that only a script can compile for."""
+    if "compile" not in partial.found or not partial.is_valid("engine", "compile", "compile.script"):
+        return
+    if "compile.script" in partial.found:
+        return
+    engine = partial.value("engine", DEFAULT_ENGINE)
+    if engine not in OWN_COMPILER:
+        what = f"missing; engine {engine} has no compiler of its own"
+        yield partial.problem("compile.script", what, "such as compile: {script: compile.py}")
+        return
+    for key in ("arguments", "requirements"):
+        if f"compile.{key}" in partial.found:
+            hint = "write the settings of the engine's own compiler under options, or add compile.script"
+            yield partial.problem(f"compile.{key}", "has no effect without compile.script", hint)
+
+
 def _scaling(partial: ParsedFields) -> Iterator[Problem]:
     low, high = partial.value("endpoint.autoscaling.min"), partial.value("endpoint.autoscaling.max")
     if low is not None and high is not None and low > high:
@@ -254,6 +272,7 @@ RULES: tuple[Rule, ...] = (
     _own_files,
     _timeouts,
     _adapters,
+    _compile,
     _scaling,
     _secrets,
     _uploader,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.deployment_artifact import DRAFT_SLOT, MARKER, SLOT
 from lmi_deploy.domain.djl_serving import ADAPTERS_FOLDER, MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
+from lmi_deploy.domain.recipe_compile_keys import MODEL_ARGUMENT, OUTPUT_ARGUMENT
 from lmi_deploy.domain.recipe_key_types import OneLine
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
@@ -17,6 +18,7 @@ from lmi_deploy.recipe.secret_detection import names_secret
 from lmi_deploy.recipe.yaml.tree import quoted
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HUB_TOKENS = frozenset(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"))
 _NO_SECRET = "looks like a secret; a recipe must not contain secrets, because it is stored and shown"
 _HUB_TOKEN_HINT = "remove it: lmi downloads the weights before the container starts"
@@ -113,6 +115,21 @@ def artifact_path(path: str) -> str:
     return path
 
 
+def compile_argument(key: str) -> str:
+    """The name of an argument of the user's compile script, without its dashes."""
+    if key.startswith("-"):
+        raise InvalidValue("lmi adds the dashes", f"write {key.lstrip('-')}")
+    if f"--{key}" in (MODEL_ARGUMENT, OUTPUT_ARGUMENT):
+        raise InvalidValue("lmi passes the folder itself", "remove it")
+    if names_secret(key):
+        raise InvalidValue(f"the value of {key} {_NO_SECRET}", "remove it")
+    if not _ARGUMENT.fullmatch(key):
+        raise InvalidValue(
+            f"{quoted(key)} is not a valid argument", "use letters, digits, dashes and underscores"
+        )
+    return key
+
+
 def tag_key(key: str) -> str:
     if key.lower().startswith("aws:"):
         raise InvalidValue("names that start with aws: are reserved for AWS")
@@ -163,6 +180,7 @@ class PairRules(NamedTuple):
 
 PAIR_RULES: Mapping[str, PairRules] = {
     "artifact file": PairRules(artifact_path, scalar_type(OneLine("path")).read),
+    "compile argument": PairRules(compile_argument),
     "environment": PairRules(environment_key, partial(_matching_rule, "environment_value"), "environment"),
     "option": PairRules(option_key, property_value),
     "property": PairRules(property_key, property_value),
