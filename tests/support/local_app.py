@@ -16,8 +16,9 @@ from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.composition.local import port_of
 from lmi_deploy.composition.targets import recipe_issues
-from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine, is_folder
+from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.observed_state import LocalObserved
+from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.domain.gathered_facts import is_folder
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.plan import StartServer
+from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.domain.record import Record
 from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.workflows.dependencies import Dependencies

@@ -130,8 +130,3 @@ class Facts:
     runtimes: AvailableRuntimes = field(default_factory=lambda: AvailableRuntimes(names=("embedded",)))
     cloud: CloudFacts | None = None
     """Target sagemaker."""
-
-
-def is_folder(model_id: str) -> bool:
-    """Whether it is a path of this machine, not a model of the Hub or in S3."""
-    return model_id.startswith(("/", "./", "../", "~")) or model_id in (".", "..")

@@ -110,3 +110,8 @@ class Weights:
         Doc("Name of the Secrets Manager secret with the Hub token for a job.", "hub-token"),
     ] = None
     job: Annotated[TransferJob | None, Doc("Instances and role of the job with `via: job`.")] = None
+
+
+def is_folder(model_id: str) -> bool:
+    """Whether it is a path of this machine, not a model of the Hub or in S3."""
+    return model_id.startswith(("/", "./", "../", "~")) or model_id in (".", "..")

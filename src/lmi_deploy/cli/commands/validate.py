@@ -8,8 +8,8 @@ import click
 
 from lmi_deploy.cli.recipe_loading import located, read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_options
-from lmi_deploy.domain.gathered_facts import is_folder
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.errors import NotFound, RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.notices import notices

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from lmi_deploy.domain.gathered_facts import is_folder
 from lmi_deploy.domain.recipe_compile_keys import OWN_COMPILER
 from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES, DEFAULT_ENGINE, IMAGE_SERVERS
+from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.option_names import lint
 from lmi_deploy.recipe.reader import ParsedFields

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog import options, vllm_arguments
-from lmi_deploy.catalog.instances import NEURON_DEGREES, chosen
 from lmi_deploy.catalog.server_version import Server, recipe_server
 from lmi_deploy.domain.recipe_keys import Recipe
 
@@ -27,9 +26,14 @@ def _tables(recipe: Recipe) -> tuple[str, ...]:
 def _neuron_degree(recipe: Recipe) -> Iterator[str]:
     """A degree that AWS does not list for these NeuronCores may not compile; AWS's own pages disagree."""
     degree = recipe.tensor_parallel_degree
+    if recipe.engine != "neuronx" or degree is None:
+        return
+    # Imported here, not above: `lmi validate` of other engines does not need the instance types.
+    from lmi_deploy.catalog.instances import NEURON_DEGREES, chosen
+
     for machine in chosen(recipe):
         listed = NEURON_DEGREES.get(machine.family, ())
-        if recipe.engine == "neuronx" and degree is not None and listed and degree not in listed:
+        if listed and degree not in listed:
             yield (
                 f"tensor_parallel_degree: AWS lists the degrees {', '.join(map(str, listed))} for {machine.family}, "
                 f"not {degree}: the compilation may fail"

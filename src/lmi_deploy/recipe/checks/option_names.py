@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lmi_deploy.catalog import options, triton_options
+from lmi_deploy.catalog import options
 from lmi_deploy.catalog.server_version import Server, shipped_server
 from lmi_deploy.domain.recipe_keys import DEFAULT_ENGINE, Pairs
 from lmi_deploy.errors.recipe_problem import Problem
@@ -145,6 +145,9 @@ def _of_triton(partial: ParsedFields) -> Iterator[Problem]:
     """Triton reads a model repository; an option is a setting of it."""
     if partial.value("engine", DEFAULT_ENGINE) != "triton":
         return
+    # Imported here, not above: `lmi validate` of other engines does not need the table.
+    from lmi_deploy.catalog import triton_options
+
     pairs, mistaken = dict(partial.value("options", ())), False
     for name, value in pairs.items():
         if name not in triton_options.OPTIONS:
