@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,8 +11,8 @@ import pytest
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
-from lmi_deploy.domain.rehearsal_report import RehearsalReport, rehearsed
+from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.rehearsal_report import RehearsalReport, StandInModel, rehearsed
 from lmi_deploy.errors import LmiError, UsageRefused
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.sources.stand_in_folder import StandInSource, write_stand_in
@@ -40,14 +40,9 @@ class FolderSite:
     differing: tuple[str, ...] = ()
 
     def write_model(
-        self,
-        listing: ModelListing,
-        written: Mapping[str, str],
-        tensors: Mapping[str, Sequence[TensorHeader]],
-        copied: Mapping[str, Path],
-        unlikely: Sequence[int],
+        self, listing: ModelListing, model: StandInModel, copied: Mapping[str, Path]
     ) -> tuple[Hub, ModelListing]:
-        write_stand_in(self.folder / "model", written, tensors, copied, unlikely)
+        write_stand_in(self.folder / "model", model, copied)
         source = StandInSource(self.folder / "model")
         return source, source.stand_in_listing(listing)
 

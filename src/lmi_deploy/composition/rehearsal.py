@@ -10,7 +10,7 @@ import sys
 import tempfile
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lmi_deploy.aws.rehearsal_account import RehearsalAccount
     from lmi_deploy.domain.deployment_artifact import Artifact
     from lmi_deploy.domain.deployment_spec import Spec
-    from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
+    from lmi_deploy.domain.gathered_facts import ModelListing
+    from lmi_deploy.domain.rehearsal_report import StandInModel
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.message_callback import Notify
     from lmi_deploy.ports.processes import Process, Processes
@@ -53,17 +54,12 @@ class PrivateSite:
     _account: RehearsalAccount | None = None
 
     def write_model(
-        self,
-        listing: ModelListing,
-        written: Mapping[str, str],
-        tensors: Mapping[str, Sequence[TensorHeader]],
-        copied: Mapping[str, Path],
-        unlikely: Sequence[int],
+        self, listing: ModelListing, model: StandInModel, copied: Mapping[str, Path]
     ) -> tuple[Hub, ModelListing]:
         from lmi_deploy.sources.stand_in_folder import StandInSource, write_stand_in
 
         folder = self.folder / "model"
-        write_stand_in(folder, written, tensors, copied, unlikely)
+        write_stand_in(folder, model, copied)
         source = StandInSource(folder)
         return source, source.stand_in_listing(listing)
 

@@ -1,4 +1,6 @@
-"""What is rehearsed of a recipe; what that proved, what was emulated, and what no rehearsal here can prove."""
+"""What is rehearsed of a recipe, and with which model; what that proved, what was emulated, and what no rehearsal can
+prove.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.gathered_facts import FileEntry, TensorHeader
 from lmi_deploy.domain.number_text import seconds_text, size_text
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.s3_address import SCHEME
 from lmi_deploy.errors import UsageRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandInModel:
+    """`copied` are files of the model itself, `written` texts by path, `tensors` the weights by file."""
+
+    copied: tuple[FileEntry, ...]
+    written: Mapping[str, str]
+    tensors: Mapping[str, tuple[TensorHeader, ...]]
+    cut: Mapping[str, tuple[Any, Any]]
+    """The keys at the top of config.json that changed: before and after."""
+    unlikely: tuple[int, ...]
+    """Tokens whose rows of the embedding are zeros, so that a greedy answer is a text: marks, and spaces of our
+    tokenizer.
+    """
+    own_tokenizer: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.domain.gathered_facts import FileEntry, TensorHeader
+from lmi_deploy.domain.rehearsal_report import StandInModel
 from lmi_deploy.planning.file_selection import WEIGHTS
 from lmi_deploy.planning.stand_in_sizes import TOKEN_IDS, cut_sizes
 from lmi_deploy.sizing.architecture import read_architecture
@@ -42,22 +42,6 @@ _UNKNOWN: Final[tuple[TensorHeader, ...]] = (("stand_in.weight", "BF16", (16, 16
 which only some names are right.
 """
 _MARKS: Final = ("<pad>", "<s>", "</s>")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandInModel:
-    """`copied` are files of the model itself, `written` texts by path, `tensors` the weights by file."""
-
-    copied: tuple[FileEntry, ...]
-    written: Mapping[str, str]
-    tensors: Mapping[str, tuple[TensorHeader, ...]]
-    cut: Mapping[str, tuple[Any, Any]]
-    """The keys at the top of config.json that changed: before and after."""
-    unlikely: tuple[int, ...]
-    """Tokens whose rows of the embedding are zeros, so that a greedy answer is a text: marks, and spaces of our
-    tokenizer.
-    """
-    own_tokenizer: bool
 
 
 def stand_in_model(

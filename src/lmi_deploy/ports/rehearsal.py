@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.gathered_facts import ModelListing, TensorHeader
+from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.rehearsal_report import StandInModel
 from lmi_deploy.ports.hub import Hub
 
 
@@ -19,15 +20,10 @@ class RehearsalSite(Protocol):
     def folder(self) -> Path: ...
 
     def write_model(
-        self,
-        listing: ModelListing,
-        written: Mapping[str, str],
-        tensors: Mapping[str, Sequence[TensorHeader]],
-        copied: Mapping[str, Path],
-        unlikely: Sequence[int],
+        self, listing: ModelListing, model: StandInModel, copied: Mapping[str, Path]
     ) -> tuple[Hub, ModelListing]:
-        """A folder with these files, and its listing under the name and commit of `listing`. The tokens `unlikely`
-        do not occur in greedy answers.
+        """A folder with the files of `model`, and its listing under the name and commit of `listing`. `copied`: its
+        files on this machine, by path.
         """
 
     def start_emulator(self, python: Path, region: str) -> None:

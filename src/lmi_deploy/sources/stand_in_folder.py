@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, TensorHeader
+from lmi_deploy.domain.rehearsal_report import StandInModel
 from lmi_deploy.sources.local_folder import LocalModel
 
 _SEED: Final = 0
@@ -21,22 +22,14 @@ _BY_TOKEN: Final = ("model.embed_tokens", "lm_head")
 _ONE: Final = b"\x80\x3f"
 
 
-def write_stand_in(
-    folder: Path,
-    written: Mapping[str, str],
-    tensors: Mapping[str, Sequence[TensorHeader]],
-    copied: Mapping[str, Path],
-    unlikely: Sequence[int] = (),
-) -> None:
-    """`tensors` are of dtype BF16, `copied` files by the path that they get; embeddings of the tokens `unlikely` are
-    zeros.
-    """
-    for path, text in written.items():
+def write_stand_in(folder: Path, model: StandInModel, copied: Mapping[str, Path]) -> None:
+    """With weights of dtype BF16. `copied`: the model's own files on this machine, by path."""
+    for path, text in model.written.items():
         _parent(folder / path).write_text(text, encoding="utf-8")
     for path, source in copied.items():
         shutil.copyfile(source, _parent(folder / path))
-    for path, headers in tensors.items():
-        _write_tensors(_parent(folder / path), headers, unlikely)
+    for path, headers in model.tensors.items():
+        _write_tensors(_parent(folder / path), headers, model.unlikely)
 
 
 class StandInSource(LocalModel):

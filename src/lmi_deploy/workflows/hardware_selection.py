@@ -60,17 +60,12 @@ def choose_instance(
     prices = table.of(region or USUAL_REGION)
     # What the engine refuses on any type is said as it is, and not as "no type holds the model".
     review_model(recipe, model.table, files=model.files).require()
-
-    def accepts(instance: str) -> bool:
-        candidate = replace(recipe, instance_type=(instance,))
-        refused = review_model(candidate, model.table, files=model.files).mistakes
-        return not refused and not any(deps.target_issues(candidate))
-
+    accepts = _acceptance(recipe, model, deps)
     try:
         request = sizing_request(request_of(recipe, None))
         cheapest = cheapest_fitting(model, request, prices, accepts=accepts)
         kept = cheapest_fitting(
-            model, request, prices, accepts=lambda instance: instance == current and accepts(instance)
+            model, request, prices, accepts=lambda name: name == current and accepts(name)
         )
     except CannotTell as reason:
         raise Unresolvable(
@@ -88,6 +83,17 @@ def choose_instance(
     )
     warnings = table.warnings(deps.clock.now().date(), prices.region)
     return replace(recipe, instance_type=(chosen.instance,)), (words, *warnings)
+
+
+def _acceptance(recipe: Recipe, model: Checkpoint, deps: Dependencies) -> Callable[[str], bool]:
+    """Whether engine and target accept the recipe with an instance type."""
+
+    def accepts(instance: str) -> bool:
+        candidate = replace(recipe, instance_type=(instance,))
+        refused = review_model(candidate, model.table, files=model.files).mistakes
+        return not refused and not any(deps.target_issues(candidate))
+
+    return accepts
 
 
 def _with_price(one: FittingInstance, region: str) -> str:

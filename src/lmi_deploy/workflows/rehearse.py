@@ -21,13 +21,14 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.rehearsal_report import (
     RehearsalReport,
     RehearsalStep,
+    StandInModel,
     not_provable,
     rehearsed,
 )
 from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError
 from lmi_deploy.planning.resolve import resolve
-from lmi_deploy.planning.stand_in_model import StandInModel, stand_in_model
+from lmi_deploy.planning.stand_in_model import stand_in_model
 from lmi_deploy.planning.worker_packages import worker_packages
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.rehearsal import RehearsalSite
@@ -147,9 +148,7 @@ class Rehearsal:
         if model.copied:
             folder = yield from hub.fetch(facts.listing, model.copied, key="tokenizer")
             copied = {entry.path: folder / entry.path for entry in model.copied}
-        source, listing = self.site.write_model(
-            facts.listing, model.written, model.tensors, copied, model.unlikely
-        )
+        source, listing = self.site.write_model(facts.listing, model, copied)
         size = sum(file.size for file in listing.files)
         self._done(f"{size_text(size)} for {size_text(spec.weights.size)}")
         if cloud:

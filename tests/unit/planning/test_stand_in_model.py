@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
+from lmi_deploy.domain.rehearsal_report import StandInModel
 from lmi_deploy.domain.safetensors import LENGTH_BYTES, parameters
-from lmi_deploy.planning.stand_in_model import StandInModel, stand_in_model, tokenizer_files
+from lmi_deploy.planning.stand_in_model import stand_in_model, tokenizer_files
 from lmi_deploy.sources.stand_in_folder import StandInSource, write_stand_in
 from tests.support.model_shapes import LLAMA_8B
 
@@ -94,7 +95,7 @@ def vocabulary_of_bytes() -> dict[str, int]:
 
 def written(folder: Path) -> StandInSource:
     model = made(BARE)
-    write_stand_in(folder, model.written, model.tensors, {}, model.unlikely)
+    write_stand_in(folder, model, {})
     return StandInSource(folder)
 
 

@@ -53,9 +53,8 @@ def command(
     from lmi_deploy.recipe.recipe_import import import_recipe, newest_version
     from lmi_deploy.workflows.import_source import read_source
 
-    view = open_view(as_json=as_json)
-    printed = str(output) == "-"
-    folder = output.parent if output and not printed else Path()
+    view, to_stdout = open_view(as_json=as_json), str(output) == "-"
+    folder = output.parent if output and not to_stdout else Path()
     found = read_source(source, sys.stdin.buffer, folder)
     recipe = import_recipe(
         found.source,
@@ -68,13 +67,12 @@ def command(
     for note in recipe.notes:
         view.note(note)
     fields = {"recipe": recipe.text, "name": recipe.name, "notes": list(recipe.notes)}
-    if printed:
+    if to_stdout:
         view.result(fields, recipe.text)
         return
     path = output or Path(f"{recipe.name}.yaml")
-    files = {path: recipe.text.encode()}
-    files |= {folder / found.source.name / name: content for name, content in found.files.items()}
-    _write(files, force=force)
+    code = {folder / found.source.name / name: content for name, content in found.files.items()}
+    _write({path: recipe.text.encode(), **code}, force=force)
     view.note(f"next: read {path}, then lmi validate {path}")
     view.result({**fields, "file": str(path)}, str(path))
 

@@ -73,6 +73,27 @@ def scalar_type(rule: ScalarRule) -> ScalarType:
     match rule:
         case OneLine(label):
             return ScalarType(label, _line, lambda: NUMERIC_TEXT)
+        case Integer() | Seconds() | Limited():
+            return _number_type(rule)
+        case EnumOf(table, noun, or_auto):
+            auto = ("auto",) if or_auto else ()
+            return ScalarType(
+                f"{noun}, or `auto`" if or_auto else noun,
+                lambda text: text if text in auto else _enum(text, table, noun),
+                lambda: {"enum": [*auto, *sagemaker_limits.names(table)]},
+            )
+        case MatchingRule(kind, noun):
+            return ScalarType(noun, lambda text: _matching_rule(text, kind, noun))
+        case FilePath(suffix):
+            return ScalarType(
+                f"path of a {suffix} file, relative to the recipe", lambda text: _path(text, suffix)
+            )
+        case Named(name):
+            return _NAMED[name]
+
+
+def _number_type(rule: Integer | Seconds | Limited) -> ScalarType:
+    match rule:
         case Integer(low, high):
             return ScalarType(
                 f"whole number, {low} to {high}",
@@ -99,21 +120,6 @@ def scalar_type(rule: ScalarRule) -> ScalarType:
                 lambda text: _integer(text, *sagemaker_limits.bounds(limit)),
                 lambda: _limit_schema(limit),
             )
-        case EnumOf(table, noun, or_auto):
-            auto = ("auto",) if or_auto else ()
-            return ScalarType(
-                f"{noun}, or `auto`" if or_auto else noun,
-                lambda text: text if text in auto else _enum(text, table, noun),
-                lambda: {"enum": [*auto, *sagemaker_limits.names(table)]},
-            )
-        case MatchingRule(kind, noun):
-            return ScalarType(noun, lambda text: _matching_rule(text, kind, noun))
-        case FilePath(suffix):
-            return ScalarType(
-                f"path of a {suffix} file, relative to the recipe", lambda text: _path(text, suffix)
-            )
-        case Named(name):
-            return _NAMED[name]
 
 
 def _line(text: str) -> str:

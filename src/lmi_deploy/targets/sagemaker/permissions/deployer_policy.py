@@ -22,7 +22,8 @@ _SCALING_ROLE = (
 
 def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from _storage(spec, arns)
-    yield from _hosting(arns)
+    yield from _endpoint(arns)
+    yield from _configs_and_models(arns)
     yield from _role(spec, arns)
     yield from _scaling(spec, arns)
     yield from _read_statements(arns)
@@ -77,7 +78,7 @@ def _making(arns: Arns) -> PolicyStatement:
     )
 
 
-def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
+def _endpoint(arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="KeepResources",
         actions=("sagemaker:AddTags", "sagemaker:ListTags"),
@@ -108,6 +109,9 @@ def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
         resources=("*",),
         why="the tokens of `lmi token`, which have your permissions; the action has no resource; optional",
     )
+
+
+def _configs_and_models(arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="UseEndpointConfigs",
         actions=(
