@@ -147,7 +147,8 @@ def option_status(engine: str, name: str, version: str) -> OptionStatus:
     now = _now(spans, version)
     if now:
         kinds = [span[2] for span in now if span[2]]
-        return OptionStatus("known", values=_values(kinds, version), kind=_plain(kinds))
+        kind = next((kind for kind in kinds if kind in ("bool", "int", "float")), "")
+        return OptionStatus("known", values=_values(kinds, version), kind=kind)
     instead = _table()["replaced"].get(name, "") if engine == "vllm" else ""
     missing = [span[1] for span in spans if span[1] and _order(span[1]) <= _order(version)]
     if missing:
@@ -222,10 +223,6 @@ def _values(kinds: list[str], version: str) -> tuple[str, ...]:
             found.append(in_force[-1])
     narrowest: list[str] = min(found, key=len, default=[])
     return tuple(narrowest)
-
-
-def _plain(kinds: list[str]) -> str:
-    return next((kind for kind in kinds if kind in ("bool", "int", "float")), "")
 
 
 @cache

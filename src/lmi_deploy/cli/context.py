@@ -39,7 +39,7 @@ class CommandContext:
                 events.throw(KeyboardInterrupt())
             raise
         except LmiError as error:
-            error.details = self.view.untold(error.details)
+            error.details = self.view.unshown_lines(error.details)
             raise
         finally:
             self.view.close()

@@ -51,7 +51,7 @@ class MachineView:
     def result(self, fields: Fields, text: str = "") -> None:
         self._write("result", {"ok": True, **fields})
 
-    def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
+    def unshown_lines(self, lines: Sequence[str]) -> tuple[str, ...]:
         return tuple(lines)
 
     def fail(self, error: LmiError) -> None:

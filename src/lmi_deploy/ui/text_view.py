@@ -103,7 +103,7 @@ class HumanView:
         if text:
             self._out.write(text if text.endswith("\n") else text + "\n")
 
-    def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
+    def unshown_lines(self, lines: Sequence[str]) -> tuple[str, ...]:
         return tuple(line for line in lines if line not in self._lately)
 
     def fail(self, error: LmiError) -> None:

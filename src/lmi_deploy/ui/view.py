@@ -41,7 +41,7 @@ class View(Protocol):
     def result(self, fields: Fields, text: str = "") -> None:
         """The last word: `fields` for machines, `text` for people."""
 
-    def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
+    def unshown_lines(self, lines: Sequence[str]) -> tuple[str, ...]:
         """The lines that were not just shown as `Line`s."""
 
     def fail(self, error: LmiError) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.events import Event
@@ -45,9 +45,8 @@ def copy_weights(name: str, *, route: CopyRoute, key: str) -> Generator[Event, N
         raise no_such(name, route.origin.bucket)
     prefix = weights_prefix(name)
     existing = {stored.key: stored for stored in route.target.list(prefix)}
-    context = TransferContext(
-        _listing(manifest), NoSource(), route.target, prefix, TransferProgress(manifest.size)
-    )
+    listing = ModelListing(model_id=manifest.model_id, commit=manifest.commit, files=())
+    context = TransferContext(listing, NoSource(), route.target, prefix, TransferProgress(manifest.size))
     kept = {
         file.path: found
         for file in manifest.files
@@ -61,7 +60,8 @@ def copy_weights(name: str, *, route: CopyRoute, key: str) -> Generator[Event, N
     else:
         yield nothing_to_do(manifest, key)
     files = {**kept, **run.done}
-    return write_manifest(route.target, _with(manifest, files))
+    complete = replace(manifest, files=tuple(files[file.path] for file in manifest.files))
+    return write_manifest(route.target, complete)
 
 
 def _existing_copy(store: ObjectStore, file: StoredFile, listed: StoredObject | None) -> StoredFile | None:
@@ -71,14 +71,6 @@ def _existing_copy(store: ObjectStore, file: StoredFile, listed: StoredObject | 
     if found is None or (found.algorithm, found.checksum) != (file.algorithm, file.checksum):
         return None
     return replace(file, etag=found.etag.strip('"'))
-
-
-def _with(manifest: Manifest, files: Mapping[str, StoredFile]) -> Manifest:
-    return replace(manifest, files=tuple(files[file.path] for file in manifest.files))
-
-
-def _listing(manifest: Manifest) -> ModelListing:
-    return ModelListing(model_id=manifest.model_id, commit=manifest.commit, files=())
 
 
 class NoSource:

@@ -166,17 +166,16 @@ def matching_instances(
 
 
 def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> SizingRequest:
-    """The question with a length, if it has none, and without a degree: each type takes its own. CannotTell."""
+    """The request with a sequence length and without a degree, because each type has its own. CannotTell if the
+    checkpoint cannot be read.
+    """
     request = sizing_request(fit_request)
     if checkpoint.trouble:
         raise CannotTell(checkpoint.trouble)
     if request.context is None and request.whole("max_model_len") is None:
-        request = replace(request, context=_usual_context(checkpoint))
+        longest = read_architecture(checkpoint.table).positions or USUAL_CONTEXT
+        request = replace(request, context=min(longest, USUAL_CONTEXT))
     return replace(request, degree=None)
-
-
-def _usual_context(checkpoint: Checkpoint) -> int:
-    return min(read_architecture(checkpoint.table).positions or USUAL_CONTEXT, USUAL_CONTEXT)
 
 
 def require_fit(recipe: Recipe, facts: Facts, prices: PriceTable, *, force: bool) -> str:

@@ -169,8 +169,8 @@ def test_error_shows_details_message_and_hint(people: People) -> None:
 
 def test_lines_already_shown_to_people_are_not_repeated(people: People) -> None:
     people.view.show(Line(key=KEY, text="Traceback"))
-    assert people.view.untold(["an older line", "Traceback"]) == ("an older line",)
-    assert MachineView(io.StringIO()).untold(["Traceback"]) == ("Traceback",)
+    assert people.view.unshown_lines(["an older line", "Traceback"]) == ("an older line",)
+    assert MachineView(io.StringIO()).unshown_lines(["Traceback"]) == ("Traceback",)
 
 
 def test_long_figures_of_a_plan_get_one_line_each(people: People) -> None:

@@ -60,10 +60,11 @@ def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: Loc
         )
     swept = _sweep(observed, keep_server=desired, keep_artifact=artifact.digest)
     actions += tuple(action for action in swept if action not in actions)
+    current = observed.record.current if observed.record and observed.serving else None
     return Plan(
         deployment=spec.name,
         actions=actions,
-        changes=changes(_current(observed), serving(spec, artifact)) if actions else (),
+        changes=changes(current, serving(spec, artifact)) if actions else (),
     )
 
 
@@ -188,10 +189,6 @@ def _sweep(
 
 def _server(observed: LocalObserved, name: str | None) -> ObservedServer | None:
     return next((server for server in observed.servers if server.server == name), None)
-
-
-def _current(observed: LocalObserved) -> Generation | None:
-    return observed.record.current if observed.record and observed.serving else None
 
 
 def serving(spec: Spec, artifact: Artifact) -> ServingRecord:

@@ -54,9 +54,8 @@ def _of_endpoint(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Dep
         case "Creating":
             return "starting", "the endpoint is being created; `lmi wait` waits for it"
         case "Updating":
-            return "starting", (
-                f"the endpoint is being updated{_to(endpoint)}; {endpoint.config} still serves"
-            )
+            to = f" to {endpoint.pending}" if endpoint.pending else ""
+            return "starting", f"the endpoint is being updated{to}; {endpoint.config} still serves"
         case "SystemUpdating":
             status, _ = _in_service(endpoint, record)
             return status, "AWS is maintaining the endpoint; it still serves"
@@ -117,10 +116,6 @@ def fingerprint(observed: CloudObserved) -> list[object]:
     current = observed.record.current if observed.record else None
     config = target_endpoint_config(observed.endpoint) if observed.endpoint else ""
     return [current.server if current else "", config, observed.missing]
-
-
-def _to(endpoint: ObservedEndpoint) -> str:
-    return f" to {endpoint.pending}" if endpoint.pending else ""
 
 
 def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:

@@ -9,7 +9,6 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, PutArtifact
-from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
@@ -95,6 +94,7 @@ def _fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
             via=place.travel.via,
             size=spec.weights.size,
         )
+    hub = (("HF_ENDPOINT", place.job.hub),) if place.job.hub else ()
     settings = JobSettings(
         role=place.job.role,
         image=place.job.image,
@@ -102,7 +102,7 @@ def _fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
         count=place.job.count,
         volume_gb=place.job.volume_gb,
         command=(),
-        environment=_around(place.region, place.job.hub),
+        environment=(("AWS_REGION", place.region), *hub),
         inputs=(),
         timeout=place.job.timeout,
         kms_key=place.kms_key,
@@ -116,10 +116,6 @@ def _fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
         size=spec.weights.size,
         settings=settings,
     )
-
-
-def _around(region: str, hub: str) -> Pairs:
-    return (("AWS_REGION", region), *((("HF_ENDPOINT", hub),) if hub else ()))
 
 
 def _require_default(spec: Spec) -> None:
