@@ -1,0 +1,1 @@
+"""Load, measure, judge, report: `lmi bench`."""
