@@ -95,6 +95,13 @@ PURE = (
             *("responses_api", "stream_lines"),
         )
     ),
+    *(
+        f"bench/{name}.py"
+        for name in (
+            *("comparison", "cost", "histogram", "measurement", "objectives", "percentiles", "probability"),
+            *("records", "report", "report_file", "significance", "statistics", "validity"),
+        )
+    ),
     "targets/openai_example.py",
     *(
         f"targets/local/{name}.py"

@@ -8,14 +8,17 @@ the package `hdrhistogram` brings a compiled extension for what a run does once.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 UNIT: Final = 1e-6
 """Of seconds: a microsecond. Every histogram has this unit, so that any two can be merged."""
 _HALF: Final = 1024
 _SHIFT: Final = 10
+_BLOCK: Final = 65_536
 
 
 def _bucket(units: int) -> int:
@@ -44,18 +47,27 @@ class Histogram:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Histogram:
-        kept = [value for value in values if value >= 0 and math.isfinite(value)]
-        made = cls()
-        if not kept:
-            return made
-        made.n, made.total, made.low, made.high = len(kept), math.fsum(kept), min(kept), max(kept)
-        mean = made.total / made.n
-        made.squares = math.fsum((value - mean) ** 2 for value in kept)
-        counts = made.counts
-        for value in kept:
-            number = _bucket(round(value / UNIT))
-            counts[number] = counts.get(number, 0) + 1
+        """In blocks, so that the gaps of millions of streams need no list of their own."""
+        made, rest = cls(), iter(values)
+        while block := [*islice(rest, _BLOCK)]:
+            made = made.merged(cls._of_block(block))
         return made
+
+    @classmethod
+    def _of_block(cls, values: list[float]) -> Histogram:
+        kept = [value for value in values if value >= 0 and math.isfinite(value)]
+        if not kept:
+            return cls()
+        total = math.fsum(kept)
+        mean = total / len(kept)
+        return cls(
+            counts=Counter(_bucket(round(value / UNIT)) for value in kept),
+            n=len(kept),
+            total=total,
+            squares=math.fsum((value - mean) ** 2 for value in kept),
+            low=min(kept),
+            high=max(kept),
+        )
 
     def merged(self, other: Histogram) -> Histogram:
         """Both samples as one; Chan's formula keeps the deviation exact."""

@@ -55,16 +55,23 @@ def needed_count(quantile: float, confidence: float = CONFIDENCE) -> int:
     return math.ceil(math.log(1 - confidence) / math.log(far) - 1e-9)
 
 
-def percentile(sample: Histogram, quantile: float, confidence: float = CONFIDENCE) -> Percentile | None:
-    """None of an empty sample."""
-    if not sample.n:
+def percentile(
+    sample: Histogram, quantile: float, confidence: float = CONFIDENCE, *, beyond: int = 0
+) -> Percentile | None:
+    """None of an empty sample. `beyond` values more are above all others: requests that failed."""
+    n = sample.n + beyond
+    if not n:
         return None
-    low, high = _bounds(sample.n, quantile, confidence)
+    low, high = _bounds(n, quantile, confidence)
+
+    def ranked(rank: int) -> float:
+        return sample.ranked(rank) if rank <= sample.n else math.inf
+
     return Percentile(
         quantile=quantile,
-        value=sample.ranked(max(math.ceil(quantile * sample.n - 1e-9), 1)),
-        low=sample.ranked(low) if low else None,
-        high=sample.ranked(high) if high else None,
+        value=ranked(max(math.ceil(quantile * n - 1e-9), 1)),
+        low=ranked(low) if low else None,
+        high=ranked(high) if high else None,
         needed=needed_count(quantile, confidence),
     )
 

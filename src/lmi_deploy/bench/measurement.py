@@ -1,0 +1,201 @@
+"""A point of a report from the run that measured it, and points that were measured in parts as one."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import reduce
+from statistics import median
+from typing import Final
+
+from lmi_deploy.bench.histogram import Histogram
+from lmi_deploy.bench.objectives import Objective, judge
+from lmi_deploy.bench.records import RequestRecord, RunResult
+from lmi_deploy.bench.report import (
+    ClientFigures,
+    Factor,
+    Load,
+    LoadPoint,
+    Rate,
+    RequestCounts,
+    Summary,
+    TimeSlice,
+)
+from lmi_deploy.bench.statistics import (
+    Window,
+    in_flight,
+    latencies,
+    rates,
+    request_counts,
+    summarize,
+    summary_of,
+    window_of,
+)
+from lmi_deploy.bench.validity import point_checks
+
+SLICES: Final = 60
+HEAT_UNIT: Final = 0.001
+HEAT_CLASSES: Final = 4
+GOODPUT_TIMES: Final = ("e2e", "ttft", "tpot")
+
+
+def point_of(run: RunResult, *, confidence: float = 0.95, objectives: Sequence[Objective] = ()) -> LoadPoint:
+    """Figures, checks and verdicts of a run; also of one in which nothing succeeded."""
+    settings, measured = run.settings, [one for one in run.records if not one.warmup]
+    is_open = settings.load.kind == "open"
+    window = window_of(measured) if measured else Window(begin=0, end=0)
+    good = [one for one in measured if not one.error]
+    times = latencies(good, is_open=is_open)
+    metrics = {name: summarize(values, confidence) for name, values in times.items()}
+    point = LoadPoint(
+        name=point_name(settings.factors, settings.load),
+        factors=settings.factors,
+        load=settings.load,
+        billed=settings.billed,
+        began=run.began,
+        seconds=window.end - window.begin,
+        counts=request_counts(run.records),
+        metrics={name: summary for name, summary in metrics.items() if summary},
+        rates=rates(measured, window, confidence, good=_goodness(objectives, is_open=is_open)),
+        in_flight=in_flight(measured, window) if measured else 0.0,
+        client=run.client,
+        timeline=timeline(measured, is_open=is_open) if measured else (),
+        cloudwatch=run.cloudwatch,
+        settings=settings.settings,
+    )
+    return judged(point, objectives, confidence)
+
+
+def judged(point: LoadPoint, objectives: Sequence[Objective], confidence: float) -> LoadPoint:
+    """With its checks, then its verdicts: an invalid point meets no objective."""
+    point = replace(point, checks=point_checks(point, confidence))
+    return replace(point, verdicts=tuple(judge(one, point, confidence) for one in objectives))
+
+
+def point_name(factors: Mapping[str, Factor], load: Load) -> str:
+    """`trt, c=2`: two reports of the same design have the same names."""
+    parts = [str(value) if isinstance(value, str) else f"{name}={value}" for name, value in factors.items()]
+    here = {"concurrency", "rate"} & {*factors}
+    if not here:
+        parts.append(f"c={load.concurrency}" if load.kind == "closed" else f"{load.rate:.4g}/s")
+    return ", ".join(parts)
+
+
+def _goodness(objectives: Sequence[Objective], *, is_open: bool) -> Callable[[RequestRecord], bool] | None:
+    """Goodput counts the requests that stay within the limit of every objective on a time of one request."""
+    limits: dict[str, float] = {}
+    for one in objectives:
+        if one.metric in GOODPUT_TIMES:
+            limits[one.metric] = min(one.limit, limits.get(one.metric, math.inf))
+
+    def is_good(record: RequestRecord) -> bool:
+        times = latencies([record], is_open=is_open)
+        return all(times.get(metric, [0.0])[0] <= limit for metric, limit in limits.items())
+
+    return is_good if limits else None
+
+
+def timeline(records: Sequence[RequestRecord], *, is_open: bool) -> tuple[TimeSlice, ...]:
+    """In 60 equal parts from the first request to the last response; a request counts where its response arrived."""
+    begin, end = min(one.sent for one in records), max(one.end for one in records)
+    length = max((end - begin) / SLICES, 1e-9)
+    parts: list[list[RequestRecord]] = [[] for _ in range(SLICES)]
+    flying = [0.0] * SLICES
+    for one in records:
+        first, last = (min(int((at - begin) / length), SLICES - 1) for at in (one.sent, one.end))
+        parts[last].append(one)
+        for number in range(first, last + 1):
+            low, high = begin + number * length, begin + (number + 1) * length
+            flying[number] += max(min(one.end, high) - max(one.sent, low), 0.0) / length
+    return tuple(
+        _slice(part, number * length, flying[number], is_open=is_open) for number, part in enumerate(parts)
+    )
+
+
+def _slice(part: Sequence[RequestRecord], begin: float, flying: float, *, is_open: bool) -> TimeSlice:
+    good = [one for one in part if not one.error]
+    times = [one.end - (one.scheduled if is_open else one.sent) for one in good]
+    heat = Counter(
+        math.floor(math.log2(max(time, HEAT_UNIT / 16) / HEAT_UNIT) * HEAT_CLASSES) for time in times
+    )
+    return TimeSlice(
+        begin=begin,
+        completed=len(good),
+        failed=len(part) - len(good),
+        mean=math.fsum(times) / len(times) if times else None,
+        p50=median(times) if times else None,
+        greatest=max(times, default=None),
+        in_flight=flying,
+        output_tokens=sum(one.output_tokens or 0 for one in good),
+        heat=tuple(sorted(heat.items())),
+    )
+
+
+def merged(
+    parts: Sequence[LoadPoint], *, confidence: float = 0.95, objectives: Sequence[Objective] = ()
+) -> LoadPoint:
+    """Parts of one load that several machines measured at the same time, as one point: samples merged, rates and
+    concurrency added. Its client is the worst of theirs, and it has no time line.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    names = [name for name in first.metrics if all(name in part.metrics for part in parts)]
+    point = replace(
+        first,
+        load=_summed_load([part.load for part in parts]),
+        seconds=max(part.seconds for part in parts),
+        counts=_summed_counts([part.counts for part in parts]),
+        metrics={name: _merged_summary([part.metrics[name] for part in parts], confidence) for name in names},
+        rates={name: _summed_rate([part.rates.get(name) for part in parts]) for name in first.rates},
+        in_flight=math.fsum(part.in_flight for part in parts),
+        client=_worst([part.client for part in parts]),
+        timeline=(),
+    )
+    return judged(replace(point, name=point_name(point.factors, point.load)), objectives, confidence)
+
+
+def _summed_load(loads: Sequence[Load]) -> Load:
+    first = loads[0]
+    if first.kind == "closed":
+        return replace(first, concurrency=sum(load.concurrency or 0 for load in loads))
+    return replace(first, rate=math.fsum(load.rate or 0 for load in loads))
+
+
+def _summed_counts(counts: Sequence[RequestCounts]) -> RequestCounts:
+    names = [field.name for field in fields(RequestCounts) if field.name != "errors"]
+    errors: Counter[str] = Counter()
+    for one in counts:
+        errors.update(one.errors)
+    return replace(
+        counts[0], errors=dict(errors), **{name: sum(getattr(c, name) for c in counts) for name in names}
+    )
+
+
+def _merged_summary(summaries: Sequence[Summary], confidence: float) -> Summary:
+    """The variances of the parts' means add up, weighted by their size."""
+    sample = reduce(Histogram.merged, (one.sample() for one in summaries))
+    dependent = math.fsum(one.n / sample.n * one.inflation for one in summaries)
+    return summary_of(sample, confidence, inflation=dependent)
+
+
+def _summed_rate(found: Sequence[Rate | None]) -> Rate:
+    """Of independent parts the half-widths of the intervals add up as squares."""
+    present = [rate for rate in found if rate]
+    value = math.fsum(rate.value for rate in present)
+    if not all(rate.interval for rate in present):
+        return Rate(value=value)
+    half = math.hypot(*((rate.interval[1] - rate.value) for rate in present if rate.interval))
+    return Rate(value=value, interval=(max(0.0, value - half), value + half))
+
+
+def _worst(clients: Sequence[ClientFigures]) -> ClientFigures:
+    def most(name: str) -> float | None:
+        found = [getattr(client, name) for client in clients if getattr(client, name) is not None]
+        return max(found, key=abs, default=None)
+
+    names = [field.name for field in fields(ClientFigures) if field.name != "endpoint_changed"]
+    changed = next((client.endpoint_changed for client in clients if client.endpoint_changed), "")
+    return replace(clients[0], endpoint_changed=changed, **{name: most(name) for name in names})

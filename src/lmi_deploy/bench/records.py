@@ -1,0 +1,63 @@
+"""What the load generator hands over: one record per request, and the run around them.
+
+All times are seconds of one monotonic clock; only `RunResult.began` is of the wall clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lmi_deploy.bench.report import BilledInstances, ClientFigures, Factor, Load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """`scheduled` is the place in the schedule of an open loop; of a closed loop the time when a client was free.
+
+    `arrivals` are the times of the parts of a stream that had content; a whole response has none. Counts of tokens are
+    those of the server or the model's tokenizer, None if neither counted.
+    """
+
+    scheduled: float
+    sent: float
+    end: float
+    arrivals: tuple[float, ...] = ()
+    status: int = 0
+    error: str = ""
+    """The class of the error; empty: the request succeeded."""
+    detail: str = ""
+    truncated: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    asked_tokens: int | None = None
+    """The exact length that was asked for."""
+    items: int = 1
+    """Prompts in the request: its batch."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    warmup: bool = False
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """One cell: what was asked for. `factors` are its place in the design, and make its name."""
+
+    load: Load
+    factors: dict[str, Factor] = field(default_factory=dict)
+    billed: BilledInstances = field(default_factory=BilledInstances)
+    settings: dict[str, Factor] = field(default_factory=dict)
+    streams: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """`records` in the order in which they were scheduled."""
+
+    settings: RunSettings
+    records: tuple[RequestRecord, ...]
+    client: ClientFigures
+    began: str
+    """Wall clock, ISO 8601, UTC."""
+    interrupted: bool = False
+    cloudwatch: dict[str, float] = field(default_factory=dict)
