@@ -59,9 +59,16 @@ def open_run(
 
 def _record(number: int, scheduled: float, sent: float, end: float, tokens: int) -> RequestRecord:
     arrivals = tuple(sent + (end - sent) * (i + 1) / tokens for i in range(tokens))
-    counted = {"input_tokens": 10, "output_tokens": tokens, "asked_tokens": tokens} if tokens else {}
     return RequestRecord(
-        scheduled=scheduled, sent=sent, end=end, arrivals=arrivals, status=200, number=number, **counted
+        scheduled=scheduled,
+        sent=sent,
+        end=end,
+        arrivals=arrivals,
+        status=200,
+        number=number,
+        input_tokens=10 if tokens else None,
+        output_tokens=tokens or None,
+        asked_tokens=tokens or None,
     )
 
 
