@@ -21,6 +21,7 @@ from tests.support.local_app import Ran
 
 CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
+SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 BY_JOB = RECIPE + "weights: {via: job}\n"
 UP, DOWN = ("up", "--yes"), ("down", "tiny", "--yes")
 LOCK = "deployments/tiny/lock.json"
@@ -81,6 +82,7 @@ class CrashApp(CloudApp):
                 arn: _timeless(tags) for arn, tags in account.tags.items() if "processing-job" not in arn
             },
             "scaling": dict(self.cloud.scalers.targets),
+            "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
             "jobs": self.jobs_at_work(),
             # A lock of a dead process has no owner, and the files of a job are deleted with the deployment.
             "objects": [
@@ -105,7 +107,8 @@ class CrashApp(CloudApp):
         """What a `down` should have deleted, without the weights."""
         state, objects = self.remaining(), [key for key in self.objects() if not key.startswith(STAYS)]
         things = [*state["endpoints"], *state["configs"], *state["models"], *state["tags"], *state["jobs"]]
-        return [*things, *self.cloud.scalers.targets, *objects, *self.lmi("ls").out.split()]
+        things += [*self.cloud.scalers.targets, *self.cloud.schedules.found]
+        return [*things, *objects, *self.lmi("ls").out.split()]
 
     def depot_of_a_job(self) -> BucketServices:
         """The instances of a job are not ended by the crash."""
@@ -202,6 +205,10 @@ SCENARIOS: dict[str, Scenario] = {
         before=Ups((RECIPE + "endpoint: {tags: {shift: night}}\n",)),
     ),
     "ttl changed": Scenario(RECIPE + "ttl: 8h\n", before=Ups((RECIPE + "ttl: 1h\n",))),
+    "first up, deletion scheduled": Scenario(SCHEDULED),
+    "deletion scheduled": Scenario(SCHEDULED, before=Ups((RECIPE + "ttl: 1h\n",))),
+    "deletion no longer scheduled": Scenario(RECIPE + "ttl: 8h\n", before=Ups((SCHEDULED,))),
+    "down, deletion scheduled": Scenario(SCHEDULED, DOWN, Ups((SCHEDULED,))),
     "failed endpoint": Scenario(RECIPE, before=_failed),
     "one generation too many": Scenario(
         CHANGED,

@@ -10,12 +10,13 @@ from typing import Any, cast
 from lmi_deploy.aws.lock.bucket_lock import BucketLock
 from lmi_deploy.aws.s3.record_journal import BucketRecords
 from lmi_deploy.domain.observed_state import Price
-from lmi_deploy.domain.permissions import Permission
+from lmi_deploy.domain.permissions import SAGEMAKER, Permission
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, schedule_name
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
-from lmi_deploy.errors import AccessError, Conflict, NotFound
+from lmi_deploy.errors import AccessError, Conflict, NotFound, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.object_store import ObjectStore
@@ -51,6 +52,38 @@ class FakeAutoscaling:
         self.state.call("remove_scaling")
         self.targets.pop(endpoint, None)
         self.state.failures.lose("remove_scaling")
+
+
+@dataclass
+class FakeSchedules:
+    """`foreign`: names of schedules that are not ours."""
+
+    state: AccountState
+    found: dict[str, ObservedSchedule] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+
+    def deletion(self, endpoint: str) -> ObservedSchedule | None:
+        self.state.call("schedule")
+        return self.found.get(endpoint)
+
+    def delete_at(self, endpoint: str, at: str, *, role: str) -> None:
+        self.state.call("delete_at")
+        if schedule_name(endpoint) in self.foreign:
+            raise Refused(f"schedule {schedule_name(endpoint)}: it exists", hint="it was not changed")
+        self.found[endpoint] = ObservedSchedule(name=schedule_name(endpoint), at=at, role=role, enabled=True)
+        self.state.failures.lose("delete_at")
+
+    def remove(self, endpoint: str) -> None:
+        self.state.call("remove_schedule")
+        self.found.pop(endpoint, None)
+        self.state.failures.lose("remove_schedule")
+
+    def run_due(self, now: str) -> None:
+        """As AWS at this time: delete the endpoints that are due, and their schedules."""
+        for endpoint in [name for name, schedule in self.found.items() if schedule.at <= now]:
+            self.state.endpoints.pop(endpoint, None)
+            self.state.tags.pop(self.state.arn("endpoint", endpoint), None)
+            del self.found[endpoint]
 
 
 @dataclass
@@ -164,7 +197,7 @@ class FakeRoles:
     silent: bool = False
     """Whether the simulation is denied."""
 
-    def assumable(self, role: str) -> str:
+    def assumable(self, role: str, service: str = SAGEMAKER) -> str:
         self._check("assumable")
         if role in self.absent:
             raise NotFound(f"role {role}: not found in the account", hint="make it")
@@ -271,6 +304,7 @@ class FakeCloud:
         self.account = FakeAccount(self.account_state.caller)
         self.stores: dict[str, FakeStore] = {}
         self.scalers = FakeAutoscaling(self.account_state)
+        self.schedules = FakeSchedules(self.account_state)
         self.logs = FakeLogs(self.account_state)
         self.prices = FakePrices(self.account_state)
         self.limits = FakeQuotas(self.account_state)
@@ -284,6 +318,7 @@ class FakeCloud:
             account=self.account,
             hosting=FakeHosting(self.account_state),
             scalers=self.scalers,
+            schedules=self.schedules,
             tagged=FakeResourceTags(self.account_state),
             logs=self.logs,
             prices=self.prices,

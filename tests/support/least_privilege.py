@@ -21,7 +21,7 @@ from tests.support.aws_requests import LOG
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated
 
 HANDLER = "from djl_python import Output\n\n\ndef handle(inputs):\n    return Output().add_as_json({})\n"
-ROLE, JOB_ROLE = "serving", "carrying"
+ROLE, JOB_ROLE, SCHEDULER_ROLE = "serving", "carrying", "ending"
 SIMULATES = "iam:SimulatePrincipalPolicy"
 _NUMBERS = count()
 
@@ -73,7 +73,7 @@ class Principal:
             for statement in documents[one.part]["Statement"]:
                 if statement["Sid"] == one.sid:
                     statement["Action"].remove(one.action)
-        for part in documents.keys() - {"trust"}:
+        for part in documents.keys() - {"trust", "scheduler-trust"}:
             kept = [statement for statement in documents[part]["Statement"] if statement["Action"]]
             documents[part]["Statement"] = kept
         response = {part: json.dumps(document) for part, document in documents.items()}
@@ -81,6 +81,8 @@ class Principal:
         iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=response["execution"])
         if "job" in response:
             iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=response["job"])
+        if "scheduler" in response:
+            iam.put_role_policy(RoleName=SCHEDULER_ROLE, PolicyName="p", PolicyDocument=response["scheduler"])
 
     def _attach(self, document: str) -> None:
         """As a managed policy: it is longer than the inline limit of a user."""
@@ -160,9 +162,11 @@ def policies_of(principal: Principal, recipe: str, *more: str) -> None:
     assert run(lmi, ["iam", recipe, *more]) == 0
     principal.documents = json.loads(principal.capsys.readouterr().out)
     iam = principal.aws.client("iam")
-    trust = json.dumps(principal.documents["trust"])
-    for role in {ROLE, JOB_ROLE} - {role["RoleName"] for role in iam.list_roles()["Roles"]}:
-        iam.create_role(RoleName=role, AssumeRolePolicyDocument=trust)
+    trust, scheduler_trust = (principal.documents.get(part) for part in ("trust", "scheduler-trust"))
+    needed = {ROLE: trust, JOB_ROLE: trust, SCHEDULER_ROLE: scheduler_trust}
+    for role in needed.keys() - {role["RoleName"] for role in iam.list_roles()["Roles"]}:
+        if needed[role]:
+            iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(needed[role]))
 
 
 def names(output: str, less: ReducedPermissions, who: str) -> bool:

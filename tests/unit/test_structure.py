@@ -158,7 +158,9 @@ SMALL_MODULES_WITH_A_REASON = {
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
     "proxy/joined_writes.py": "the only code that depends on how uvicorn writes",
     "emulator/sagemaker/tags.py": "one group of operations a file",
-    "emulator/wire/eventstream.py": "one wire format a file",
+    **dict.fromkeys(
+        ("emulator/wire/eventstream.py", "emulator/wire/rest_protocol.py"), "one wire format a file"
+    ),
     "emulator/own_images.py": "chooses between programs, and its importer composes",
     "runtimes/runtime_detection.py": "implements a port; its importer only composes",
     "sizing/fit_notes.py": "pure, and its importer is not",

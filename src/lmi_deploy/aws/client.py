@@ -27,6 +27,7 @@ NAMES: Final = {
     "resourcegroupstaggingapi": "the tagging API",
     "sagemaker": "SageMaker",
     "sagemaker-runtime": "SageMaker's runtime",
+    "scheduler": "EventBridge Scheduler",
     "secretsmanager": "Secrets Manager",
     "service-quotas": "Service Quotas",
     "sts": "STS",

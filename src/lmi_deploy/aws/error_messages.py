@@ -203,12 +203,14 @@ _BY_CODE: Final[Mapping[str, Explain]] = {
     "ResourceLimitExceeded": _quota,
     "LimitExceededException": _quota,
     "InsufficientInstanceCapacity": _no_capacity,
+    "ConflictException": _EXISTS,
     "ResourceInUse": _EXISTS,
     **dict.fromkeys(_ABSENT, _absent),
 }
 _BY_WORDS: Final[Mapping[str, Explain]] = {
     "Could not find": _absent,
     "Could not assume role": _not_assumable,
+    "must allow AWS EventBridge Scheduler to assume the role": _not_assumable,
     "already existing": _EXISTS,
     "already exists": _EXISTS,
     "Cannot update in-progress": _conflict(

@@ -7,27 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.domain.permissions import Permission
+from lmi_deploy.domain.permissions import SAGEMAKER, Permission
 from lmi_deploy.errors import AccessError, NotFound
 
 Context = tuple[tuple[str, str], ...]
-SERVICE: Final = "sagemaker.amazonaws.com"
 _ASSUME: Final = "sts:AssumeRole"
-_TRUST: Final = f'{{"Effect": "Allow", "Principal": {{"Service": "{SERVICE}"}}, "Action": "{_ASSUME}"}}'
 
 
 class IamRoles:
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "iam")
 
-    def assumable(self, role: str) -> str:
+    def assumable(self, role: str, service: str = SAGEMAKER) -> str:
         response = self._role(role)
         statements = _many(response.get("AssumeRolePolicyDocument", {}).get("Statement", ()))
-        lets = [statement for statement in statements if _is_about_us(statement)]
+        lets = [statement for statement in statements if _names(service, statement)]
         if any(statement.get("Effect") == "Deny" and "Condition" not in statement for statement in lets):
-            return f"its trust policy denies {SERVICE} the right to assume it"
+            return f"its trust policy denies {service} the right to assume it"
         if not any(statement.get("Effect") == "Allow" for statement in lets):
-            return f"its trust policy does not let {SERVICE} assume it; it needs the statement {_TRUST}"
+            trust = f'{{"Effect": "Allow", "Principal": {{"Service": "{service}"}}, "Action": "{_ASSUME}"}}'
+            return f"its trust policy does not let {service} assume it; it needs the statement {trust}"
         return ""
 
     def lacking(self, principal: str, rights: Sequence[Permission]) -> tuple[Permission, ...]:
@@ -41,7 +40,7 @@ class IamRoles:
 
     def _refused(self, source: str, rights: Sequence[Permission]) -> Iterator[Permission]:
         """Of rights on one resource and in one context."""
-        known = {"iam:PassedToService": SERVICE, **dict(rights[0].context)}
+        known = {"iam:PassedToService": SAGEMAKER, **dict(rights[0].context)}
         results = self._api.pages(
             "simulate_principal_policy",
             f"permissions of {source}",
@@ -89,10 +88,10 @@ class IamRoles:
         return fields
 
 
-def _is_about_us(statement: Mapping[str, Any]) -> bool:
+def _names(service: str, statement: Mapping[str, Any]) -> bool:
     principal = statement.get("Principal", {})
     services = _many(principal.get("Service", ()) if isinstance(principal, Mapping) else ())
-    suggestion = principal == "*" or SERVICE in services or "*" in services
+    suggestion = principal == "*" or service in services or "*" in services
     actions = (str(action) for action in _many(statement.get("Action", ())))
     return suggestion and any(fnmatch.fnmatch(_ASSUME.lower(), action.lower()) for action in actions)
 

@@ -41,6 +41,7 @@ def open_cloud(
     from lmi_deploy.aws.resource_tags import AwsResourceTags
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
     from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
+    from lmi_deploy.aws.schedules import EventBridgeSchedules
     from lmi_deploy.aws.secrets import AwsSecrets
 
     access = AwsConnection(session=session_at(region, environ), clock=clock, notify=notify, guard=guard)
@@ -52,6 +53,7 @@ def open_cloud(
         account=account,
         hosting=SageMakerHosting(access, account=caller.account),
         scalers=AwsAutoscaling(access),
+        schedules=EventBridgeSchedules(access, account=caller.account),
         tagged=AwsResourceTags(access),
         logs=logs,
         prices=AwsPrices(

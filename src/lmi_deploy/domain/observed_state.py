@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule
 from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
     ObservedEndpointConfig,
@@ -144,6 +145,8 @@ class CloudObserved:
     """Of each artifact, the existing files, and their sizes."""
     weights_missing_reason: str = ""
     """Which weights are missing in the bucket, in words; checked only for `status`."""
+    schedule: ObservedSchedule | None = None
+    """What deletes the endpoint at its expiry."""
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+SAGEMAKER: Final = "sagemaker.amazonaws.com"
+SCHEDULER: Final = "scheduler.amazonaws.com"
+"""The services that assume our roles."""
 Condition = tuple[str, str, tuple[str, ...]]
 """Operator, key and values, such as ("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",))."""
 

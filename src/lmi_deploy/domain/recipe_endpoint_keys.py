@@ -87,6 +87,15 @@ class Endpoint:
         Named("bucket"),
         Doc("The bucket of weights and artifacts; by default one per account and region.", "my-models"),
     ] = None
+    scheduler_role: Annotated[
+        str | None,
+        Named("role"),
+        Doc(
+            "The role with which EventBridge Scheduler deletes the endpoint when its `ttl` is over; without it, "
+            "`lmi gc` does. `lmi iam --part scheduler` prints its policy.",
+            "lmi-scheduler",
+        ),
+    ] = None
     count: Annotated[
         int | None,
         Integer(1, 10_000),

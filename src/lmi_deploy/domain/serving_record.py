@@ -52,6 +52,8 @@ class SageMakerServing:
     network_isolation: bool
     vpc: Vpc | None
     scaling: Scaling | None
+    scheduler_role: str = field(default="", metadata=ADDED)
+    """ARN of the role with which EventBridge Scheduler deletes the endpoint at its expiry."""
 
     @property
     def summary(self) -> dict[str, str]:
@@ -74,6 +76,7 @@ class SageMakerServing:
             "subnets": ", ".join(self.vpc.subnets) if self.vpc else "",
             "security_groups": ", ".join(self.vpc.security_groups) if self.vpc else "",
             "scaling": self.scaling.words if self.scaling else "",
+            "scheduler_role": self.scheduler_role,
             "patience": _number(self.wait_timeout),
         }
 

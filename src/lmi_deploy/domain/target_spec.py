@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -95,6 +95,10 @@ class SageMakerPlace:
     token_secret: str
     job: JobPlace | None = None
     """With `travel.via` job alone."""
+    scheduler_role: str = field(default="", metadata=ADDED)
+    """ARN of the role with which EventBridge Scheduler deletes the endpoint at its expiry; empty: only `lmi gc`
+    does.
+    """
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

@@ -37,6 +37,7 @@ from lmi_deploy.emulator.services.metrics import CloudWatchMetrics
 from lmi_deploy.emulator.services.moto import Moto
 from lmi_deploy.emulator.services.resource_groups_tagging import TagIndex
 from lmi_deploy.emulator.services.s3_objects import ExternalObjects, MotoObjects, ObjectSource
+from lmi_deploy.emulator.services.schedules import ScheduleLoop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ class Emulator:
         context.optimizations = Optimizations(context)
         context.jobs = JobController(context, Hosts(context, runtime, work / "jobs"))
         self._autoscaling = AutoscalingLoop(context)
+        self._schedules = ScheduleLoop(context)
         self._runtime = RuntimeApi(context, Routes(context, fleets))
         self._queue = Queue(self._runtime)
         self._moto = Moto(ACCOUNT, folder / "moto" if folder else None)
@@ -121,9 +123,11 @@ class Emulator:
         self.context.jobs.resume()
         self.context.optimizations.resume()
         self._autoscaling.begin()
+        self._schedules.begin()
 
     async def stop(self) -> None:
         await self._autoscaling.stop()
+        await self._schedules.stop()
         await self.context.jobs.end_tasks()
         await self.context.optimizations.end_tasks()
         await self._queue.close()

@@ -21,7 +21,14 @@ from lmi_deploy.emulator.sagemaker import (
     tags,
 )
 from lmi_deploy.emulator.scaling import scalable_targets
-from lmi_deploy.emulator.services import alarms, metrics, pricing, resource_groups_tagging, service_quotas
+from lmi_deploy.emulator.services import (
+    alarms,
+    metrics,
+    pricing,
+    resource_groups_tagging,
+    schedules,
+    service_quotas,
+)
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.operation_dispatch import (
     ApiOperation,
@@ -49,6 +56,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
     "service-quotas": service_quotas.OPERATIONS,
     "pricing": pricing.OPERATIONS,
     "resourcegroupstaggingapi": resource_groups_tagging.OPERATIONS,
+    "scheduler": schedules.OPERATIONS,
 }
 
 

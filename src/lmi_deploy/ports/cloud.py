@@ -16,6 +16,7 @@ from lmi_deploy.ports.prices import Prices
 from lmi_deploy.ports.processing_jobs import Jobs
 from lmi_deploy.ports.quotas import Quotas
 from lmi_deploy.ports.resource_tags import ResourceTags
+from lmi_deploy.ports.schedules import Schedules
 from lmi_deploy.ports.secrets import Secrets
 from lmi_deploy.ports.weights import WeightsStore
 
@@ -41,6 +42,7 @@ class Cloud:
     account: Account
     hosting: Hosting
     scalers: AutoscalingApi
+    schedules: Schedules
     tagged: ResourceTags
     logs: CloudLogs
     prices: Prices

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lmi_deploy.domain.permissions import Permission
+from lmi_deploy.domain.permissions import SAGEMAKER, Permission
 
 
 class Roles(Protocol):
-    def assumable(self, role: str) -> str:
-        """Why SageMaker may not assume the role of this ARN, in words; empty if it may. NotFound: no such role.
+    def assumable(self, role: str, service: str = SAGEMAKER) -> str:
+        """Why this service may not assume the role of this ARN, in words; empty if it may. NotFound: no such role.
 
         AccessError if it may not be read.
         """

@@ -48,6 +48,8 @@ class StatusDetails:
     """When `lmi gc` may delete it; ISO 8601."""
     expired: bool = False
     """Whether that was before now."""
+    scheduled: bool = False
+    """Whether AWS deletes it then, with no lmi running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,8 @@ class Status:
     """Target sagemaker: when `lmi gc` may delete it; ISO 8601."""
     expired: bool = False
     """Whether that was before now."""
+    scheduled: bool = False
+    """Whether AWS deletes it then, with no lmi running."""
     earlier: tuple[PreviousGeneration, ...] = ()
     """Target sagemaker: the generations for `lmi rollback --to N`."""
 
@@ -83,6 +85,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         cost=target.hourly_cost(observed),
         expires=details.expires,
         expired=details.expired,
+        scheduled=details.scheduled,
         earlier=tuple(_earlier(target.earlier(observed))),
     )
 

@@ -13,6 +13,7 @@ from tests.support.aws_requests import listed, recorded
 from tests.support.emulator_process import Emulated
 from tests.support.least_privilege import (
     ROLE,
+    SCHEDULER_ROLE,
     SIMULATES,
     Principal,
     ReducedPermissions,
@@ -35,7 +36,8 @@ VPC = "vpc: {subnets: [subnet-12345678], security_groups: [sg-12345678]}"
 SCALING = "autoscaling: {min: 1, max: 2, invocations_per_instance: 60}"
 SCALED = f"endpoint: {{role: serving, tags: {{team: blue}}, {SCALING}}}\n"
 ENCRYPTED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: true, {VPC}}}\n"
-WHOLE = f"endpoint: {{role: serving, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
+WHOLE = f"ttl: 8h\nendpoint: {{role: serving, scheduler_role: ending, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
+EXPIRING = "ttl: 8h\nendpoint: {role: serving, scheduler_role: ending}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
 UNCHECKED = ReducedPermissions("deployer", "CheckRights", SIMULATES)
 BODY = ("--body", '{"inputs": "x"}')
@@ -75,6 +77,11 @@ LIFECYCLES = {
     ),
     "sealed": Lifecycle(PLAIN + ENCRYPTED, (PLAN, UP, ("status", "echo"), DOWN), ("UseKey", "LendKey")),
     "whole": Lifecycle(PLAIN + WHOLE, (PLAN,)),
+    "expiring": Lifecycle(
+        PLAIN + EXPIRING,
+        (UP, ("extend", "echo", "2h"), ("up", "unscaled.yaml", "--yes"), UP, DOWN),
+        ("ScheduleDeletion", "HandOverSchedulerRole"),
+    ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
 LOCKED = ("up", "rollback", "extend", "gc")
@@ -130,7 +137,7 @@ def _create_foreign_resources(aws: Emulated) -> None:
         logs.create_log_group(logGroupName=group)
 
 
-@pytest.mark.parametrize("name", ["scaled", "sealed", "packed"])
+@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "packed"])
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)
     expected = _run_lifecycle(run, ada)
@@ -197,11 +204,11 @@ def _is_tolerated(less: ReducedPermissions) -> bool:
     return "Delete" in less.action and less.action != "sagemaker:DeleteEndpoint"
 
 
-@pytest.mark.parametrize("part", ["deployer", "execution"])
+@pytest.mark.parametrize("part", ["deployer", "execution", "scheduler"])
 def test_every_missing_permission_is_reported_before_anything_is_created(begin: Begin, part: str) -> None:
     """All of them, including those of services that are not emulated: IAM simulates them."""
     _, ada = begin("whole")
-    who = ada.name if part == "deployer" else f"role/{ROLE}"
+    who = {"execution": f"role/{ROLE}", "scheduler": f"role/{SCHEDULER_ROLE}"}.get(part, ada.name)
     for less in ada.every(part):
         ada.grant(less)
         code, output = ada.lmi(*PLAN)

@@ -17,6 +17,12 @@ from lmi_deploy.targets.sagemaker.permissions import PARTS, policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import role_commands
 from lmi_deploy.workflows.up import resolve_recipe
 
+_NEEDS = {
+    "job": ("transfer job", "weights.via: job"),
+    **dict.fromkeys(("scheduler", "scheduler-trust"), ("role for its expiry", "endpoint.scheduler_role")),
+}
+"""What a part of the policies belongs to, and the key that adds it."""
+
 
 @click.command("iam")
 @recipe_argument
@@ -57,8 +63,11 @@ def command(
     found = policies(spec, prefix=prefix)
     documents: Mapping[str, Any] = found.documents
     if part is not None and part not in documents:
-        hint = "set weights.via: job in the recipe, or omit --part job"
-        raise UsageRefused(f"--part {part}: the recipe has no transfer job", hint=hint)
+        what, setting = _NEEDS[part]
+        raise UsageRefused(
+            f"--part {part}: the recipe has no {what}",
+            hint=f"set {setting} in the recipe, or omit --part {part}",
+        )
     if part is None:  # a user who prints one part already follows these lines
         for line in role_commands(spec, read.arguments, found, prefix=prefix):
             context.view.note(line)

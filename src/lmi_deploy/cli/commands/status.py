@@ -13,7 +13,7 @@ from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.observed_state import SERVING
 from lmi_deploy.workflows.status import EXIT, Status, status
 
-_EXPIRED = " (expired: `lmi gc` may delete it, `lmi extend {name} 8h` keeps it)"
+_KEEPS = "`lmi extend {name} 8h` keeps it"
 
 
 @click.command("status")
@@ -41,7 +41,7 @@ def _words(found: Status) -> str:
         ("address", found.address),
         ("since", found.since),
         ("costs", found.cost),
-        ("expires", found.expires + _EXPIRED.format(name=found.ref.name) * found.expired),
+        ("expires", found.expires + _end(found) * bool(found.expires)),
     ]
     facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
     adapters = {
@@ -69,3 +69,9 @@ def _words(found: Status) -> str:
         counted = f"{server.served} served, {server.failed} failed, " if server.counted else ""
         facts.append(("requests", f"{counted}{server.in_flight} in flight"))
     return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])
+
+
+def _end(found: Status) -> str:
+    """Who deletes it when it expires."""
+    who = "EventBridge Scheduler deletes it" if found.scheduled else "`lmi gc` may delete it" * found.expired
+    return f" ({'expired: ' * found.expired}{who}, {_KEEPS.format(name=found.ref.name)})" if who else ""

@@ -193,6 +193,33 @@ class SetExpiry(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDeletion(ActionBase):
+    """Create the schedule that deletes the endpoint, or move it. Free, and before the endpoint that costs money."""
+
+    phase = Phase.CONFIGURE
+    endpoint: str
+    role: str
+    """ARN of the role that EventBridge Scheduler assumes."""
+    ttl: int
+    """Seconds from now; 0: at the expiry that the endpoint has."""
+
+    @property
+    def title(self) -> str:
+        when = f"{duration_text(self.ttl)} from now" if self.ttl else "at its expiry"
+        return f"schedule the deletion of {self.endpoint} {when}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveSchedule(ActionBase):
+    phase = Phase.CONFIGURE
+    endpoint: str
+
+    @property
+    def title(self) -> str:
+        return f"remove the schedule that deletes {self.endpoint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEndpoint(ActionBase):
     """Delete it and wait until it is gone: from then on it costs nothing."""
 
@@ -259,6 +286,8 @@ CloudAction = (
     | TagEndpoint
     | UntagEndpoint
     | SetExpiry
+    | ScheduleDeletion
+    | RemoveSchedule
     | DeleteEndpoint
     | DeleteEndpointConfig
     | DeleteModel

@@ -1,10 +1,29 @@
-"""The expiry of a deployment: the text of its tag `lmi:expires-at`, and a time to live in words."""
+"""The expiry of a deployment: the text of its tag `lmi:expires-at`, a time to live in words, and the schedule that
+deletes the endpoint.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSchedule:
+    """A one-time schedule of EventBridge Scheduler that deletes an endpoint, with `role`, an ARN."""
+
+    name: str
+    at: str
+    """ISO 8601, UTC."""
+    role: str
+    enabled: bool
+
+
+def schedule_name(endpoint: str) -> str:
+    """At most 53 of the 64 characters that a name may have."""
+    return f"lmi-{endpoint}"
 
 
 def parse_moment(text: str) -> datetime | None:

@@ -35,6 +35,9 @@ TAG_VALUE_LENGTH: Final = 256
 TAG_TTL: Final = "lmi:ttl"
 """Of an endpoint: the seconds of the recipe's `ttl` that its expiry was last set from."""
 
+TAG_SCHEDULER: Final = "lmi:scheduler-role"
+"""Of an endpoint: the role with which EventBridge Scheduler deletes it at its expiry."""
+
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""
 ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job"]

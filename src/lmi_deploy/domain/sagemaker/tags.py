@@ -14,6 +14,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_DRAFT,
     TAG_ENGINE,
     TAG_EXPIRES,
+    TAG_SCHEDULER,
     TAG_SPEC,
     TAG_TASK,
     TAG_TTL,
@@ -27,7 +28,7 @@ from lmi_deploy.domain.weights import Travel, weights_label
 OWN = frozenset(
     {
         *(TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK),
-        *(TAG_EXPIRES, TAG_TTL, TAG_WEIGHTS, TAG_DRAFT),
+        *(TAG_EXPIRES, TAG_TTL, TAG_SCHEDULER, TAG_WEIGHTS, TAG_DRAFT),
     }
 )
 BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", TAG_VERSION: __version__}
@@ -36,14 +37,14 @@ _STAMP = 16
 
 
 def spec_digest(spec: Spec) -> str:
-    """The spec in 16 hex digits. Without the time to live, the way of the weights' transfer, and the local paths of
-    folders.
+    """The spec in 16 hex digits. Without the time to live and its schedule, the way of the weights' transfer, and
+    the local paths of folders.
     """
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
     additional = tuple(
         replace(each, model_id=weights_label(each.model_id)) for each in spec.weights.additional
     )
-    place = replace(spec.cloud, ttl=0, travel=Travel(), job=None)
+    place = replace(spec.cloud, ttl=0, scheduler_role="", travel=Travel(), job=None)
     weights = replace(spec.weights, additional=additional)
     return short(digest(replace(spec, model=model, weights=weights, place=place)), _STAMP)
 

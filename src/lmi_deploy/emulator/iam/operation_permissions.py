@@ -57,6 +57,9 @@ def required_rights(context: EmulatorContext, service: str, request: ApiRequest)
     yield AccessRequest(action, _resource(context, service, request))
     if service == "application-autoscaling":
         yield from _scaling(context, request)
+    if service == "scheduler" and "Target" in request.params:
+        role = request.params["Target"]["RoleArn"]
+        yield AccessRequest("iam:PassRole", role, {"iam:passedtoservice": "scheduler.amazonaws.com"})
 
 
 def invoking(context: EmulatorContext, region: str, operation: str, endpoint: str) -> AccessRequest:
@@ -165,6 +168,9 @@ def _resource(context: EmulatorContext, service: str, request: ApiRequest) -> st
         return context.arn("logs", request.region, "log-group:*")
     if service == "cloudwatch" and "AlarmName" in params:
         return context.arn("cloudwatch", request.region, f"alarm:{params['AlarmName']}")
+    if service == "scheduler":
+        group = params.get("GroupName", "default")
+        return context.arn("scheduler", request.region, f"schedule/{group}/{params['Name']}")
     if service == "application-autoscaling" and not request.operation.startswith("Describe"):
         return context.arn("application-autoscaling", request.region, "scalable-target/*")
     return "*"

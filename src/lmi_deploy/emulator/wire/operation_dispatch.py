@@ -1,4 +1,4 @@
-"""The protocols of AWS's services (JSON, CBOR, query): which operation is called, its parameters, its response."""
+"""The protocols of AWS's services (JSON, CBOR, query, REST): operation, parameters and response of a request."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import base64
 import json
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from lmi_deploy.emulator.wire import cbor, query_protocol
+from lmi_deploy.emulator.wire import cbor, query_protocol, rest_protocol
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import Signature, read_signature
@@ -35,11 +35,16 @@ class ApiOperation:
 
     service: str
     operation: str
-    protocol: Literal["json", "cbor", "query"]
+    protocol: Literal["json", "cbor", "query", "rest"]
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    """REST: the parameters outside the body."""
 
 
 async def called(request: web.Request) -> ApiOperation | None:
-    """By `X-Amz-Target`, by the path of the CBOR protocol, by the query protocol's form; None for what moto serves."""
+    """By `X-Amz-Target`, by the path of the CBOR protocol, by the query protocol's form, by method and path; None for
+    what moto serves.
+    """
     prefix, dot, operation = request.headers.get("X-Amz-Target", "").rpartition(".")
     if dot and prefix in TARGETS:
         return ApiOperation(TARGETS[prefix], operation, "json")
@@ -50,7 +55,17 @@ async def called(request: web.Request) -> ApiOperation | None:
         signature = read_signature(request.headers, request.query)
         if signature is not None and signature.service == "monitoring":
             return ApiOperation("cloudwatch", query_protocol.action(await request.read()), "query")
-    return None
+    return _rest(request)
+
+
+def _rest(request: web.Request) -> ApiOperation | None:
+    signature = read_signature(request.headers, request.query)
+    if signature is None or signature.service not in rest_protocol.SERVICES:
+        return None
+    found = rest_protocol.operation(signature.service, request.method, request.path)
+    if found is None:
+        return None
+    return ApiOperation(signature.service, found[0], "rest", found[1], dict(request.query))
 
 
 def refusal(error: ApiError, call: ApiOperation | None = None) -> web.Response:
@@ -81,6 +96,8 @@ def operation_model(call: ApiOperation, signature: Signature) -> Any:
 
 
 def read_params(call: ApiOperation, operation: Any, body: bytes) -> Any:
+    if call.protocol == "rest":
+        return rest_protocol.read(operation.input_shape, call.path, call.query, body)
     if operation.input_shape is None or not body:
         return {}
     if call.protocol == "cbor":

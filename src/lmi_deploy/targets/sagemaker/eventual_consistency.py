@@ -13,6 +13,7 @@ from itertools import chain, repeat
 from typing import Final, TypeVar
 
 from lmi_deploy.domain.events import Event, Notice, Progress
+from lmi_deploy.domain.permissions import SAGEMAKER
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, ResourceKind
 from lmi_deploy.errors import AccessError, LmiError, NotFound, RoleNotAssumable
 from lmi_deploy.ports.account import Caller
@@ -53,14 +54,14 @@ class Propagation:
         yield from self._again(request, is_late, f"the {_KINDS[kind]} {name}", key)
 
     def until_assumable(
-        self, role: str, request: Callable[[], None], *, key: str
+        self, role: str, request: Callable[[], None], *, key: str, service: str = SAGEMAKER
     ) -> Generator[Event, None, None]:
-        """Repeat `request`, which needs this role, until SageMaker can assume it. Fail at once if IAM says that it
+        """Repeat `request`, which needs this role, until the service can assume it. Fail at once if IAM says that it
         never will.
         """
 
         def is_late(error: LmiError) -> bool:
-            return isinstance(error, RoleNotAssumable) and self._may_be_assumed(role)
+            return isinstance(error, RoleNotAssumable) and self._may_be_assumed(role, service)
 
         yield from self._again(request, is_late, f"the role {role.rpartition('/')[2]}", key)
 
@@ -119,9 +120,9 @@ class Propagation:
             return False
         return any(key == TAG for key, _ in tags)
 
-    def _may_be_assumed(self, role: str) -> bool:
+    def _may_be_assumed(self, role: str, service: str) -> bool:
         try:
-            return not self.cloud.roles.assumable(role)
+            return not self.cloud.roles.assumable(role, service)
         except NotFound:
             return False
         except AccessError:

@@ -12,13 +12,14 @@ from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
-from lmi_deploy.domain.sagemaker.actions import RunTransferJob
+from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, RunTransferJob, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.expiry import is_expired
 from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
     TAG_EXPIRES,
+    TAG_SCHEDULER,
     TAG_SPEC,
     ObservedEndpoint,
     Resource,
@@ -61,6 +62,7 @@ def observe(
     stored = _stored(ref.name, bucket_services)
     full = {one for one, files in stored.items() if any(path in files for path in WRITTEN_LAST)}
     owned = ownership(endpoint, tags, resources, record) if foreign else ""
+    scheduled = not foreign and _may_be_scheduled(resources, record)
     config, missing = parts_of(endpoint if owned or not foreign else None, ref.name, record, cloud)
     return CloudObserved(
         ref=replace(ref, region=cloud.caller.region, bucket=bucket, account=cloud.caller.account),
@@ -75,8 +77,20 @@ def observe(
         jobs=_running_jobs(ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud),
         artifacts=tuple(sorted(full)),
         incomplete_artifacts=tuple(sorted(stored.keys() - full)),
+        schedule=cloud.schedules.deletion(ref.name) if scheduled else None,
         stored=stored,
         bucket=bucket_services is not None,
+    )
+
+
+def _may_be_scheduled(resources: tuple[Resource, ...], record: Record | None) -> bool:
+    """Whether a schedule may exist that deletes the endpoint: else no request asks for it."""
+    if any(resource.kind == "endpoint" and resource.tag(TAG_SCHEDULER) for resource in resources):
+        return True
+    current = record.current if record else None
+    return record is not None and (
+        any(record.started(ScheduleDeletion, RemoveSchedule))
+        or bool(current and current.serving.cloud.scheduler_role)
     )
 
 

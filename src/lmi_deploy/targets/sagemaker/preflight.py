@@ -8,9 +8,9 @@ from typing import Final
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.permissions import Permission
+from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission
 from lmi_deploy.domain.plan import Plan
-from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, RunTransferJob
+from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, RunTransferJob, ScheduleDeletion
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
@@ -20,7 +20,14 @@ OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:", "ec2:Describe")
 """Rights of the role without which an endpoint still serves."""
 _NEEDED: Final = (
     *("sagemaker:Create", "sagemaker:Update", "sagemaker:AddTags", "sagemaker:DescribeEndpoint"),
-    *("iam:PassRole", "s3:GetObject", "s3:PutObject", "s3:ListBucket", "application-autoscaling:Put"),
+    *(
+        "iam:PassRole",
+        "scheduler:",
+        "s3:GetObject",
+        "s3:PutObject",
+        "s3:ListBucket",
+        "application-autoscaling:Put",
+    ),
     *("application-autoscaling:Register",),
 )
 """Permissions of the deployer without which an `up` fails; the others are for later commands."""
@@ -49,6 +56,7 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
         ("the role", lambda: _role(place.role, required.execution, cloud, iam)),
         ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, iam)),
+        ("the role of the schedule", lambda: _scheduler_role(plan, place, required, cloud, iam)),
         ("your own permissions", lambda: _rights(plan, required.deployer, cloud, iam)),
         ("the quota", lambda: _quota(place, cloud)),
         ("the secret", lambda: _secret(place, cloud)),
@@ -86,10 +94,19 @@ def _job_role(
         yield from _role(place.job.role, required.job, cloud, iam)
 
 
-def _role(role: str, policy: Policy, cloud: Cloud, iam: str) -> Iterator[PreflightFinding]:
+def _scheduler_role(
+    plan: Plan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
+) -> Iterator[PreflightFinding]:
+    if required.scheduler is not None and plan.has_action(ScheduleDeletion):
+        yield from _role(place.scheduler_role, required.scheduler, cloud, iam, service=SCHEDULER)
+
+
+def _role(
+    role: str, policy: Policy, cloud: Cloud, iam: str, *, service: str = SAGEMAKER
+) -> Iterator[PreflightFinding]:
     iam = f"{iam} the role {role} needs"
     try:
-        why = cloud.roles.assumable(role)
+        why = cloud.roles.assumable(role, service)
     except NotFound as error:
         yield PreflightFinding(error.message, NotFound, f"{iam}, and the commands that create it")
         return

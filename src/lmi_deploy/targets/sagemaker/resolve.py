@@ -66,6 +66,9 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         travel=transfer_options(recipe.weights),
         token_secret=recipe.weights.token_secret or "",
         job=job_place(recipe, cloud, weights),
+        scheduler_role=role_arn(endpoint.scheduler_role, cloud, default="", key="endpoint.scheduler_role")
+        if endpoint.scheduler_role
+        else "",
     )
 
 

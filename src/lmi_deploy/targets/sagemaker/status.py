@@ -90,11 +90,20 @@ def unattended(observed: CloudObserved) -> str:
         return f"expired at {observed.expires}" if observed.expired else ""
     if running := [job.name for job in observed.jobs if job.is_running]:
         return f"no lmi waits for its transfer job {', '.join(running)}"
+    if _was_deleted_by_schedule(observed):
+        return "its endpoint was deleted when it expired"
     return (
         ""
         if observed.record or not observed.exists
         else "orphan of an interrupted run: no endpoint, no record"
     )
+
+
+def _was_deleted_by_schedule(observed: CloudObserved) -> bool:
+    """Of a deployment without its endpoint, and with no `up` or `down` that was interrupted."""
+    record = observed.record
+    current = record.current if record and record.coming is None and not record.intents else None
+    return current is not None and bool(current.serving.cloud.scheduler_role) and observed.schedule is None
 
 
 def missing_words(observed: CloudObserved) -> str:

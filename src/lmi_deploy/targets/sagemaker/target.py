@@ -133,6 +133,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             jobs=observed.jobs,
             expires=observed.expires,
             expired=observed.expired,
+            scheduled=observed.schedule is not None and observed.schedule.enabled,
         )
 
     def list_all(self, region: str) -> tuple[DeploymentRef, ...]:
@@ -155,7 +156,11 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def set_expiry(self, observed: CloudObserved, expires: str) -> None:
         endpoint = require_endpoint(observed)
-        self.cloud(observed.ref.region).hosting.tag(endpoint.arn, ((TAG_EXPIRES, expires),))
+        cloud = self.cloud(observed.ref.region)
+        if observed.schedule is not None:
+            # First: it must not delete what has just been extended.
+            cloud.schedules.delete_at(observed.ref.name, expires, role=observed.schedule.role)
+        cloud.hosting.tag(endpoint.arn, ((TAG_EXPIRES, expires),))
 
     def deploy_actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
         return self._performers(spec.ref).deploy(spec, artifact, hubs, self.files, self.job_files)

@@ -24,12 +24,14 @@ SERVICES = {
     "pricing": "pricing",
     "resourcegroupstaggingapi": "resource-groups-tagging-api",
     "iam": "iam",
+    "scheduler": "scheduler",
     "secretsmanager": "secrets-manager",
     "sts": "sts",
 }
 """boto3's names, and those of the request log."""
 WHOLE = (
-    "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n  kms_key: alias/x\n"
+    "instance_type: ml.g5.xlarge\nttl: 8h\nweights: {via: job, token_secret: hub-token}\nendpoint:\n"
+    "  kms_key: alias/x\n  scheduler_role: ending\n"
     "  vpc: {subnets: [subnet-1], security_groups: [sg-1]}\n"
     "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
 )

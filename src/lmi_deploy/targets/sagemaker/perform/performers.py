@@ -12,9 +12,10 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_TTL
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
 from lmi_deploy.engines.inference_codec import Codec, codec_of
 from lmi_deploy.engines.registry import ENGINES
@@ -77,6 +78,8 @@ class SageMakerPerformers:
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
+            cloud_plan.ScheduleDeletion: lambda action: _schedule_deletion(cloud, clock, action),
+            cloud_plan.RemoveSchedule: lambda action: _remove_schedule(cloud, action),
             cloud_plan.DeleteEndpoint: lambda action: endpoint_waiter.delete(
                 action, cloud=cloud, clock=clock
             ),
@@ -177,6 +180,31 @@ def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Ste
     tags = expiry_tags(clock, action.ttl)
     cloud.hosting.tag(arn, tags)
     return f"it expires at {dict(tags)[TAG_EXPIRES]}"
+
+
+def _schedule_deletion(cloud: Cloud, clock: Clock, action: cloud_plan.ScheduleDeletion) -> Steps:
+    """The tag of a new endpoint is set when that is created."""
+    observed = cloud.hosting.endpoint(action.endpoint)
+    tags = dict(cloud.hosting.tags(observed.arn)) if observed and not action.ttl else {}
+    at = tags.get(TAG_EXPIRES) or dict(expiry_tags(clock, action.ttl))[TAG_EXPIRES]
+    yield from Propagation(cloud=cloud, clock=clock).until_assumable(
+        action.role,
+        lambda: cloud.schedules.delete_at(action.endpoint, at, role=action.role),
+        key=action.key,
+        service=SCHEDULER,
+    )
+    if observed is not None:
+        cloud.hosting.tag(observed.arn, ((TAG_SCHEDULER, action.role),))
+    return f"EventBridge Scheduler deletes it at {at}"
+
+
+def _remove_schedule(cloud: Cloud, action: cloud_plan.RemoveSchedule) -> Steps:
+    """The tag first: as long as the schedule exists, the next plan removes it."""
+    yield from ()
+    if observed := cloud.hosting.endpoint(action.endpoint):
+        cloud.hosting.untag(observed.arn, (TAG_SCHEDULER,))
+    cloud.schedules.remove(action.endpoint)
+    return "removed"
 
 
 def _arn(cloud: Cloud, endpoint: str) -> str:

@@ -18,6 +18,7 @@ from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, CreateEndpointCo
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_EXPIRES,
+    TAG_SCHEDULER,
     TAG_TTL,
     TAG_VERSION,
     ObservedEndpoint,
@@ -117,6 +118,8 @@ class ResourceCreator:
         more = {TAG_VERSION: __version__}
         if expires and self.spec.cloud.ttl:
             more |= dict(expiry_tags(self.clock, self.spec.cloud.ttl))
+            if self.spec.cloud.scheduler_role:
+                more[TAG_SCHEDULER] = self.spec.cloud.scheduler_role
         return tuple(sorted({**dict(tags_of(self.spec)), **more}.items()))
 
 

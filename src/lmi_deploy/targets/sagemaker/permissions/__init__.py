@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.permissions import Permission, PolicyStatement
+from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission, PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.deployer_policy import deployer
 from lmi_deploy.targets.sagemaker.permissions.execution_role_policy import execution
+from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import scheduler
 from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job
 
-PARTS: Final = ("deployer", "execution", "job", "trust")
-SERVICE: Final = "sagemaker.amazonaws.com"
+PARTS: Final = ("deployer", "execution", "job", "trust", "scheduler", "scheduler-trust")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,10 @@ class Policies:
     job: Policy | None
     """The role of a transfer job; None if the recipe has none."""
     trust: Mapping[str, Any]
-    """Of both roles."""
+    """Of the roles of endpoint and job."""
+    scheduler: Policy | None
+    """The role that deletes the endpoint at its expiry; None if the recipe has none."""
+    scheduler_trust: Mapping[str, Any]
 
     @property
     def documents(self) -> dict[str, Any]:
@@ -57,6 +60,11 @@ class Policies:
             "execution": self.execution.document,
             **({"job": self.job.document} if self.job else {}),
             "trust": dict(self.trust),
+            **(
+                {"scheduler": self.scheduler.document, "scheduler-trust": dict(self.scheduler_trust)}
+                if self.scheduler
+                else {}
+            ),
         }
 
 
@@ -67,15 +75,17 @@ def policies(spec: Spec, *, prefix: str = "") -> Policies:
         deployer=Policy(grants=tuple(deployer(spec, arns))),
         execution=Policy(grants=tuple(execution(spec, arns))),
         job=None if job is None else Policy(grants=tuple(transfer_job(spec, job, arns))),
-        trust=_trust(spec.cloud.account),
+        trust=_trust(spec.cloud.account, SAGEMAKER),
+        scheduler=Policy(grants=tuple(scheduler(arns))) if spec.cloud.scheduler_role else None,
+        scheduler_trust=_trust(spec.cloud.account, SCHEDULER),
     )
 
 
-def _trust(account: str) -> dict[str, Any]:
-    """Only for endpoints and jobs of this account: SageMaker of another account cannot use the role."""
+def _trust(account: str, service: str) -> dict[str, Any]:
+    """Only for resources of this account: the service in the name of another account cannot use the role."""
     statement = {
         "Effect": "Allow",
-        "Principal": {"Service": SERVICE},
+        "Principal": {"Service": service},
         "Action": "sts:AssumeRole",
         "Condition": {"StringEquals": {"aws:SourceAccount": account}},
     }

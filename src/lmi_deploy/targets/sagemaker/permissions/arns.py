@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import Condition
 from lmi_deploy.domain.s3_address import read_prefix
+from lmi_deploy.domain.sagemaker.expiry import schedule_name
 from lmi_deploy.domain.sagemaker.s3_layout import artifacts_prefix, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import job_prefix
 from lmi_deploy.targets.sagemaker.validate.images import repository_of
@@ -117,6 +118,10 @@ class Arns:
     @property
     def targets(self) -> str:
         return self.of("application-autoscaling", "scalable-target/*")
+
+    @property
+    def schedule(self) -> str:
+        return self.of("scheduler", f"schedule/default/{schedule_name(self.name)}")
 
     @property
     def alarms(self) -> str:

@@ -33,6 +33,12 @@ def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "")
         yield f"Create the role {_name(role)} of the transfer job, with its permissions:"
         yield f"  {_create(role)}"
         yield from _put(iam, "job", role, f"{policy}-job")
+    if found.scheduler is not None:
+        role = spec.cloud.scheduler_role
+        yield f"Create the role {_name(role)} that deletes the endpoint at its expiry, with its permissions:"
+        yield f"  {iam} --part scheduler-trust > scheduler-trust.json"
+        yield f"  {_create(role, 'scheduler-trust.json')}"
+        yield from _put(iam, "scheduler", role, f"{policy}-scheduler")
     yield "Permissions to deploy it: attach them to your user or role:"
     yield f"  {iam} --part deployer > deployer.json"
     yield f"  aws iam {_attach(policy, found.deployer.characters)} --policy-document file://deployer.json"
@@ -45,12 +51,12 @@ def _name(role: str) -> str:
     return role.rpartition("/")[2]
 
 
-def _create(role: str) -> str:
+def _create(role: str, trust: str = "trust.json") -> str:
     path, _, name = role.partition(":role/")[2].rpartition("/")
     within = f" --path {shlex.quote(f'/{path}/')}" if path else ""
     return (
         f"aws iam create-role --role-name {shlex.quote(name)}{within} "
-        "--assume-role-policy-document file://trust.json"
+        f"--assume-role-policy-document file://{trust}"
     )
 
 

@@ -12,6 +12,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import WRITE_OBJECTS, lend_key
+from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import schedule_deletion
 
 _TO_SAGEMAKER = (("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",)),)
 _SCALING_ROLE = (
@@ -27,6 +28,8 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from _role(spec, arns)
     yield from _scaling(spec, arns)
     yield from _read_statements(arns)
+    if spec.cloud.scheduler_role:
+        yield from schedule_deletion(spec.cloud.scheduler_role, arns)
     if spec.cloud.kms_key:
         yield from _key(arns)
     if spec.cloud.job is not None:

@@ -23,8 +23,10 @@ This page is generated from the policies that `lmi iam` prints (`lmi_deploy/targ
 
 `lmi iam RECIPE` prints the smallest policies that this recipe needs: for the person or pipeline that deploys it
 (`--part deployer`), for the role that the endpoint runs with (`--part execution`), for the role that a transfer job
-runs with (`--part job`, with `weights.via: job` only), and the trust document of these roles (`--part trust`). It
-creates nothing; on stderr it prints the commands that create the roles:
+runs with (`--part job`, with `weights.via: job` only), and the trust document of these roles (`--part trust`). With
+`endpoint.scheduler_role` it also prints the policy and the trust document of the role with which EventBridge Scheduler
+deletes an expired endpoint (`--part scheduler`, `--part scheduler-trust`). It creates nothing; on stderr it prints the
+commands that create the roles:
 
 ```
 lmi iam recipe.yaml --part trust > trust.json
@@ -70,9 +72,11 @@ _BASE: Final = (
 _JOB: Final = "weights: {via: job, token_secret: SECRET}\n"
 _VPC: Final = "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n"
 _KEY: Final = "endpoint: {kms_key: KEY}\n"
+_SCHEDULER: Final = "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 _FEATURES: Final[Mapping[str, str]] = {
     "": "",
     "endpoint.autoscaling": "endpoint: {autoscaling: {min: 1, max: 2, invocations_per_instance: 60}}\n",
+    "endpoint.scheduler_role": _SCHEDULER,
     "endpoint.vpc": _VPC,
     "endpoint.kms_key": _KEY,
     "weights.via: job": _JOB,
@@ -88,6 +92,7 @@ _PARTS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "deployer": ("Who deploys", _FEATURES),
     "execution": ("The role of the endpoint", _FEATURES),
     "job": ("The role of a transfer job", _OF_JOBS),
+    "scheduler": ("The role that deletes an expired endpoint", {"": _SCHEDULER}),
 }
 _ACCOUNT, _REGION = "123456789012", "us-east-1"
 
@@ -120,7 +125,12 @@ def _table(part: str, found: Mapping[str, Policies]) -> Iterator[str]:
 
 
 def _grants(found: Policies, part: str) -> tuple[PolicyStatement, ...]:
-    policy = {"deployer": found.deployer, "execution": found.execution, "job": found.job}[part]
+    policy = {
+        "deployer": found.deployer,
+        "execution": found.execution,
+        "job": found.job,
+        "scheduler": found.scheduler,
+    }[part]
     return policy.grants if policy else ()
 
 

@@ -30,7 +30,7 @@ from lmi_deploy.targets.sagemaker.desired_state import (
     wait_timeout,
 )
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
-from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, set_expiry
+from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
 from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     clear,
     create_settings,
@@ -168,6 +168,7 @@ def _serve(
     if lost:
         yield DeleteEndpoint(endpoint=spec.name)
     if created:
+        yield from schedule_new(spec, observed)
         yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
         yield from _settle(spec, chosen.name)
         yield from _scale(spec, observed, created=True, instance="")

@@ -38,6 +38,7 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
         network_isolation=cloud.network_isolation,
         vpc=cloud.vpc,
         scaling=cloud.scaling,
+        scheduler_role=cloud.scheduler_role,
     )
     return serving_record(spec, artifact, place, weights_name=weights_of(spec), tags=cloud.tags)
 

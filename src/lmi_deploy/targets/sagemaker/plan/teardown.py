@@ -14,6 +14,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     DeleteModel,
     DeleteWeights,
     RemoveScaling,
+    RemoveSchedule,
     SetScaling,
     StopTransferJob,
 )
@@ -46,6 +47,8 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
         yield RemoveScaling(endpoint=name)
     if observed.endpoint is not None and not observed.not_owned_reason:
         yield DeleteEndpoint(endpoint=name)
+    if observed.schedule is not None and not observed.not_owned_reason:
+        yield RemoveSchedule(endpoint=name)
     yield from (
         DeleteEndpointConfig(config=one) for one in sorted(resource_names(observed, "endpoint-config"))
     )
