@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from lmi_deploy.bench.report_file import json_schema as report_schema
 from lmi_deploy.catalog.known_failures_page import failures_page
 from lmi_deploy.cli.command_group import COMMANDS, lmi
 from lmi_deploy.recipe.json_schema import json_schema
@@ -27,6 +28,8 @@ def pages() -> dict[str, str]:
     return {
         "reference/recipe.md": reference_page(),
         "reference/recipe.schema.json": json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
+        "reference/bench-report.schema.json": json.dumps(report_schema(), indent=2, ensure_ascii=False)
+        + "\n",
         "reference/cli.md": cli_page(),
         "reference/failures.md": failures_page(),
         "reference/permissions.md": rights_page(),

@@ -34,6 +34,7 @@ CODES = {
     "LockLost": 1,
     "Refused": 5,
     "IntegrityError": 6,
+    "ObjectiveMissed": 7,
     "Bug": 3,
     "Interrupted": 130,
 }

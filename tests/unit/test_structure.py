@@ -99,7 +99,9 @@ PURE = (
         f"bench/{name}.py"
         for name in (
             *("comparison", "cost", "histogram", "measurement", "objectives", "percentiles", "probability"),
-            *("records", "report", "report_file", "significance", "statistics", "validity"),
+            *("records", "report", "report_file", "significance", "statistics", "validity", "factorial"),
+            *("html_report", "layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
+            "text_reports",
         )
     ),
     "targets/openai_example.py",

@@ -11,8 +11,10 @@ from lmi_deploy.bench.percentiles import percentile, percentile_name
 from lmi_deploy.bench.probability import t_quantile
 from lmi_deploy.bench.report import Judgement, LoadPoint, Rate, Report, Summary, Verdict
 from lmi_deploy.bench.significance import Effect, Measured, holm, mann_whitney, ratio_of_means
-from lmi_deploy.bench.statistics import PIECES
+from lmi_deploy.bench.statistics import PIECES, percentile_inflation
+from lmi_deploy.bench.table_cells import NOTHING, number
 from lmi_deploy.bench.validity import check_same_load, row_of
+from lmi_deploy.domain.report_table import ReportTable
 from lmi_deploy.errors import UsageRefused
 
 Direction = Literal["better", "worse", "no difference shown", "not comparable"]
@@ -95,6 +97,36 @@ def percent(ratio: float) -> str:
     return "no bound" if math.isinf(ratio) else f"{(ratio - 1) * 100:+.1f} %"
 
 
+def comparison_table(found: Comparison) -> ReportTable:
+    """A line a figure; times in milliseconds."""
+    return ReportTable(
+        title=f"{found.after} against {found.before}",
+        columns=("point", "figure", "before", "after", "change", "from", "to", "p", "conclusion"),
+        rows=tuple(_cells(change) for change in found.changes),
+        notes=(
+            f"from, to: the change at {found.confidence:.0%} confidence; p: Mann-Whitney on all requests, corrected "
+            "(Holm) for the number of tests",
+            *found.warnings,
+        ),
+    )
+
+
+def _cells(change: FigureChange) -> tuple[str, ...]:
+    unit = 1000.0 if change.metric in COMPARED else 1.0
+    effect = change.effect
+    return (
+        change.point,
+        f"{change.metric} {change.statistic}" if change.metric in COMPARED else change.metric,
+        number(change.before * unit),
+        number(change.after * unit),
+        percent(change.after / change.before),
+        percent(effect.low) if effect else NOTHING,
+        percent(effect.high) if effect else NOTHING,
+        NOTHING if change.p_value is None else f"{change.p_value:.2g}",
+        change.direction,
+    )
+
+
 def compare(before: Report, after: Report, *, names: tuple[str, str]) -> Comparison:
     """Points are paired by their names: the factors and the load. UsageRefused if no point is in both."""
     confidence = max(before.confidence, after.confidence)
@@ -109,7 +141,7 @@ def compare(before: Report, after: Report, *, names: tuple[str, str]) -> Compari
             f"{names[0]} and {names[1]} have no point in common: {of} against {against}",
             hint="compare two runs of the same `bench:` section",
         )
-    changes = [change for pair in pairs for change in _changes(*pair, confidence)]
+    changes = [change for pair in pairs for change in _judged_changes(*pair, confidence)]
     return Comparison(
         before=names[0],
         after=names[1],
@@ -117,6 +149,14 @@ def compare(before: Report, after: Report, *, names: tuple[str, str]) -> Compari
         changes=tuple(_corrected(changes)),
         warnings=tuple(_warnings(before, after, pairs)),
     )
+
+
+def _judged_changes(before: LoadPoint, after: LoadPoint, confidence: float) -> list[FigureChange]:
+    """Without effects if one of the points is INVALID: its figures are not those of the server."""
+    changes = [*_changes(before, after, confidence)]
+    if before.is_valid and after.is_valid:
+        return changes
+    return [replace(change, effect=None, p_value=None, superiority=None) for change in changes]
 
 
 def _changes(before: LoadPoint, after: LoadPoint, confidence: float) -> Iterator[FigureChange]:
@@ -174,8 +214,12 @@ def _percentile_changes(blank: FigureChange, before: Summary, after: Summary) ->
     """
     each = 1 - (1 - blank.confidence) / 4
     for quantile in QUANTILES:
-        first = percentile(before.sample(), quantile, each)
-        second = percentile(after.sample(), quantile, each)
+        first, second = (
+            percentile(
+                one.sample(), quantile, each, inflation=percentile_inflation(blank.metric, one.inflation)
+            )
+            for one in (before, after)
+        )
         shown = before.percentile(quantile), after.percentile(quantile)
         if first is None or second is None or None in shown or not first.value:
             continue

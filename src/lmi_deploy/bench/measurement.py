@@ -48,7 +48,7 @@ def point_of(run: RunResult, *, confidence: float = 0.95, objectives: Sequence[O
     window = window_of(measured) if measured else Window(begin=0, end=0)
     good = [one for one in measured if not one.error]
     times = latencies(good, is_open=is_open)
-    metrics = {name: summarize(values, confidence) for name, values in times.items()}
+    metrics = {name: summarize(name, values, confidence) for name, values in times.items()}
     point = LoadPoint(
         name=point_name(settings.factors, settings.load),
         factors=settings.factors,
@@ -148,7 +148,9 @@ def merged(
         load=_summed_load([part.load for part in parts]),
         seconds=max(part.seconds for part in parts),
         counts=_summed_counts([part.counts for part in parts]),
-        metrics={name: _merged_summary([part.metrics[name] for part in parts], confidence) for name in names},
+        metrics={
+            name: _merged_summary(name, [part.metrics[name] for part in parts], confidence) for name in names
+        },
         rates={name: _summed_rate([part.rates.get(name) for part in parts]) for name in first.rates},
         in_flight=math.fsum(part.in_flight for part in parts),
         client=_worst([part.client for part in parts]),
@@ -174,11 +176,11 @@ def _summed_counts(counts: Sequence[RequestCounts]) -> RequestCounts:
     )
 
 
-def _merged_summary(summaries: Sequence[Summary], confidence: float) -> Summary:
+def _merged_summary(metric: str, summaries: Sequence[Summary], confidence: float) -> Summary:
     """The variances of the parts' means add up, weighted by their size."""
     sample = reduce(Histogram.merged, (one.sample() for one in summaries))
     dependent = math.fsum(one.n / sample.n * one.inflation for one in summaries)
-    return summary_of(sample, confidence, inflation=dependent)
+    return summary_of(metric, sample, confidence, inflation=dependent)
 
 
 def _summed_rate(found: Sequence[Rate | None]) -> Rate:

@@ -13,6 +13,7 @@ from typing import Final
 from lmi_deploy.bench.percentiles import needed_count, percentile, percentile_name
 from lmi_deploy.bench.probability import binomial_at_most, t_quantile
 from lmi_deploy.bench.report import LoadPoint, Summary, Verdict
+from lmi_deploy.bench.statistics import percentile_inflation
 
 TIMES: Final = ("e2e", "ttft", "itl", "tpot", "queue")
 RATES: Final = (
@@ -69,6 +70,12 @@ def parse_objective(name: str, limit: float) -> Objective:
     return Objective(name=name, metric=form["metric"] or "e2e", quantile=quantile, limit=seconds)
 
 
+def read_objective(words: str) -> Objective:
+    """Of its `words`, as a report keeps it."""
+    name, _, limit = words.replace(">=", "<=").partition("<=")
+    return parse_objective(name.strip(), float(limit))
+
+
 def judge(objective: Objective, point: LoadPoint, confidence: float) -> Verdict:
     """An invalid point decides nothing."""
     if not point.is_valid:
@@ -89,9 +96,16 @@ def judge(objective: Objective, point: LoadPoint, confidence: float) -> Verdict:
 def _judge_percentile(objective: Objective, summary: Summary, *, failed: int, confidence: float) -> Verdict:
     """A failed request was not answered in time: it counts as above every limit."""
     assert objective.quantile is not None
-    found = percentile(summary.sample(), objective.quantile, confidence, beyond=failed)
+    found = percentile(
+        summary.sample(),
+        objective.quantile,
+        confidence,
+        beyond=failed,
+        inflation=percentile_inflation(objective.metric, summary.inflation),
+    )
     assert found
-    among = f"{summary.n + failed} requests" + (f", {failed} of them failed" if failed else "")
+    what = "gaps" if objective.metric == "itl" else "requests"
+    among = f"{summary.n + failed} {what}" + (f", {failed} of them failed" if failed else "")
     name = percentile_name(objective.quantile)
     if found.high is not None and found.high <= objective.limit:
         return _verdict(objective, True, f"{name} <= {_time(found.high)} at {confidence:.0%} ({among})")

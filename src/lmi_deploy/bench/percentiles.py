@@ -56,13 +56,21 @@ def needed_count(quantile: float, confidence: float = CONFIDENCE) -> int:
 
 
 def percentile(
-    sample: Histogram, quantile: float, confidence: float = CONFIDENCE, *, beyond: int = 0
+    sample: Histogram,
+    quantile: float,
+    confidence: float = CONFIDENCE,
+    *,
+    beyond: int = 0,
+    inflation: float = 1.0,
 ) -> Percentile | None:
-    """None of an empty sample. `beyond` values more are above all others: requests that failed."""
+    """None of an empty sample. `beyond` values more are above all others: requests that failed. `inflation` values say
+    as much as one independent value, as the gaps of one stream do.
+    """
     n = sample.n + beyond
     if not n:
         return None
-    low, high = _bounds(n, quantile, confidence)
+    independent = max(1, int(n / inflation))
+    low, high = _bounds(independent, quantile, confidence)
 
     def ranked(rank: int) -> float:
         return sample.ranked(rank) if rank <= sample.n else math.inf
@@ -70,8 +78,8 @@ def percentile(
     return Percentile(
         quantile=quantile,
         value=ranked(max(math.ceil(quantile * n - 1e-9), 1)),
-        low=ranked(low) if low else None,
-        high=ranked(high) if high else None,
+        low=ranked(max(1, low * n // independent)) if low else None,
+        high=ranked(-(-high * n // independent)) if high else None,
         needed=needed_count(quantile, confidence),
     )
 

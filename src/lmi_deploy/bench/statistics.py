@@ -31,13 +31,18 @@ _LEAST_PIECE: Final = 5
 """Requests in a piece of the window, for the interval of a rate."""
 
 
-def summarize(values: Sequence[float], confidence: float) -> Summary | None:
+def summarize(metric: str, values: Sequence[float], confidence: float) -> Summary | None:
     """Of values in the order of their requests; None if there are none."""
     sample = Histogram.of(values)
-    return summary_of(sample, confidence, inflation=_inflation(values, sample)) if sample.n else None
+    return summary_of(metric, sample, confidence, inflation=_inflation(values, sample)) if sample.n else None
 
 
-def summary_of(sample: Histogram, confidence: float, *, inflation: float = 1.0) -> Summary:
+def percentile_inflation(metric: str, inflation: float) -> float:
+    """For the bounds of percentiles: those of requests are taken as independent, the gaps inside of streams are not."""
+    return inflation if metric == "itl" else 1.0
+
+
+def summary_of(metric: str, sample: Histogram, confidence: float, *, inflation: float = 1.0) -> Summary:
     """Of a sample that is not empty."""
     n = sample.n
     deviation = sample.deviation if n > 1 else None
@@ -56,13 +61,15 @@ def summary_of(sample: Histogram, confidence: float, *, inflation: float = 1.0) 
         error=error,
         interval=(sample.mean - half, sample.mean + half) if half is not None else None,
         inflation=inflation,
-        percentiles=tuple(_figure(sample, quantile, confidence) for quantile in STANDARD),
+        percentiles=tuple(_figure(metric, sample, quantile, confidence, inflation) for quantile in STANDARD),
         histogram=_packed(sample),
     )
 
 
-def _figure(sample: Histogram, quantile: float, confidence: float) -> PercentileFigure:
-    found = percentile(sample, quantile, confidence)
+def _figure(
+    metric: str, sample: Histogram, quantile: float, confidence: float, inflation: float
+) -> PercentileFigure:
+    found = percentile(sample, quantile, confidence, inflation=percentile_inflation(metric, inflation))
     assert found
     return PercentileFigure(
         quantile=quantile,

@@ -183,6 +183,12 @@ class IntegrityError(LmiError):
     exit_code = 6
 
 
+class ObjectiveMissed(LmiError):
+    """A measurement is complete, and what was asked of it is not met."""
+
+    exit_code = 7
+
+
 class Bug(LmiError):
     """An exception that was not raised on purpose."""
 

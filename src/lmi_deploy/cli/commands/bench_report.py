@@ -1,0 +1,45 @@
+"""`lmi bench report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lmi_deploy.bench.report import Report
+from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.report_outputs import ReportFiles, read_report, report_files_options
+from lmi_deploy.cli.shared_options import json_option
+
+
+@click.command("report")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@report_files_options
+@json_option
+def command(*, file: Path, files: ReportFiles, as_json: bool) -> None:
+    """Print the tables of the JSON report FILE, or write it in other forms."""
+    context = open_context(as_json=as_json)
+    report = read_report(file)
+    show_report(report, context, files, shown=not any((files.html, files.markdown, files.csv, files.junit)))
+
+
+def show_report(report: Report, context: CommandContext, files: ReportFiles, *, shown: bool = True) -> None:
+    """The tables (with `shown`), the files, and the conclusion."""
+    from lmi_deploy.bench.report_tables import brief_tables
+    from lmi_deploy.bench.text_reports import headline
+    from lmi_deploy.ui.bench_text import table_lines
+
+    if shown:
+        context.view.words(table_lines(brief_tables(report)))
+    written = files.write(report)
+    for path in written:
+        context.view.note(f"wrote {path}")
+    fields = {
+        "name": report.name,
+        "points": len(report.points),
+        "valid": report.is_valid,
+        "judgement": report.judgement,
+        "interrupted": report.interrupted,
+        "files": [str(path) for path in written],
+    }
+    context.view.result(fields, headline(report))

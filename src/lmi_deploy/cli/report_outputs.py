@@ -1,0 +1,96 @@
+"""The files that a report of `lmi bench` is written to, and reading one back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lmi_deploy.bench.report import Report
+from lmi_deploy.cli.output_files import writing
+from lmi_deploy.errors import UsageRefused
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FORMS = {
+    "html": "One page with plots, without external resources.",
+    "markdown": "The tables.",
+    "csv": "A line a point, all figures.",
+    "junit": "A test case an objective, for CI.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """None: not asked for."""
+
+    html: Path | None = None
+    markdown: Path | None = None
+    csv: Path | None = None
+    junit: Path | None = None
+
+    def write(self, report: Report) -> list[Path]:
+        """The files that were written. An existing file is replaced: they are all made from the JSON report."""
+        texts = {self.html: _html, self.markdown: _markdown, self.csv: _csv, self.junit: _junit}
+        written = [path for path in texts if path is not None]
+        for path in written:
+            with writing(path):
+                path.write_text(texts[path](report), encoding="utf-8")
+        return written
+
+
+def _html(report: Report) -> str:
+    from lmi_deploy.bench.html_report import to_html
+    from lmi_deploy.bench.objectives import read_objective
+    from lmi_deploy.bench.report_tables import report_tables
+
+    return to_html(report, report_tables(report), [*map(read_objective, report.objectives)])
+
+
+def _markdown(report: Report) -> str:
+    from lmi_deploy.bench.report_tables import report_tables
+    from lmi_deploy.bench.text_reports import to_markdown
+
+    return to_markdown(report, report_tables(report))
+
+
+def _csv(report: Report) -> str:
+    from lmi_deploy.bench.text_reports import to_csv
+
+    return to_csv(report)
+
+
+def _junit(report: Report) -> str:
+    from lmi_deploy.bench.text_reports import to_junit
+
+    return to_junit(report)
+
+
+def report_files_options(function: F) -> F:
+    """`--html`, `--markdown`, `--csv` and `--junit`: the command gets one `files`."""
+
+    @functools.wraps(function)
+    def wrapped(**arguments: Any) -> Any:
+        paths = {form: arguments.pop(form) for form in _FORMS}
+        return function(files=ReportFiles(**paths), **arguments)
+
+    for form, text in reversed(_FORMS.items()):
+        kind = click.Path(dir_okay=False, path_type=Path)
+        wrapped = click.option(f"--{form}", type=kind, metavar="FILE", help=text)(wrapped)
+    return wrapped  # type: ignore[return-value]
+
+
+def read_report(path: Path) -> Report:
+    """UsageRefused if it cannot be read, or is no report that this version understands."""
+    from lmi_deploy.bench.report_file import from_json
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as reason:
+        why = reason.strerror if isinstance(reason, OSError) else "not a text"
+        hint = "name a JSON report of `lmi bench`"
+        raise UsageRefused(f"{path}: {why}", hint=hint) from None
+    return from_json(text, str(path))
