@@ -65,7 +65,7 @@ def _price_rows(prices: PriceTable) -> Iterator[Row]:
         yield _line("prices", (found.source, found.date.isoformat()), entries, region)
 
 
-@command.command("refresh")
+@command.command("refresh", short_help="Read the current prices of a region from AWS.")
 @click.option(
     "--region",
     "regions",

@@ -27,7 +27,9 @@ from lmi_deploy.cli.shared_options import json_option
 @click.option(
     "--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; downloaded once if not given."
 )
-@click.option("--proxy", is_flag=True, help="Put a byte proxy in front, which has its own fault rules.")
+@click.option(
+    "--proxy", is_flag=True, help="Put a proxy in front that can cut and delay connections, by fault rules."
+)
 @click.option(
     "--key",
     metavar="ID:SECRET",
@@ -40,7 +42,10 @@ from lmi_deploy.cli.shared_options import json_option
 @click.option("--no-containers", is_flag=True, help="Start no model servers; an endpoint echoes the request.")
 @click.option("--stop-after", type=float, metavar="SECONDS", help="Stop after this time.")
 @click.option(
-    "--parent-pid", type=int, metavar="PID", help="Stop when this process ends.  [default: lmi itself]"
+    "--parent-pid",
+    type=int,
+    metavar="PID",
+    help="Stop when this process ends.  [default: the process of this command]",
 )
 @json_option
 def command(*, as_json: bool, **given: object) -> int:

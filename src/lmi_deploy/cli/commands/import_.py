@@ -26,7 +26,13 @@ from lmi_deploy.ui.view_selection import open_view
     help="The server version of the recipe (default: the newest); one whose images contain the old engine keeps it.",
 )
 @click.option("--local", is_flag=True, help="Write a recipe for this machine.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The file to write; - prints the recipe.  [default: NAME.yaml]",
+)
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @json_option
 def command(

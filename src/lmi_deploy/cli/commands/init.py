@@ -51,16 +51,22 @@ SCHEMA = "recipe.schema.json"
 )
 @click.option("--plain", is_flag=True, help="Write no comments.")
 @click.option("--example", metavar="NAME", help="Copy a recipe that comes with lmi, instead of MODEL.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The file to write; - prints the recipe.  [default: NAME.yaml]",
+)
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @json_option
 def command(*, model: str | None, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
-    """Write a commented recipe for MODEL (a Hub id or a local folder) that validates, plans and fits.
+    """Write a commented recipe for MODEL, a Hub id or a local folder. The recipe is valid, and the model fits.
 
     lmi computes engine, instance type, parallel degree, length and time limits from config.json and the headers of
     the weights. A comment explains each choice. If AWS credentials exist, the recipe is for SageMaker, else for this
-    machine. lmi writes it to FILE (default: NAME.yaml); `-o -` prints it. Its first line names a JSON Schema for
-    editors; `lmi schema > recipe.schema.json` writes that schema.
+    machine. The first line of the recipe names a JSON Schema for editors; `lmi schema > recipe.schema.json` writes
+    that schema.
     """
     context = open_context(as_json=as_json)
     example = flags.pop("example")

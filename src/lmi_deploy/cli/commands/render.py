@@ -20,7 +20,12 @@ from lmi_deploy.workflows import up
 @recipe_argument
 @recipe_options
 @click.option(
-    "-o", "--output", required=True, type=click.Path(file_okay=False, path_type=Path), metavar="DIR"
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The folder to write to.",
 )
 @json_option
 def command(

@@ -30,7 +30,7 @@ _EXPECTED_EXITS = (0, ENDED_BY_CTRL_C, 143)
 @click.option(
     "--image", default="", help="Runtime container: the image, which must already be on this machine."
 )
-@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -62,8 +62,8 @@ def command(
 ) -> int:
     """Serve the model folder DIR (serving.properties, model.py) in the foreground, until Ctrl-C.
 
-    Workers fail as on SageMaker: if one dies or times out, the model is FAILED unless retry_threshold in
-    serving.properties allows a restart; the log says so.
+    Workers fail as on SageMaker: if one dies or times out, the model is FAILED, unless retry_threshold in
+    serving.properties allows a restart. The log names the reason.
 
     This command is for developers of handlers. The workers' environment has the packages that serving.properties,
     model.py and the folder's requirements.txt need.

@@ -47,7 +47,7 @@ def command() -> None:
     """
 
 
-@command.command("push")
+@command.command("push", short_help="Transfer the weights of a recipe to the bucket.")
 @recipe_argument
 @recipe_options
 @bucket_options
@@ -87,7 +87,7 @@ def push(
     context.view.result(fields, store.address(manifest.name))
 
 
-@command.command("ls")
+@command.command("ls", short_help="List the weights in the bucket.")
 @bucket_options
 @json_option
 def ls(*, bucket_request: BucketRequest, as_json: bool) -> None:
@@ -100,13 +100,13 @@ def ls(*, bucket_request: BucketRequest, as_json: bool) -> None:
     context.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
 
 
-@command.command("verify")
+@command.command("verify", short_help="Check weights by size and checksum.")
 @click.argument("name")
 @bucket_options
 @click.option("--deep", is_flag=True, help="Read every byte and compare its sha256.")
 @json_option
 def verify(*, name: str, bucket_request: BucketRequest, deep: bool, as_json: bool) -> None:
-    """Verify weights by size and S3's checksums, or with --deep by hashing every byte."""
+    """Check weights by size and S3's checksums, or with --deep by hashing every byte."""
     context, store = _open(bucket_request, as_json=as_json)
     manifest = store.find(name)
     issues = context.outcome(store.verify(manifest, deep=deep, key="verify"))
@@ -134,14 +134,14 @@ def rm(*, name: str, bucket_request: BucketRequest, yes: bool, as_json: bool) ->
     context.view.result({"name": manifest.name, "bytes": freed})
 
 
-@command.command("copy")
+@command.command("copy", short_help="Copy weights to another bucket, inside S3.")
 @click.argument("name")
 @bucket_options
 @click.option("--to-bucket", required=True, help="The bucket to copy to.")
 @click.option("--to-region", default="", help="The region of that bucket.")
 @json_option
 def copy(*, name: str, bucket_request: BucketRequest, to_bucket: str, to_region: str, as_json: bool) -> None:
-    """Copy weights to another bucket, in any region, inside S3: no byte passes through this machine."""
+    """Copy weights to another bucket, in any region. S3 copies them; no byte passes through this machine."""
     context, origin = _open(bucket_request, as_json=as_json)
     target = context.deps.weights(replace(bucket_request, bucket=to_bucket, region=to_region), None)
     manifest = origin.find(name)
