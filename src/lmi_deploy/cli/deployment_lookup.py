@@ -41,7 +41,9 @@ def _by_name(name: str, deps: Dependencies, where: TargetOptions) -> DeploymentR
         return local[0]
     if local:
         places = ", ".join(sorted(f"{ref.target} {ref.region} {ref.account}".strip() for ref in local))
-        raise UsageRefused(f"{name}: known in {len(local)} places: {places}", hint="add --target or --region")
+        raise UsageRefused(
+            f"{name}: exists in {len(local)} places: {places}", hint="add --target or --region"
+        )
     if where.target or where.region:
         target = where.target or "sagemaker"
         return DeploymentRef(name=name, target=target, region=where.region)

@@ -16,7 +16,7 @@ def confirm(prompt: str, *, yes: bool, free: bool = False, kept: str = "nothing 
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageRefused("no terminal to ask for agreement", hint="add --yes to agree in advance")
+        raise UsageRefused("no terminal to ask for confirmation", hint="add --yes to confirm in advance")
     # Not click's own, of which some versions put a blank on stdout.
     sys.stderr.write(f"{prompt} {'[Y/n]' if free else '[y/N]'} ")
     sys.stderr.flush()
@@ -29,4 +29,4 @@ def confirm(prompt: str, *, yes: bool, free: bool = False, kept: str = "nothing 
         sys.stderr.write("\n")
     word = reply.strip().lower()
     if word not in ("y", "yes") and not (free and reply and not word):
-        raise Interrupted(f"not agreed: {kept}", hint="run it again to agree") from ended
+        raise Interrupted(f"not confirmed: {kept}", hint="run the command again and answer y") from ended

@@ -82,7 +82,7 @@ class RehearsalReport:
             f"the files of the artifact ({', '.join(self.files)}) are those that `lmi render` writes; digest "
             f"{self.artifact[:10]}" + (", byte for byte in the bucket" if self.target == "sagemaker" else ""),
             f"{started if self.stand_in else ran}, and answers",
-            *((f"by computation, the real model: {fit}",) if fit and not _is_unknown(fit) else ()),
+            *((f"the real model, by calculation: {fit}",) if fit and not _is_unknown(fit) else ()),
             *(
                 ("the permissions that `lmi iam` prints suffice: every call was checked against them",)
                 if self.target == "sagemaker"
@@ -98,7 +98,11 @@ class RehearsalReport:
         return (
             *(("SageMaker, S3, IAM and CloudWatch, by lmi emulator",) if self.target == "sagemaker" else ()),
             *((self.stand_in,) if self.stand_in else ()),
-            *((f"the stand-in's container reads {'; '.join(self.replaced)}",) if self.replaced else ()),
+            *(
+                (f"in the stand-in's container, serving.properties has {'; '.join(self.replaced)}",)
+                if self.replaced
+                else ()
+            ),
             *(
                 (
                     f"the model: {size_text(self.size)} of random weights for {size_text(self.real_size)}, "

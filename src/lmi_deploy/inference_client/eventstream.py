@@ -86,5 +86,5 @@ def _headers(head: bytes) -> dict[str, str]:
     except (IndexError, KeyError, UnicodeDecodeError) as exc:
         raise DamagedStream("the headers of a message cannot be read") from exc
     if at != len(head):
-        raise DamagedStream("the headers of a message are longer than it says")
+        raise DamagedStream("the headers of a message are longer than stated")
     return found

@@ -52,8 +52,8 @@ def _mixed_up(recipe: Recipe, facts: Facts) -> Iterator[str]:
     by_service = recipe.engine == "vllm" and not recipe.handler.file and not recipe.handler.builtin
     if facts.adapters and by_service and order(version) < ADAPTERS_BY_REQUEST_SINCE:
         yield (
-            f"DJL's engine {version} answers a stream without the adapter, and requests at the same time with each "
-            "other's adapter: send one request at a time here, or use an image from 0.36 on"
+            f"DJL's engine {version} ignores the adapter in a stream, and mixes up the adapters of simultaneous "
+            "requests: send one request at a time, without streaming, or use an image of 0.36 or newer"
         )
 
 

@@ -37,7 +37,7 @@ _TEMPLATES: Mapping[str, str] = {
     "text-generation": "Template of lmi: chat and completions in OpenAI's format, streamed.",
     "text2text-generation": "Template of lmi: text in, text out, streamed on request.",
     "text-embedding": "Template of lmi: texts in, vectors out, pooled as the model was trained.",
-    "text-classification": "Ours: texts or pairs of texts in, labels with scores out, best first.",
+    "text-classification": "Template of lmi: texts or pairs of texts in, labels with scores out, best first.",
 }
 
 

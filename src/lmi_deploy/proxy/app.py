@@ -138,7 +138,7 @@ class ProxyApp:
         translated = translate(body, deployment.model(adapter, reply.key))
         request.error_event = translated.error_event
         if adapter and translated.request.stream and not deployment.streams_adapters:
-            message = f"the server of {deployment.name} would answer a stream without the adapter {adapter}"
+            message = f"the server of {deployment.name} ignores the adapter {adapter} in a stream"
             raise bad_request(f"{message}: omit `stream`", "stream")
         limit, size = deployment.endpoint.max_bytes, len(translated.request.body)
         if limit is not None and size > limit:

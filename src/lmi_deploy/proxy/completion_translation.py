@@ -118,10 +118,10 @@ def _translate_inputs(body: dict[str, Any], model: ServedModel, *, stream: bool)
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str):
-        raise bad_request("this deployment takes one text a request", "prompt")
+        raise bad_request("this deployment accepts one text per request", "prompt")
     for name in _ONE:
         if body.get(name) not in (None, 1):
-            raise bad_request(f"this deployment generates 1 text a request, not {body[name]!r:.40}", name)
+            raise bad_request(f"this deployment generates 1 text per request, not {body[name]!r:.40}", name)
     parameters = {name: value for name, value in body.items() if name not in _ENVELOPE and value is not None}
     if "stop" in parameters:
         stop = parameters.pop("stop")

@@ -34,7 +34,7 @@ def translate_embeddings(body: dict[str, Any], model: ServedModel) -> Translated
     if field == "input":
         sent |= {"model": model.name, **more}
     elif "dimensions" in more:
-        raise bad_request("this deployment gives vectors of one length", "dimensions")
+        raise bad_request("this deployment returns vectors of one length", "dimensions")
     elif more:
         sent["parameters"] = more
     encoded = json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")
@@ -52,7 +52,7 @@ def _texts(body: Mapping[str, Any]) -> list[str]:
     value = body["input"]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        advice = "token numbers are of another model (langchain-openai: check_embedding_ctx_length=False)"
+        advice = "token ids depend on the tokenizer: send text (langchain-openai: check_embedding_ctx_length=False)"
         raise bad_request(f"expected a text or a list of texts, got {value!r:.80}; {advice}", "input")
     return texts
 

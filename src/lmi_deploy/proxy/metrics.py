@@ -26,8 +26,7 @@ class ProxyMetrics:
         self._registry = registry = CollectorRegistry(auto_describe=True)
         self._requests = Counter(
             "lmi_proxy_requests",
-            "Requests by the status that was sent; of a stream that broke, the status of its error. "
-            "499: the client left.",
+            "Requests by status code; for a stream that broke, the status of its error. 499: the client left.",
             ("model", "route", "status"),
             registry=registry,
         )
@@ -47,7 +46,7 @@ class ProxyMetrics:
         )
         self._tokens = Counter(
             "lmi_proxy_tokens",
-            "As counted by the model server, where it counts them.",
+            "Tokens, if the model server counts them.",
             ("model", "kind"),
             registry=registry,
         )

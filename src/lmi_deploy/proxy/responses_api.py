@@ -40,7 +40,7 @@ def translate_response(body: dict[str, Any], model: ServedModel) -> TranslatedRe
     for name in _REFUSED:
         if body.get(name):
             raise bad_request(
-                "not supported here, where responses are plain text: use /v1/chat/completions", name
+                "not supported: this route returns plain text only; use /v1/chat/completions", name
             )
     chat: dict[str, Any] = {"messages": _messages(body)}
     chat |= {name: body[name] for name in _SAME if body.get(name) is not None}

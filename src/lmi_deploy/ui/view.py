@@ -39,7 +39,7 @@ class View(Protocol):
         """The response is complete, and its last line has no newline."""
 
     def result(self, fields: Fields, text: str = "") -> None:
-        """The last word: `fields` for machines, `text` for people."""
+        """The result of the command: `fields` for machines, `text` for people."""
 
     def unshown_lines(self, lines: Sequence[str]) -> tuple[str, ...]:
         """The lines that were not just shown as `Line`s."""

@@ -162,7 +162,7 @@ def matching_instances(
             raise Unresolvable(f"{fit_request.model_id}: {refused.what}", hint=refused.hint)
         return fitting_instances(checkpoint, request, price_table(deps).of(region))
     except CannotTell as reason:
-        raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` shows the sum") from None
+        raise LmiError(f"{fit_request.model_id}: {reason}", hint="`lmi fit` shows the calculation") from None
 
 
 def instance_request(fit_request: FitRequest, checkpoint: Checkpoint) -> SizingRequest:
@@ -184,9 +184,9 @@ def require_fit(recipe: Recipe, facts: Facts, prices: PriceTable, *, force: bool
     outcome = judge(fit_request, gathered_checkpoint(facts), prices, help_tight=False)
     fit = outcome.fit
     if fit.verdict == "does-not-fit" and not force:
-        hint = "`lmi fit RECIPE` shows the sum; add --force-fit to continue anyway"
+        hint = "`lmi fit RECIPE` shows the calculation; add --force-fit to continue anyway"
         if outcome.remedies:
-            hint = "change one of these, or add --force-fit; `lmi fit` shows the sum"
+            hint = "change one of these, or add --force-fit; `lmi fit` shows the calculation"
         raise does_not_fit(recipe.model_id, fit.where, outcome, hint=hint)
     match fit.verdict:
         case "unknown":

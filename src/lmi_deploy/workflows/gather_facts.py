@@ -95,7 +95,7 @@ def _extra_files(recipe: Recipe, folder: Path) -> tuple[tuple[str, bytes], ...]:
         largest = max(sizes, key=lambda path: sizes[path])
         raise Unresolvable(
             f"files.extra: {size_text(total)} in all, the largest is {largest}; at most {size_text(MAX_EXTRA)}",
-            hint="put large files into the model's own repository or folder: they travel like weights",
+            hint="put large files into the model's repository or folder: lmi delivers them with the weights",
         )
     return tuple(
         (path, _own_file(folder, name, f"files.extra.{path}") or b"") for path, name in recipe.files.extra

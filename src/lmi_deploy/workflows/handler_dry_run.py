@@ -44,10 +44,7 @@ def skipped_reason(deployment: DeploymentPlan, deps: Dependencies, *, requested:
     why = _lacking(deployment.spec, deps) if _is_promised(deployment) and not requested else ""
     if not why:
         return ""
-    return (
-        f"lmi does not make the handler's warm-up call on this machine first ({why}); add --check-handler to "
-        "make it"
-    )
+    return f"lmi skips the handler's warm-up call on this machine ({why}); add --check-handler to make it"
 
 
 def _is_promised(deployment: DeploymentPlan) -> bool:
@@ -62,7 +59,7 @@ def _lacking(spec: Spec, deps: Dependencies) -> str:
 def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Event, None, None]:
     """DeployFailed, with the worker's own message, if the handler does not start; everything is removed."""
     local = deps.trial.trial_spec(spec, artifact, deps.machine())
-    yield Notice(text="first trying the handler in a worker on this machine, which is removed afterwards")
+    yield Notice(text="testing the handler in a temporary worker on this machine")
     with deps.lock(local.ref).hold(local.name):
         # Left-overs of a dry run that was killed.
         yield from _removed(local, deps)

@@ -69,7 +69,8 @@ def choose_instance(
         )
     except CannotTell as reason:
         raise Unresolvable(
-            f"instance_type: auto cannot be chosen: {reason}", hint="name a type; `lmi fit` shows the sum"
+            f"instance_type: auto cannot be chosen: {reason}",
+            hint="name a type; `lmi fit` shows the calculation",
         ) from None
     chosen = kept or cheapest
     if chosen is None or (chosen.usd_per_hour is None and not kept):
@@ -105,14 +106,14 @@ def _with_price(one: FittingInstance, region: str) -> str:
 def _why_chosen(chosen: FittingInstance, cheapest: FittingInstance | None, current: str) -> str:
     """With the way to a cheaper type, or why the deployment's own is none."""
     if chosen.instance != current:
-        other = f"; {current}, which the deployment has, no longer holds it" if current else ""
+        other = f"; {current}, the deployment's type, no longer holds it" if current else ""
         return f"the cheapest that holds the model ({chosen.fit.verdict}){other}"
     other = ""
     lowest = cheapest.usd_per_hour if cheapest else None
     if cheapest and lowest is not None and lowest < (chosen.usd_per_hour or 0):
         name = cheapest.instance
-        other = f"; {name} costs {lowest:.2f}: `--set instance_type={name}` once moves it there"
-    return f"which the deployment has and which holds the model ({chosen.fit.verdict}){other}"
+        other = f"; {name} costs {lowest:.2f}: to move there, run once with `--set instance_type={name}`"
+    return f"the deployment's type, which still holds the model ({chosen.fit.verdict}){other}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +171,7 @@ class InstanceChoice:
             what = f"{request.context} tokens x {request.sequences or 1}"
             raise Unresolvable(
                 f"{self.fit_request.model_id}: no instance type holds it with {what}",
-                hint="use fewer --users, a shorter --context or a quantized model; `lmi fit` shows the sum",
+                hint="use fewer --users, a shorter --context or a quantized model; `lmi fit` shows the calculation",
             )
         return self._judged(found.instance, request)
 

@@ -52,7 +52,9 @@ def judge_model(recipe: Recipe, deps: Dependencies) -> Judgement:
     match outcome.fit.verdict:
         # A class or a device that is refused needs no second message.
         case "does-not-fit" if not any(map(is_above_options, found)):
-            hint = f"try {outcome.remedies[0].what}" if outcome.remedies else "`lmi fit` shows the sum"
+            hint = (
+                f"try {outcome.remedies[0].what}" if outcome.remedies else "`lmi fit` shows the calculation"
+            )
             what = f"{recipe.model_id} does not fit on {outcome.fit.where}: {outcome.fit.reason}"
             key = "instance_type" if recipe.instance_type else "model_id"
             found.append(Mistake(option=key, what=what, hint=hint))

@@ -226,7 +226,7 @@ class Rehearsal:
             raise DeployFailed("a changed container plans nothing", hint="report this as a bug")
         yield from up.execute(deployment, deps)
         answer_of(deployment.ref, probe_request(deployment.spec), deps)
-        self._done(f"one more variable, {len(deployment.plan.actions)} actions; it answers")
+        self._done(f"added a variable, {len(deployment.plan.actions)} actions; the deployment answers")
 
     def _rollback(self, ref: DeploymentRef, first: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
         yield self._begin("rollback")

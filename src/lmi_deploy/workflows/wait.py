@@ -29,7 +29,9 @@ def wait(ref: DeploymentRef, deps: Dependencies, *, timeout: int | None) -> Iter
         try:
             yield from apply_generation(observed.ref, plan, pending, deps)
         except KeyboardInterrupt:
-            raise interrupted(ref, deps, hint="it continues. Run `lmi wait` to wait again") from None
+            raise interrupted(
+                ref, deps, hint="the deployment continues. Run `lmi wait` to wait again"
+            ) from None
 
 
 def apply_generation(

@@ -88,7 +88,8 @@ class ObjectReader:
             raise IntegrityError(
                 f"s3://{self._calls.bucket}/{self._key}: the received data has CRC32 {crc32_text(self._crc)}, but "
                 f"S3 has {self._expected}",
-                hint="run the same command again; if it stays so, the object is damaged: `lmi weights verify`",
+                hint="run the same command again; if it fails again, the object is damaged: check it with "
+                "`lmi weights verify`",
             )
 
     def _until_it_breaks(self) -> Iterator[bytes]:

@@ -44,7 +44,7 @@ def choose(
     With a measured `size` they are those of the package registry, for which the other packages were built.
     """
     if size:
-        words = "all from the package registry; this takes minutes, by the speed of the network"
+        words = "all from the package registry; this takes minutes, depending on the network"
         return TorchBuild(expected=size, words=words)
     if not _TORCH.search("\n".join((*packages, requirements))):
         return TorchBuild()

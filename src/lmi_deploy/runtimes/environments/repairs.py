@@ -42,9 +42,9 @@ def repair_and_check(
         if running.exit_code():
             raise DeployFailed(
                 f"serving environment {home.name}: the packages are installed, but do not run on this machine: "
-                f"{output[-1] if output else 'the check ended without a word'}",
-                hint="the last lines above are those of the check; this combination of system and packages is not "
-                "one that lmi was tested with",
+                f"{output[-1] if output else 'the check printed nothing'}",
+                hint="read the last lines of the check above; lmi was not tested with this combination of system and "
+                "packages",
                 details=output[-20:],
             )
 

@@ -25,7 +25,7 @@ STARTUP: Final = 1800
 def lacking(spec: Spec, inventory: Callable[[], LocalInventory]) -> str:
     """Why a try would cost more than its time, in words; empty if everything for it is on this machine."""
     if not _can_try(spec):
-        return f"engine {spec.engine.name} is not tried on this machine"
+        return f"lmi cannot run engine {spec.engine.name} on this machine"
     present = inventory()
     missing = {
         "DJL's Python engine": not present.engine,
@@ -47,7 +47,7 @@ def trial_spec(spec: Spec, artifact: Artifact, machine: Machine) -> Spec:
     """
     if not _can_try(spec):
         raise Unresolvable(
-            f"--check-handler: engine {spec.engine.name} is not tried on this machine",
+            f"--check-handler: lmi cannot run engine {spec.engine.name} on this machine",
             hint="omit --check-handler; lmi still checks the syntax tree of model.py",
         )
     device, memory = device_of(machine)

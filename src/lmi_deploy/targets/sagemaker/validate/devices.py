@@ -49,7 +49,7 @@ def _named(recipe: Recipe) -> Iterator[Issue]:
         yield Issue(
             path="instance_type",
             what="auto cannot be combined with other types",
-            hint="name auto alone, or none",
+            hint="write auto alone, or remove it",
         )
     elif len(set(recipe.instance_type)) < len(recipe.instance_type):
         yield Issue(path="instance_type", what="lists a type twice", hint="list each type once")
