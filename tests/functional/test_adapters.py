@@ -209,7 +209,7 @@ def test_vllm_of_this_machine_is_not_asked_for_a_stream_with_an_adapter(app: Loc
     app.servers.next.append(Behaviour(answer=answer))
     result = app.lmi("up", "--yes")
     assert result.code == 0, result.err
-    assert "answers a stream without the adapter" in result.err
+    assert "ignores the adapter in a stream" in result.err
     del bodies[:]
     said = app.lmi("invoke", "tiny", "--adapter", "french", "--stream", "hi")
     assert (said.code, "this server ignores the adapter in a stream" in said.err) == (2, True)

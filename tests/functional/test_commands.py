@@ -187,7 +187,7 @@ def test_up_on_a_terminal_asks_for_confirmation_on_stderr(app: LocalApp, text: s
 def test_any_answer_but_yes_changes_nothing(app: LocalApp, text: str) -> None:
     result = app.lmi("up", stdin=text.encode(), terminal=True)
     assert (result.code, result.out) == (130, "")
-    assert "error: not agreed: nothing was changed\n" in result.err
+    assert "error: not confirmed: nothing was changed\n" in result.err
     assert app.artifacts_left() == []
 
 
@@ -202,7 +202,7 @@ def test_enter_alone_does_not_confirm_a_deletion(app: LocalApp, text: str, code:
         result = app.lmi(*argv, stdin=text.encode(), terminal=True)
         assert (result.code, result.out) == (code, "")
         assert prompt in result.err
-        assert ("error: not agreed: nothing was changed\n" in result.err) == (code == 130)
+        assert ("error: not confirmed: nothing was changed\n" in result.err) == (code == 130)
     assert (app.artifacts_left() == before) == (code == 130)
     assert (len(app.environments.created) == 2) == (code == 130)
 

@@ -135,8 +135,8 @@ def test_auto_keeps_the_type_when_prices_change(small: CloudApp) -> None:
     assert small.lmi("plan", *AUTO, "--exit-code").code == 0
     result = planned(small)
     assert f"instance_type auto: {first}, " in result.err
-    assert "which the deployment has and which holds the model (fits); " in result.err
-    assert "ml.g6e.2xlarge costs 0.01: `--set instance_type=ml.g6e.2xlarge` once moves it there" in result.err
+    assert "the deployment's type, which still holds the model (fits); " in result.err
+    assert "ml.g6e.2xlarge costs 0.01: to move there, run once with `--set instance_type=ml.g6e.2xlarge`" in result.err
     assert small.lmi("up", "--yes", *AUTO).code == 0
     assert instance_of(small) == first
 
@@ -172,7 +172,7 @@ def test_auto_chooses_again_when_its_type_no_longer_holds_the_model(small: Cloud
     assert small.lmi("up", "--yes", *AUTO).code == 0
     first = instance_of(small)
     result = planned(small, "--set", "options.max_model_len=131072")
-    assert f"; {first}, which the deployment has, no longer holds it" in result.err
+    assert f"; {first}, the deployment's type, no longer holds it" in result.err
     assert "the cheapest that holds the model" in result.err
 
 

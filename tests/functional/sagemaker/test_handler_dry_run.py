@@ -33,7 +33,7 @@ def test_dry_run_runs_by_default_when_it_builds_nothing(own: CloudApp) -> None:
     first = own.up()
     assert NOTICE not in first.err
     assert (
-        "lmi does not make the handler's warm-up call on this machine first (not on this machine yet: "
+        "lmi skips the handler's warm-up call on this machine (not on this machine yet: "
         in first.err
     )
     assert "--check-handler always does" in first.err
@@ -48,11 +48,11 @@ def test_skipped_dry_run_is_explained(own: CloudApp) -> None:
     [output] = [
         line["text"]
         for line in messages
-        if "does not make the handler's warm-up call" in line.get("text", "")
+        if "skips the handler's warm-up call" in line.get("text", "")
     ]
     assert "not on this machine yet: DJL's Python engine, the serving environment, the weights" in output
     assert "add --check-handler to make it" in output
-    assert "does not make the handler's warm-up call" not in own.up().err  # no new code
+    assert "skips the handler's warm-up call" not in own.up().err  # no new code
 
 
 def test_handler_that_fails_the_dry_run_creates_nothing(own: CloudApp) -> None:
@@ -69,5 +69,5 @@ def test_engine_that_cannot_run_here_is_an_error(app: CloudApp) -> None:
     write_recipe(RECIPE.replace("accelerate", "vllm"))
     result = app.lmi("up", "--yes", "--check-handler")
     assert result.code == 2
-    assert "--check-handler: engine vllm is not tried on this machine" in result.err
+    assert "--check-handler: lmi cannot run engine vllm on this machine" in result.err
     assert app.cloud_resources() == []

@@ -366,7 +366,7 @@ def test_enter_alone_does_not_confirm_a_billed_change(app: CloudApp, priced: boo
     result = app.lmi("up", stdin=b"\n", terminal=True)
     assert (result.code, result.out) == (130, "")
     assert "Go ahead? [y/N] " in result.err
-    assert "error: not agreed: nothing was changed\n" in result.err
+    assert "error: not confirmed: nothing was changed\n" in result.err
     assert app.cloud_resources() == []
     assert app.lmi("up", stdin=b"y\n", terminal=True).code == 0
 

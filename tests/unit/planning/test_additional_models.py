@@ -209,5 +209,5 @@ def test_file_of_the_user_never_replaces_one_of_the_engine(path: str) -> None:
 )
 def test_server_that_mixes_up_adapters_is_noted(container: str, mixes: bool) -> None:
     notes = adapter_notes(recipe(container, engine="vllm"), facts(adapters=(adapter(),)))
-    assert any("answers a stream without the adapter" in note for note in notes) is mixes
+    assert any("ignores the adapter in a stream" in note for note in notes) is mixes
     assert not adapter_notes(recipe(container, engine="vllm"), facts())

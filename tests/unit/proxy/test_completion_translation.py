@@ -93,8 +93,8 @@ def test_a_stop_text_becomes_a_list() -> None:
         ("chat", {**CHAT, "stream": "yes"}, {}, "stream: expected true or false"),
         ("chat", CHAT, TEXT2TEXT, "is not a chat model: use /v1/completions"),
         ("text", PROMPT, EMBEDDING, "does not generate text: use /v1/embeddings"),
-        ("text", {**PROMPT, "prompt": ["a", "b"]}, TEXT2TEXT, "one text a request"),
-        ("text", {**PROMPT, "n": 2}, TEXT2TEXT, "generates 1 text a request"),
+        ("text", {**PROMPT, "prompt": ["a", "b"]}, TEXT2TEXT, "one text per request"),
+        ("text", {**PROMPT, "n": 2}, TEXT2TEXT, "generates 1 text per request"),
     ],
 )
 def test_requests_without_support_of_the_deployment_are_refused(
