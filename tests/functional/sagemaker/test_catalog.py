@@ -146,7 +146,7 @@ def test_auto_keeps_a_type_that_lost_its_price(small: CloudApp) -> None:
     first = instance_of(small)
     small.cloud.prices.hourly_of = {"ml.g6e.2xlarge": 2.8}
     assert small.lmi(*REFRESH).code == 0
-    assert f"instance_type auto: {first}, at an unknown price in us-east-1, which" in planned(small).err
+    assert f"instance_type auto: {first}, at an unknown price in us-east-1, the" in planned(small).err
     assert small.lmi("plan", *AUTO, "--exit-code").code == 0
 
 
