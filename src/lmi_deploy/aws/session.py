@@ -101,7 +101,9 @@ def region_of(session: Any) -> str:
     region = session.region_name
     if not region:
         if session.get_credentials() is None:
-            raise NoCredentials("AWS credentials: none found, and no region is set", hint=ABSENT)
+            raise NoCredentials(
+                "AWS credentials: none found, and no region is set", hint=f"{ABSENT}; also set AWS_REGION"
+            )
         raise UsageRefused(
             "region: not set",
             hint="set endpoint.region in the recipe, AWS_REGION, or `region` in the profile",

@@ -76,7 +76,11 @@ def read(origin: str) -> bytes:
             return file.read(_READ_LIMIT)
     except OSError as reason:
         local = recipes_here()
-        hint = f"recipes here: {', '.join(local)}" if local else "`lmi init MODEL` writes one"
+        hint = (
+            f"recipes here: {', '.join(local)}"
+            if local
+            else "check the path; `lmi init MODEL` writes a recipe"
+        )
         raise UsageRefused(f"{origin}: {reason.strerror}", hint=hint) from None
 
 

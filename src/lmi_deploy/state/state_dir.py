@@ -191,9 +191,10 @@ class FileLock:
         return f"{found['command']} (pid {process.pid} on {found['host']}, since {found['since']})"
 
     def unlock(self, name: str, lock_id: str, *, force: bool = False) -> str:
+        holder = self.holder(name)
         raise UsageRefused(
             f"{name}: a local lock ends with its process; there is nothing to unlock",
-            hint=f"its holder is {self.holder(name) or 'unknown'}",
+            hint=f"wait for {holder}, or end it" if holder else "run the command that was refused again",
         )
 
     def sweep(self, name: str) -> None:

@@ -136,7 +136,10 @@ def test_auto_keeps_the_type_when_prices_change(small: CloudApp) -> None:
     result = planned(small)
     assert f"instance_type auto: {first}, " in result.err
     assert "the deployment's type, which still holds the model (fits); " in result.err
-    assert "ml.g6e.2xlarge costs 0.01: to move there, run once with `--set instance_type=ml.g6e.2xlarge`" in result.err
+    assert (
+        "ml.g6e.2xlarge costs 0.01: to move there, run once with `--set instance_type=ml.g6e.2xlarge`"
+        in result.err
+    )
     assert small.lmi("up", "--yes", *AUTO).code == 0
     assert instance_of(small) == first
 

@@ -32,10 +32,7 @@ def test_dry_run_runs_when_requested(app: CloudApp) -> None:
 def test_dry_run_runs_by_default_when_it_builds_nothing(own: CloudApp) -> None:
     first = own.up()
     assert NOTICE not in first.err
-    assert (
-        "lmi skips the handler's warm-up call on this machine (not on this machine yet: "
-        in first.err
-    )
+    assert "lmi skips the handler's warm-up call on this machine (not on this machine yet: " in first.err
     assert "--check-handler always does" in first.err
     own.up("--check-handler", "--set", "options.dtype=fp32")
     Path("model.py").write_text(FINE.replace("OK", "GOOD"))
@@ -46,9 +43,7 @@ def test_dry_run_runs_by_default_when_it_builds_nothing(own: CloudApp) -> None:
 def test_skipped_dry_run_is_explained(own: CloudApp) -> None:
     messages = own.up("--json").lines
     [output] = [
-        line["text"]
-        for line in messages
-        if "skips the handler's warm-up call" in line.get("text", "")
+        line["text"] for line in messages if "skips the handler's warm-up call" in line.get("text", "")
     ]
     assert "not on this machine yet: DJL's Python engine, the serving environment, the weights" in output
     assert "add --check-handler to make it" in output

@@ -109,7 +109,11 @@ def test_a_stream_that_breaks_ends_with_error_and_failed() -> None:
 @pytest.mark.parametrize(
     ("changes", "fields", "words"),
     [
-        ({"tools": [{"type": "web_search"}]}, VLLM, "tools: not supported: this route returns plain text only"),
+        (
+            {"tools": [{"type": "web_search"}]},
+            VLLM,
+            "tools: not supported: this route returns plain text only",
+        ),
         ({"previous_response_id": "resp_1"}, VLLM, "previous_response_id: not supported"),
         ({"input": []}, VLLM, "input: expected a text"),
         ({"input": [{"type": "function_call"}]}, VLLM, r"input\[0\]: expected a message"),

@@ -45,7 +45,7 @@ def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) ->
     context = open_context(as_json=as_json)
     if not names and not everything:
         raise UsageRefused(
-            "which entries?", hint="name the entries (`lmi cache ls` lists them), or add --all"
+            "no entries given", hint="name the entries (`lmi cache ls` lists them), or add --all"
         )
     sizes = {entry.name: entry.size for entry in context.deps.environments.entries()}
     chosen = tuple(sizes) if everything else names

@@ -147,7 +147,7 @@ def _integer(text: str, low: int, high: int) -> int:
         )
         raise InvalidValue(f"{quoted(text)} is not a whole number from {low} to {high}", hint)
     if not low <= number <= high:
-        raise InvalidValue(f"{number} is out of range", f"from {low} to {high}")
+        raise InvalidValue(f"{number} is out of range", f"use {low} to {high}")
     return number
 
 
@@ -157,7 +157,7 @@ def _duration(text: str, low: int, high: int) -> int:
         raise InvalidValue(f"{quoted(text)} is not a duration", "write 3600, 90m, 8h or 2d")
     number = int(match[1]) * _UNITS[match[2]]
     if not low <= number <= high:
-        raise InvalidValue(f"{number} seconds is out of range", f"from {low} to {high} seconds")
+        raise InvalidValue(f"{number} seconds is out of range", f"use {low} to {high} seconds")
     return number
 
 

@@ -63,6 +63,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     billed: ClassVar[bool] = False
 
     def plan_rollback(self, observed: LocalObserved, to: int | str = 0) -> tuple[Plan, Generation]:
+        _require_existing(observed)
         raise UsageRefused(
             f"{observed.ref.name}: target local keeps no earlier generations",
             hint="run `lmi up` with the earlier recipe",
@@ -94,6 +95,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         )
 
     def require_extendable(self, observed: LocalObserved) -> None:
+        _require_existing(observed)
         raise UsageRefused(
             f"{observed.ref.name}: deployments on target local do not expire",
             hint="use `lmi down` to delete it",
@@ -211,3 +213,11 @@ def _serving(servers: tuple[ObservedServer, ...], state: State, name: str) -> st
         return ready[0].server if len(ready) == 1 else None
     port = record.current.port if record.current else None
     return next((server.server for server in ready if server.port == port), None)
+
+
+def _require_existing(observed: LocalObserved) -> None:
+    if not observed.exists:
+        raise NotFound(
+            f"{observed.ref.name}: no such deployment on this machine",
+            hint="`lmi ls` lists the deployments; for one on SageMaker add --target sagemaker --region REGION",
+        )
