@@ -37,7 +37,11 @@ OPTIONS: Final[Mapping[str, TritonOption]] = {
         "`decoder.plan`, beside the tokenizer's files.",
     ),
     "max_batch_size": TritonOption(
-        kind="int", default="16", low=1, high=1024, meaning="Most texts that run through the model together."
+        kind="int",
+        default="16",
+        low=1,
+        high=1024,
+        meaning="Maximum number of texts that run through the model together.",
     ),
     "dynamic_batching": TritonOption(
         kind="bool", default="true", meaning="Put requests that wait at the same time into one batch."
@@ -47,7 +51,7 @@ OPTIONS: Final[Mapping[str, TritonOption]] = {
         default="",
         low=1,
         high=1024,
-        meaning="Batch sizes that start at once, such as `4,8,16`; each at most max_batch_size.",
+        meaning="Batch sizes that start without waiting, such as `4,8,16`; each at most max_batch_size.",
     ),
     "max_queue_delay_microseconds": TritonOption(
         kind="int",
@@ -74,7 +78,7 @@ OPTIONS: Final[Mapping[str, TritonOption]] = {
         kind="enum",
         default="auto",
         values=("auto", "fp32", "fp16", "bf16"),
-        meaning="Of the checkpoint, with backend python; auto: fp32 on a CPU, else as it is stored.",
+        meaning="The dtype in which backend python loads the checkpoint; auto: fp32 on a CPU, else as it is stored.",
     ),
     "token_type": TritonOption(
         kind="enum",
@@ -86,7 +90,7 @@ OPTIONS: Final[Mapping[str, TritonOption]] = {
         kind="int", default="512", low=1, meaning="Longest input in tokens; longer ones are refused."
     ),
     "max_new_tokens": TritonOption(
-        kind="int", default="64", low=1, meaning="Longest output in tokens, where a request names none."
+        kind="int", default="64", low=1, meaning="Longest output in tokens, if the request names none."
     ),
     "execution_environment": TritonOption(
         kind="file",
