@@ -64,7 +64,7 @@ def test_aborted_dry_run_leaves_nothing(app: LocalApp, resolve_spec: Spec) -> No
 
 def test_dry_run_of_an_engine_that_cannot_run_here_is_refused(app: LocalApp, resolve_spec: Spec) -> None:
     neuronx = replace(resolve_spec, engine=replace(resolve_spec.engine, name="neuronx"))
-    with pytest.raises(Unresolvable, match="--check-handler: engine neuronx"):
+    with pytest.raises(Unresolvable, match="--check-handler: lmi cannot run engine neuronx"):
         ran(neuronx, app)
     assert lacking(neuronx, app)
 
