@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.transfer_job import job_prefix, read_order
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.cloud import BucketServices
@@ -16,9 +17,12 @@ from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 from lmi_deploy.state.state_dir import StateDir
+from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
+from lmi_deploy.targets.sagemaker.plan.compile import JOB
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.compile_jobs import run_processing
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fake_hosting import Process
 from tests.support.local_app import MODEL, LocalApp, Ran
@@ -42,7 +46,8 @@ class CloudApp(LocalApp):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.cloud = FakeCloud(self.clock)
-        self.cloud.jobs.work = self.run_transfer_job
+        self.cloud.jobs.work = self.run_job
+        self.cloud.optimizations.work = self.run_optimization
 
     def deps(self) -> Dependencies:
         plain = super().deps()
@@ -57,6 +62,7 @@ class CloudApp(LocalApp):
         return replace(
             plain,
             targets={**plain.targets, "sagemaker": self.target(remote)},
+            compilers={"sagemaker": SageMakerCompiler(target=remote)},
             weights=self._weights,
             cloud=self.cloud.cloud,
             journal=journal,
@@ -75,6 +81,26 @@ class CloudApp(LocalApp):
 
     def observe(self) -> CloudObserved:
         return self.sagemaker().observe_all(REF)
+
+    def run_job(self, job: str) -> str | None:
+        """The work of a processing job's instances; why it failed."""
+        if job.startswith(JOB):
+            settings = self.cloud.jobs.started[job][0]
+            return run_processing(settings, self.depot_of_a_job().store, self.root / "jobs" / job)
+        self.run_transfer_job(job)
+        return None
+
+    def run_optimization(self, job: str) -> str | None:
+        """Its result: the model's files, and what an image of LMI adds."""
+        settings = self.cloud.optimizations.started[job][0]
+        store = self.depot_of_a_job().store
+        source, output = read_prefix(settings.source).path, read_prefix(settings.output).path
+        for one in list(store.list(source)):
+            store.put(output + one.key.removeprefix(source), b"".join(store.read(one.key)))
+        lines = [f"{name}={value}" for name, value in settings.environment]
+        store.put(f"{output}compiled/graph.neff", "\n".join(lines).encode())
+        store.put(f"{output}serving.properties", b"option.load_split_model=true\noption.model_dir=/tmp\n")
+        return None
 
     def run_transfer_job(self, job: str) -> None:
         """Does the work of a transfer job's instances."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from lmi_deploy.aws.lock.bucket_lock import BucketLock
 from lmi_deploy.aws.s3.record_journal import BucketRecords
@@ -14,7 +14,8 @@ from lmi_deploy.domain.permissions import SAGEMAKER, Permission
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, schedule_name
-from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Scaling
+from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, ResourceKind, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 from lmi_deploy.errors import AccessError, Conflict, NotFound, Refused
 from lmi_deploy.ports.clock import Clock
@@ -30,6 +31,9 @@ from tests.support.fake_hosting import AccountState, FakeHosting, Process
 from tests.support.fake_store import FakeStore
 
 LOGS = "/aws/sagemaker/Endpoints/"
+
+
+SettingsT = TypeVar("SettingsT", JobSettings, OptimizationSettings)
 
 
 @dataclass
@@ -222,14 +226,15 @@ class FakeSecrets:
 
 
 @dataclass
-class FakeJobs:
-    """A job takes `seconds`, then does its `work` and succeeds, or fails for a reason."""
+class FakeJobs(Generic[SettingsT]):
+    """A job takes `seconds`, then does its `work` and succeeds, or fails for a reason, which `work` may return."""
 
     state: AccountState
+    kind: ResourceKind = "processing-job"
     seconds: float = 600.0
     reason: str = ""
-    work: Callable[[str], None] = lambda job: None
-    started: dict[str, tuple[JobSettings, float]] = field(default_factory=dict)
+    work: Callable[[str], str | None] = lambda job: None
+    started: dict[str, tuple[SettingsT, float]] = field(default_factory=dict)
     stopping: dict[str, float] = field(default_factory=dict)
     ended: dict[str, ObservedJob] = field(default_factory=dict)
     printed: tuple[str, ...] = ("transfer begun",)
@@ -243,13 +248,12 @@ class FakeJobs:
         if name not in self.ended and self.state.clock.monotonic() >= self.stopping.get(name, inf):
             self.ended[name] = replace(self._observed(name), status="Stopped")
         if name not in self.ended and self.state.clock.monotonic() >= self.started[name][1] + self.seconds:
-            status = "Failed" if self.reason else "Completed"
-            if not self.reason:
-                self.work(name)
-            self.ended[name] = replace(self._observed(name), status=status, reason=self.reason)
+            reason = self.reason or self.work(name) or ""
+            status = "Failed" if reason else "Completed"
+            self.ended[name] = replace(self._observed(name), status=status, reason=reason)
         return self.ended.get(name, self._observed(name))
 
-    def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
+    def start(self, name: str, settings: SettingsT, tags: Pairs) -> None:
         self.state.call("start")
         if name in self.started:
             raise Conflict(
@@ -258,7 +262,7 @@ class FakeJobs:
             )
         self.state.require_role(f"processing job {name}")
         self.started[name] = (settings, self.state.clock.monotonic())
-        self.state.tagged("processing-job", name, tags)
+        self.state.tagged(self.kind, name, tags)
         self.state.failures.lose("start")
 
     def stop(self, name: str) -> None:
@@ -275,10 +279,10 @@ class FakeJobs:
         requests = self.started[name][0]
         return ObservedJob(
             name=name,
-            arn=self.state.arn("processing-job", name),
+            arn=self.state.arn(self.kind, name),
             status=status,
             instance=requests.instance,
-            count=requests.count,
+            count=requests.count if isinstance(requests, JobSettings) else 1,
         )
 
 
@@ -310,7 +314,8 @@ class FakeCloud:
         self.limits = FakeQuotas(self.account_state)
         self.roles = FakeRoles(self.account_state)
         self.secrets = FakeSecrets()
-        self.jobs = FakeJobs(self.account_state)
+        self.jobs = FakeJobs[JobSettings](self.account_state)
+        self.optimizations = FakeJobs[OptimizationSettings](self.account_state, "optimization-job")
 
     def cloud(self, region: str = "") -> Cloud:
         return Cloud(
@@ -326,6 +331,7 @@ class FakeCloud:
             roles=self.roles,
             secrets=self.secrets,
             jobs=self.jobs,
+            optimizations=self.optimizations,
         )
 
     def depot(self, cloud: Cloud, bucket: str) -> BucketServices | None:

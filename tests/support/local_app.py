@@ -133,6 +133,7 @@ class LocalApp:
             price_cache=self.price_cache,
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
+            compilers={},
             trial=local,
             machine=local.machine,
             runtimes=local.runtimes,

@@ -24,6 +24,9 @@ class CommandEntry(NamedTuple):
 COMMANDS: dict[str, CommandEntry] = {
     "up": CommandEntry("up", "Create or update a deployment, and check that it answers."),
     "plan": CommandEntry("plan", "Show what `lmi up` would change, without changing anything.", reads=True),
+    "compile": CommandEntry(
+        "compile", "Compile or partition a model once, ahead of time, for `lmi up` to serve."
+    ),
     "status": CommandEntry(
         "status", "Show the state of a deployment: in-step, drifted, absent, failed.", reads=True
     ),

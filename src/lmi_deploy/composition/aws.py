@@ -40,6 +40,7 @@ def open_cloud(
     from lmi_deploy.aws.quotas import AwsQuotas
     from lmi_deploy.aws.resource_tags import AwsResourceTags
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
+    from lmi_deploy.aws.sagemaker.optimization_jobs import OptimizationJobs
     from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
     from lmi_deploy.aws.schedules import EventBridgeSchedules
     from lmi_deploy.aws.secrets import AwsSecrets
@@ -63,6 +64,7 @@ def open_cloud(
         roles=IamRoles(access),
         secrets=AwsSecrets(access),
         jobs=ProcessingJobs(access, logs, account=caller.account),
+        optimizations=OptimizationJobs(access, account=caller.account),
     )
 
 

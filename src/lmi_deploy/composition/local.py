@@ -43,6 +43,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.sources.local_folder import LocalModelFiles
+    from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 
     clock, state = SystemClock(), _state(environ)
     local = _local_target(environ, state, clock)
@@ -58,6 +59,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         target_issues=recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,
+        compilers={"sagemaker": SageMakerCompiler(target=cloud)},
         servers=local.servers,
         environments=local.environments,
         journal=journals(state, cloud),

@@ -103,6 +103,8 @@ class WeightsSpec:
     left_out: tuple[tuple[str, int], ...]
     additional: tuple[AdditionalModel, ...] = field(default=(), metadata=ADDED)
     """Adapters by name, then the draft model."""
+    compiled: str = field(default="", metadata=ADDED)
+    """If the files are the result of `lmi compile`: its identity, in place of the model's commit."""
 
     @property
     def size(self) -> int:

@@ -35,6 +35,17 @@ class ModelListing:
     source: ModelSource = "hub"
     gated: bool = False
     pipeline_tag: str | None = None
+    compiled: str = ""
+    """Of the result of a compile: by what it was made, in words. Its commit is that of `domain/compile.py`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledModel:
+    """The result of `lmi compile`: its commit is the identity of the compile."""
+
+    listing: ModelListing
+    properties: tuple[tuple[str, str], ...] = ()
+    """Of its serving.properties, if the compiler wrote one."""
 
 
 TensorHeader = tuple[str, str, tuple[int, ...]]
@@ -122,6 +133,10 @@ class Facts:
     requirements: bytes | None = None
     extra_files: tuple[tuple[str, bytes], ...] = ()
     """The user's files for the artifact, by their path in it."""
+    compile_script: bytes | None = None
+    compile_requirements: bytes | None = None
+    compiled: CompiledModel | None = None
+    """The result of `lmi compile`, which is served instead of the model's own files."""
     adapters: tuple[AdapterFacts, ...] = ()
     draft: DraftFacts | None = None
     machine: Machine | None = None

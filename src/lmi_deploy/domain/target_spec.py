@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from lmi_deploy.domain.compile import CompileSpec
 from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
@@ -62,6 +63,22 @@ class JobPlace:
     """The Hub that it fetches from; empty: the public one."""
 
 
+@digest_tag("CompilePlace")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilePlace:
+    """The job of `lmi compile`."""
+
+    what: CompileSpec
+    image: str
+    role: str
+    """ARN of the role that the job runs with."""
+    instance: str
+    """Of a processing job; of an optimization job the type that will serve: SageMaker chooses the one that compiles."""
+    volume_gb: int
+    timeout: int
+    """Seconds."""
+
+
 @digest_tag("SageMakerPlace")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SageMakerPlace:
@@ -99,6 +116,8 @@ class SageMakerPlace:
     """ARN of the role with which EventBridge Scheduler deletes the endpoint at its expiry; empty: only `lmi gc`
     does.
     """
+    compile: CompilePlace | None = field(default=None, metadata=ADDED)
+    """Of a recipe with `compile`, until its result is served."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

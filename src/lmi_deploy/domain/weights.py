@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from lmi_deploy.domain.digests import digest, digest_tag, short
+from lmi_deploy.domain.digests import ADDED, digest, digest_tag, short
 from lmi_deploy.domain.gathered_facts import FileEntry, OidKind
 from lmi_deploy.domain.s3_address import SCHEME, read_prefix
 
@@ -79,6 +79,8 @@ class Manifest:
     tool: str
     """Version of lmi that wrote it."""
     schema: int = MANIFEST_SCHEMA
+    compiled: str = field(default="", metadata=ADDED)
+    """Of the result of `lmi compile`: by what it was made. Its commit is the identity of that compile."""
 
     @property
     def size(self) -> int:

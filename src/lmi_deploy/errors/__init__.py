@@ -155,6 +155,16 @@ class DeployFailed(LmiError):
     """The deployment did not start to respond."""
 
 
+class CompileFailed(LmiError):
+    """An ahead-of-time compile ended without a result; nothing of it was kept."""
+
+
+class NotCompiled(LmiError):
+    """The recipe serves the result of a compile that was not made yet."""
+
+    exit_code = 2
+
+
 class NoCapacity(DeployFailed):
     """AWS has no such instance available at the moment; another type may be available, or this one later."""
 

@@ -15,7 +15,7 @@ from lmi_deploy.domain.deployment_spec import (
     Spec,
     WeightsSpec,
 )
-from lmi_deploy.domain.gathered_facts import Facts
+from lmi_deploy.domain.gathered_facts import Facts, ModelListing
 from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe, Task
 from lmi_deploy.domain.target_spec import Place
@@ -24,6 +24,7 @@ from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.additional_models import additional_models, with_adapter_options, with_draft_slot
+from lmi_deploy.planning.compilation import with_compiled_options
 from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
 from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
@@ -47,8 +48,9 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     if recipe.handler.file is None:
         refuse_unusual(facts.listing)
     recipe = with_adapter_options(recipe, facts)
-    weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
-    require_shards(weights, facts.shards, recipe.files)
+    if facts.compiled:
+        recipe = with_compiled_options(recipe, facts.compiled.properties)
+    weights = _compiled(facts.compiled.listing) if facts.compiled else _own_files(recipe, facts)
     weights = replace(weights, additional=additional_models(recipe, facts))
     model = _model(recipe, facts)
     is_neuron = recipe.engine == "neuron"
@@ -71,6 +73,18 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
         ),
         place=place_of(recipe, facts, weights, engine_spec),
     )
+
+
+def _own_files(recipe: Recipe, facts: Facts) -> WeightsSpec:
+    weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
+    require_shards(weights, facts.shards, recipe.files)
+    return weights
+
+
+def _compiled(listing: ModelListing) -> WeightsSpec:
+    """All files: the compiler wrote them to be served."""
+    files = tuple(sorted(listing.files, key=lambda file: file.path))
+    return WeightsSpec(files=files, left_out=(), compiled=listing.commit)
 
 
 def _model(recipe: Recipe, facts: Facts) -> ModelSpec:

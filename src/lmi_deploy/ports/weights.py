@@ -74,6 +74,11 @@ class WeightsStore(Protocol):
     def find(self, name: str) -> Manifest:
         """One of them, by its name or a unique prefix of it; NotFound lists the existing ones."""
 
+    def at_commit(self, model_id: str, commit: str) -> Manifest | None:
+        """The newest complete weights of a model at this commit, whichever files they are; None without a request more
+        if there are none.
+        """
+
     def flaws(self, name: str) -> tuple[IntegrityIssue, ...] | None:
         """Differences between the bucket's listing and the manifest of these weights; None without a manifest.
 

@@ -16,6 +16,7 @@ from lmi_deploy.domain.weights import (
     Manifest,
     OrphanedWeights,
     Travel,
+    weights_label,
     weights_name,
     weights_prefix,
 )
@@ -165,6 +166,11 @@ class BucketWeights:
 
     def find(self, name: str) -> Manifest:
         return find_weights(self.all(), name, self.store.bucket)
+
+    def at_commit(self, model_id: str, commit: str) -> Manifest | None:
+        found = manifests(self.store, weights_label(model_id), commit)
+        newest = sorted(found, key=lambda manifest: manifest.created, reverse=True)
+        return next((manifest for manifest in newest if self.flaws(manifest.name) == ()), None)
 
     def flaws(self, name: str) -> tuple[IntegrityIssue, ...] | None:
         manifest, listed = listed_weights(self.store, name)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from lmi_deploy.domain.digests import is_absent
 from lmi_deploy.domain.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
 from lmi_deploy.errors import Conflict, IntegrityError, Refused
 from lmi_deploy.ports.object_store import ObjectStore
@@ -28,7 +29,8 @@ def as_bytes(manifest: Manifest) -> bytes:
 
 def _fields(one: Manifest | StoredFile) -> dict[str, Any]:
     # Not dataclasses.asdict, which makes deep copies.
-    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    pairs = ((field, getattr(one, field.name)) for field in dataclasses.fields(one))
+    return {field.name: value for field, value in pairs if not is_absent(field, value)}
 
 
 def parse_manifest(content: bytes, key: str) -> Manifest:
@@ -65,9 +67,9 @@ def _read(store: ObjectStore, key: str) -> Manifest | None:
     return None if found is None else parse_manifest(found[0], key)
 
 
-def manifests(store: ObjectStore, model: str = "") -> Iterator[Manifest]:
-    """Every manifest of a bucket, or those of one model (`<org>--<name>`)."""
-    prefix = f"{_FOLDER}{model}/" if model else _FOLDER
+def manifests(store: ObjectStore, model: str = "", commit: str = "") -> Iterator[Manifest]:
+    """Every manifest of a bucket, or those of one model (`<org>--<name>`), at one commit."""
+    prefix = f"{_FOLDER}{model}/{commit}" if model else _FOLDER
     for stored in store.list(prefix):
         if stored.key.endswith(_END) and (found := _read(store, stored.key)) is not None:
             yield found

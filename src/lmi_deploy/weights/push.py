@@ -107,4 +107,5 @@ def manifest_of(name: str, listing: ModelListing, files: tuple[StoredFile, ...],
         files=files,
         created=clock.now().isoformat(timespec="seconds"),
         tool=__version__,
+        compiled=listing.compiled,
     )

@@ -23,6 +23,7 @@ from lmi_deploy.ports.price_cache import PriceCache
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.recipe.checks.issue import Issue
+from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.targets.target import AnyTarget, TrialTarget
 
 
@@ -39,6 +40,7 @@ class Dependencies:
     target_issues: Callable[[Recipe], Iterable[Issue]]
     targets: Mapping[TargetName, AnyTarget]
     trial: TrialTarget[Any, Any]
+    compilers: Mapping[TargetName, ModelCompiler]
     servers: Mapping[str, ModelServer]
     environments: Environments
     journal: Callable[[DeploymentRef], Journal]

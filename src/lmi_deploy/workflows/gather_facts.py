@@ -17,6 +17,7 @@ from lmi_deploy.domain.gathered_facts import (
     Tensors,
 )
 from lmi_deploy.domain.number_text import size_text
+from lmi_deploy.domain.recipe_compile_keys import Compile
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.recipe_weights_keys import AdapterSource
 from lmi_deploy.domain.safetensors import LENGTH_BYTES, header_length, parameters, tensor_headers
@@ -48,6 +49,7 @@ def gather_model(recipe: Recipe, deps: Dependencies) -> Facts:
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
     listing = hub.listing(model_location(recipe), recipe.revision)
+    compiled = recipe.compile or Compile()
     return Facts(
         listing=listing,
         config=read_json(hub, listing, "config.json"),
@@ -56,6 +58,8 @@ def gather_model(recipe: Recipe, deps: Dependencies) -> Facts:
         model_py=_own_file(folder, recipe.handler.file, "handler.file"),
         requirements=_own_file(folder, recipe.requirements, "requirements"),
         extra_files=_extra_files(recipe, folder),
+        compile_script=_own_file(folder, compiled.script, "compile.script"),
+        compile_requirements=_own_file(folder, compiled.requirements, "compile.requirements"),
         adapters=adapters(recipe, deps),
         draft=draft(recipe, deps),
     )

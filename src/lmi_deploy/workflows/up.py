@@ -12,6 +12,7 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
+from lmi_deploy.errors import NotCompiled, UsageRefused
 from lmi_deploy.planning.adapter_checks import adapter_notes
 from lmi_deploy.planning.additional_models import with_adapter_options
 from lmi_deploy.planning.agreed_plan import require_agreed
@@ -19,6 +20,7 @@ from lmi_deploy.planning.model_compatibility import ModelReview
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.checks.notices import notices as recipe_notices
+from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.checkpoint_headers import gathered_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -57,6 +59,33 @@ def resolve_recipe(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
     return ResolvedRecipe(recipe=recipe, facts=facts, spec=spec, of_instance=of_instance)
 
 
+def serving_result(resolved: ResolvedRecipe, deps: Dependencies) -> ResolvedRecipe:
+    """Of a recipe with `compile`: with the result instead of the model's own weights. NotCompiled if there is none."""
+    recipe = resolved.recipe
+    if recipe.compile is None:
+        return resolved
+    found = compiler_for(recipe, deps).compiled(resolved.spec)
+    if found is None:
+        raise NotCompiled(
+            f"{recipe.name}: its model is not compiled yet, and a recipe with `compile` never compiles at start-up",
+            hint=f"run `lmi compile {recipe.arguments}` first; nothing was changed",
+        )
+    facts = replace(resolved.facts, compiled=found)
+    spec = resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of)
+    return replace(resolved, facts=facts, spec=spec)
+
+
+def compiler_for(recipe: Recipe, deps: Dependencies) -> ModelCompiler:
+    """UsageRefused if the recipe's target compiles nothing."""
+    compiler = deps.compilers.get(recipe.endpoint.target)
+    if compiler is None:
+        raise UsageRefused(
+            f"endpoint.target: {recipe.endpoint.target} compiles no models ahead of time",
+            hint="remove compile from the recipe, or use target sagemaker",
+        )
+    return compiler
+
+
 def prepare(
     recipe: Recipe, deps: Dependencies, *, probe: bool = True, priced: bool = False, force_fit: bool = False
 ) -> DeploymentPlan:
@@ -64,9 +93,8 @@ def prepare(
 
     A plan that loads a model is refused if the model does not fit or the engine refuses it, unless `force_fit`.
     """
-    return prepare_resolved(
-        resolve_recipe(recipe, deps), deps, probe=probe, priced=priced, force_fit=force_fit
-    )
+    resolved = serving_result(resolve_recipe(recipe, deps), deps)
+    return prepare_resolved(resolved, deps, probe=probe, priced=priced, force_fit=force_fit)
 
 
 def prepare_resolved(

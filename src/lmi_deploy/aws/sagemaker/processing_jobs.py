@@ -76,9 +76,23 @@ def _request(settings: JobSettings) -> dict[str, Any]:
         "Environment": dict(settings.environment),
         "ProcessingInputs": [_input(*given) for given in settings.inputs],
     }
+    if settings.outputs:
+        requested["ProcessingOutputConfig"] = _outputs(settings)
     if settings.vpc is not None:
         requested["NetworkConfig"] = {"VpcConfig": vpc_request(settings.vpc)}
     return requested
+
+
+def _outputs(settings: JobSettings) -> dict[str, Any]:
+    outputs = [
+        {
+            "OutputName": folder.rstrip("/").rpartition("/")[2],
+            "S3Output": {"S3Uri": uri, "LocalPath": folder, "S3UploadMode": "EndOfJob"},
+        }
+        for folder, uri in settings.outputs
+    ]
+    key = {"KmsKeyId": settings.kms_key} if settings.kms_key else {}
+    return {"Outputs": outputs, **key}
 
 
 def _input(name: str, uri: str, folder: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lmi_deploy.workflows.up import resolve_recipe
 
 _NEEDS = {
     "job": ("transfer job", "weights.via: job"),
+    "compile": ("compile job", "compile"),
     **dict.fromkeys(("scheduler", "scheduler-trust"), ("role for its expiry", "endpoint.scheduler_role")),
 }
 """What a part of the policies belongs to, and the key that adds it."""

@@ -9,6 +9,7 @@ from lmi_deploy.domain.digests import ADDED
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
+from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 
@@ -62,6 +63,25 @@ class RunTransferJob(ActionBase):
         return (
             f"move {self.model_id} to the bucket by a job on {self.settings.count} x {self.settings.instance}"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCompileJob(ActionBase):
+    """A job that compiles the weights in the bucket. Its input and its output are added when it starts."""
+
+    phase = Phase.STORE
+    binding = True
+    job: str
+    model_id: str
+    result: str
+    """The identity of what it makes."""
+    compiler: str
+    """In words."""
+    settings: JobSettings | OptimizationSettings
+
+    @property
+    def title(self) -> str:
+        return f"compile {self.model_id} by {self.compiler}, as {self.settings.title}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +295,7 @@ CloudAction = (
     MakeBucket
     | PushWeights
     | RunTransferJob
+    | RunCompileJob
     | CreateModel
     | CreateEndpointConfig
     | CreateEndpoint

@@ -40,7 +40,7 @@ TAG_SCHEDULER: Final = "lmi:scheduler-role"
 
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""
-ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job"]
+ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job", "optimization-job"]
 
 
 @digest_tag("Mount")

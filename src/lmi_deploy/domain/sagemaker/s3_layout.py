@@ -29,7 +29,8 @@ _ID_LENGTH: Final = 16
 
 def weights_of(spec: Spec) -> str:
     """The name of the chosen files in any bucket."""
-    return weights_name(spec.model.model_id, spec.model.commit, spec.weights.files)
+    commit = spec.weights.compiled or spec.model.commit
+    return weights_name(spec.model.model_id, commit, spec.weights.files)
 
 
 def weights_address(spec: Spec) -> str:

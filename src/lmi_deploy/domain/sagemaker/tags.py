@@ -44,9 +44,17 @@ def spec_digest(spec: Spec) -> str:
     additional = tuple(
         replace(each, model_id=weights_label(each.model_id)) for each in spec.weights.additional
     )
-    place = replace(spec.cloud, ttl=0, scheduler_role="", travel=Travel(), job=None)
+    place = replace(spec.cloud, ttl=0, scheduler_role="", travel=Travel(), job=None, compile=None)
     weights = replace(spec.weights, additional=additional)
     return short(digest(replace(spec, model=model, weights=weights, place=place)), _STAMP)
+
+
+def compile_tags(spec: Spec) -> Pairs:
+    """Of the job that compiles: without the deployment's own tag. Other deployments may wait for the same job, and
+    their `up` and `down` must not stop it.
+    """
+    own = {TAG_BUCKET: spec.cloud.bucket, TAG_ENGINE: spec.engine.name, "lmi:purpose": "compile"}
+    return tuple(sorted({**dict(spec.cloud.tags), **own}.items()))
 
 
 def tags_of(spec: Spec) -> Pairs:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -36,6 +36,12 @@ class JobSettings:
     """Seconds."""
     kms_key: str = ""
     vpc: Vpc | None = None
+    outputs: Pairs = field(default=(), metadata=ADDED)
+    """(folder in the container, s3:// prefix): uploaded at the end."""
+
+    @property
+    def title(self) -> str:
+        return f"a processing job on {self.count} x {self.instance}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

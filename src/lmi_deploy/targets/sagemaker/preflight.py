@@ -68,6 +68,24 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
     return tuple(one.text for one in found)
 
 
+def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tuple[str, ...]:
+    """The same for `lmi compile`: its job's role, and the caller's permissions."""
+    place, required = spec.cloud.compile, policies(spec)
+    if place is None or required.compile is None:
+        return ()
+    role, job = place.role, required.compile
+    iam = f"`lmi iam {recipe}` prints what"
+    checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
+        ("the role of the job", lambda: _role(role, job, cloud, iam)),
+        ("your own permissions", lambda: _rights(plan, required.deployer, cloud, iam)),
+    )
+    found = [one for what, check in checks for one in _run_check(what, check)]
+    stopping = [one for one in found if one.error is not None]
+    if stopping:
+        raise _refusal(spec.name, stopping)
+    return tuple(one.text for one in found)
+
+
 def _run_check(what: str, check: Callable[[], Iterable[PreflightFinding]]) -> Iterator[PreflightFinding]:
     """A check that is not permitted, or whose resource does not exist, does not stop the command; it is reported."""
     try:

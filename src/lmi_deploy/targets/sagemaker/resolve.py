@@ -19,6 +19,7 @@ from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
+from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
@@ -44,7 +45,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
     endpoint, scaling = recipe.endpoint, recipe.endpoint.autoscaling
     image, delivery = image_of(recipe, cloud.region), _delivery(recipe, engine, weights.size)
     time = resolve_timeouts(recipe, delivery, chosen(recipe), weights.total_size)
-    return SageMakerPlace(
+    place = SageMakerPlace(
         account=cloud.account,
         partition=cloud.partition,
         region=cloud.region,
@@ -70,6 +71,8 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         if endpoint.scheduler_role
         else "",
     )
+    compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
+    return replace(place, compile=compiling)
 
 
 def _refuse(recipe: Recipe, size: int) -> None:

@@ -10,12 +10,13 @@ from typing import Any, Final
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission, PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_job
 from lmi_deploy.targets.sagemaker.permissions.deployer_policy import deployer
 from lmi_deploy.targets.sagemaker.permissions.execution_role_policy import execution
 from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import scheduler
 from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job
 
-PARTS: Final = ("deployer", "execution", "job", "trust", "scheduler", "scheduler-trust")
+PARTS: Final = ("deployer", "execution", "job", "compile", "trust", "scheduler", "scheduler-trust")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,10 @@ class Policies:
     """The role of the endpoint."""
     job: Policy | None
     """The role of a transfer job; None if the recipe has none."""
+    compile: Policy | None
+    """The role of a compile job; None if the recipe has no `compile`."""
     trust: Mapping[str, Any]
-    """Of the roles of endpoint and job."""
+    """Of the roles of endpoint and jobs."""
     scheduler: Policy | None
     """The role that deletes the endpoint at its expiry; None if the recipe has none."""
     scheduler_trust: Mapping[str, Any]
@@ -59,6 +62,7 @@ class Policies:
             "deployer": self.deployer.document,
             "execution": self.execution.document,
             **({"job": self.job.document} if self.job else {}),
+            **({"compile": self.compile.document} if self.compile else {}),
             "trust": dict(self.trust),
             **(
                 {"scheduler": self.scheduler.document, "scheduler-trust": dict(self.scheduler_trust)}
@@ -70,7 +74,7 @@ class Policies:
 
 def policies(spec: Spec, *, prefix: str = "") -> Policies:
     """For a spec of target sagemaker; with a prefix, for all similar deployments whose names start with it."""
-    arns, job = Arns(spec, prefix), spec.cloud.job
+    arns, job, compiling = Arns(spec, prefix), spec.cloud.job, spec.cloud.compile
     return Policies(
         deployer=Policy(grants=tuple(deployer(spec, arns))),
         execution=Policy(grants=tuple(execution(spec, arns))),
@@ -78,6 +82,7 @@ def policies(spec: Spec, *, prefix: str = "") -> Policies:
         trust=_trust(spec.cloud.account, SAGEMAKER),
         scheduler=Policy(grants=tuple(scheduler(arns))) if spec.cloud.scheduler_role else None,
         scheduler_trust=_trust(spec.cloud.account, SCHEDULER),
+        compile=None if compiling is None else Policy(grants=tuple(compile_job(spec, compiling, arns))),
     )
 
 

@@ -84,6 +84,11 @@ class Arns:
         return self._stored(weights_of(self.spec))
 
     @property
+    def own_weights(self) -> tuple[str, ...]:
+        """Prefixes of the model's weights, for any commit, without the manifests."""
+        return tuple(f"weights/{label}" for label in self._labels((weights_of(self.spec),)))
+
+    @property
     def additional_weights(self) -> tuple[str, ...]:
         """The same of its adapters and its draft model."""
         names = tuple(each.weights_name for each in self.spec.weights.additional)

@@ -39,6 +39,11 @@ def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "")
         yield f"  {iam} --part scheduler-trust > scheduler-trust.json"
         yield f"  {_create(role, 'scheduler-trust.json')}"
         yield from _put(iam, "scheduler", role, f"{policy}-scheduler")
+    if spec.cloud.compile is not None:
+        role = spec.cloud.compile.role
+        yield f"Create the role {_name(role)} of the compile job, with its permissions:"
+        yield f"  {_create(role)}"
+        yield from _put(iam, "compile", role, f"{policy}-compile")
     yield "Permissions to deploy it: attach them to your user or role:"
     yield f"  {iam} --part deployer > deployer.json"
     yield f"  aws iam {_attach(policy, found.deployer.characters)} --policy-document file://deployer.json"

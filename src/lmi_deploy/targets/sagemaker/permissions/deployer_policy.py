@@ -11,6 +11,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_starter
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import WRITE_OBJECTS, lend_key
 from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import schedule_deletion
 
@@ -34,6 +35,8 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         yield from _key(arns)
     if spec.cloud.job is not None:
         yield from _job(spec, spec.cloud.job, arns)
+    if spec.cloud.compile is not None:
+        yield from compile_starter(spec.cloud.compile, arns)
 
 
 def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:

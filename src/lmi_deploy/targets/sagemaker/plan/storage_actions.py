@@ -14,18 +14,15 @@ from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
 from lmi_deploy.domain.weights import integrity_issues_text
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import NotCompiled, NotFound
 
 
 def storage_actions(
     spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: CloudInventory
 ) -> Iterator[Action]:
     """The objects in the bucket. Handled for every current generation: the next instance starts from them."""
-    place = spec.cloud
-    if not inventory.bucket:
-        _require_default(spec)
-        yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
-    transfer = None if inventory.weights else _fetch_weights(spec)
+    yield from make_bucket(spec, inventory)
+    transfer = None if inventory.weights else fetch_weights(spec)
     yield from _stop_jobs(transfer, observed)
     if transfer:
         yield transfer
@@ -34,6 +31,14 @@ def storage_actions(
     files = (*(each.path for each in copied), *(f.path for f in artifact.files))
     if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, copied):
         yield PutArtifact(artifact=stored, files=files)
+
+
+def make_bucket(spec: Spec, inventory: CloudInventory) -> Iterator[MakeBucket]:
+    """Nothing if it exists. NotFound if only its owner can create it."""
+    place = spec.cloud
+    if not inventory.bucket:
+        _require_default(spec)
+        yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
 
 
 def _push_additional(spec: Spec, inventory: CloudInventory) -> Iterator[PushWeights]:
@@ -84,7 +89,13 @@ def damage(inventory: CloudInventory) -> tuple[Change, ...]:
     )
 
 
-def _fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
+def fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
+    """The model's own files. NotCompiled for a result, which only `lmi compile` writes."""
+    if spec.weights.compiled:
+        raise NotCompiled(
+            f"{weights_of(spec)}: the bucket has lost files of this result of `lmi compile`",
+            hint="run `lmi compile` with the recipe again: it compiles again",
+        )
     place, weights, model = spec.cloud, weights_of(spec), spec.model
     if place.job is None:
         return PushWeights(

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Final
 
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.events import Event, Line, Progress
+from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.transfer_job import (
@@ -22,11 +22,12 @@ from lmi_deploy.domain.sagemaker.transfer_job import (
     job_prefix,
     order_text,
 )
-from lmi_deploy.errors import Conflict, Overdue, TransferFailed
+from lmi_deploy.errors import Conflict, TransferFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
+from lmi_deploy.targets.sagemaker.job_watch import JobWatch
 from lmi_deploy.targets.target import Outcome
 
 JobFiles = Callable[[], Mapping[str, bytes]]
@@ -36,8 +37,6 @@ RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
 _MEMORY: Final = 1_000_000_000
 """Bytes of memory that a job's instance may use: it has plenty, and runs nothing else."""
 _LAST: Final = 30
-_GRACE: Final = 1800
-"""Seconds beyond the job's own limit, for its machines to start and stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,28 +110,15 @@ class TransferJobs:
         return prefix
 
     def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, ObservedJob]:
-        started, reported = self.clock.monotonic(), 0
-        for wait in self.poll_intervals():
-            observed = self.cloud.jobs.job(action.job)
-            if observed is None:
-                raise TransferFailed(
-                    f"{action.job}: the job does not exist", hint="run the same command again"
-                )
-            lines = list(self.cloud.jobs.lines(action.job))
-            for line in lines[reported:]:
-                yield Line(key=key, text=line)
-            reported = max(reported, len(lines))
-            if not observed.is_running:
-                return observed
-            waited = self.clock.monotonic() - started
-            if waited > action.settings.timeout + _GRACE:
-                break
-            yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=observed.status)
-            self.clock.sleep(wait)
-        raise Overdue(
-            f"{action.job}: still running after {action.settings.timeout + _GRACE} s",
-            hint="run `lmi up` to wait for it, `lmi down` to stop it; it costs money while it runs",
+        watch = JobWatch(
+            jobs=self.cloud.jobs,
+            clock=self.clock,
+            poll_intervals=self.poll_intervals,
+            job=action.job,
+            key=key,
         )
+        hint = "run `lmi up` to wait for it, `lmi down` to stop it; it costs money while it runs"
+        return (yield from watch.until_ended(action.settings.timeout, hint=hint))
 
     def _failure(self, action: RunTransferJob, ended: ObservedJob) -> TransferFailed:
         why = ended.message or ended.reason or "no reason given"
@@ -147,18 +133,9 @@ def stop_job(
     action: StopTransferJob, *, cloud: Cloud, clock: Clock, interval: Callable[[], Iterator[float]]
 ) -> Generator[Event, None, Outcome]:
     """Stop it and wait until it has stopped: until then it costs money, and writes notes."""
-    started, name = clock.monotonic(), action.key
-    cloud.jobs.stop(action.job)
-    for wait in interval():
-        observed = cloud.jobs.job(action.job)
-        if observed is None or not observed.is_running:
-            return "ended"
-        waited = clock.monotonic() - started
-        if waited > _GRACE:
-            break
-        yield Progress(key=name, done=round(waited, 1), total=None, unit="seconds", note=observed.status)
-        clock.sleep(wait)
-    raise Overdue(f"{action.job}: still not ended after {_GRACE} s", hint="run the same command again")
+    watch = JobWatch(jobs=cloud.jobs, clock=clock, poll_intervals=interval, job=action.job, key=action.key)
+    yield from watch.stop()
+    return "ended"
 
 
 def clear_job(store: ObjectStore, job: str) -> None:

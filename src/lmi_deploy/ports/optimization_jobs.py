@@ -1,0 +1,25 @@
+"""Optimization jobs: SageMaker compiles or shards a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+
+
+class Optimizations(Protocol):
+    """As the port Jobs; the statuses are those of processing jobs."""
+
+    def job(self, name: str) -> ObservedJob | None: ...
+
+    def start(self, name: str, settings: OptimizationSettings, tags: Pairs) -> None:
+        """Conflict if a job of this name exists; RoleNotAssumable as in the port Hosting."""
+
+    def stop(self, name: str) -> None:
+        """Stopping a finished job is no error."""
+
+    def lines(self, name: str) -> Iterator[str]:
+        """None: AWS names no log group of such jobs; the reason of a failure is in the job itself."""

@@ -1,0 +1,99 @@
+"""The permissions for `lmi compile`: of the user, and of the role of the job.
+
+The job reads the model, and writes its result below its own prefix; `lmi` checks the result and copies it to the
+weights. What AWS requires of such a role: see `transfer_job_policy.py`; an optimization job needs the same of S3
+(SageMaker's developer guide, "Inference optimization for SageMaker models", permissions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.permissions import Condition, PolicyStatement
+from lmi_deploy.domain.target_spec import CompilePlace
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
+    WRITE_OBJECTS,
+    join_network,
+    lend_key,
+    pull_image,
+    write_telemetry,
+)
+from lmi_deploy.targets.sagemaker.plan.compile import JOB
+
+_TO_SAGEMAKER: Final[tuple[Condition, ...]] = (
+    ("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",)),
+)
+_FILES: Final = f"jobs/{JOB}"
+
+
+def compile_starter(place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement]:
+    """Of the user who runs `lmi compile`."""
+    kind = "Optimization" if place.what.compiler == "optimization" else "Processing"
+    yield PolicyStatement(
+        sid="HandOverCompileRole",
+        actions=("iam:PassRole",),
+        resources=(place.role,),
+        why="pass the role of the compile job to SageMaker, and to no other service",
+        conditions=_TO_SAGEMAKER,
+    )
+    yield PolicyStatement(
+        sid="RunCompileJob",
+        actions=(
+            "sagemaker:AddTags",
+            *(f"sagemaker:{verb}{kind}Job" for verb in ("Create", "Describe", "Stop")),
+        ),
+        resources=(arns.of("sagemaker", f"{kind.lower()}-job/{JOB}*"),),
+        why="run the compile job, wait for it, and stop it (`lmi compile`)",
+    )
+    yield PolicyStatement(
+        sid="HandCompileJobItsOrder",
+        actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
+        resources=arns.objects(_FILES),
+        why="the job's order, and its result, which is checked and copied to the weights",
+    )
+    if kind == "Processing":
+        group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
+        yield PolicyStatement(
+            sid="ReadCompileLogs",
+            actions=("logs:FilterLogEvents",),
+            resources=(group, f"{group}:*"),
+            why="the job's logs",
+        )
+
+
+def compile_job(spec: Spec, place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement]:
+    """Of the role of the job."""
+    yield PolicyStatement(
+        sid="LookIntoBucket",
+        actions=("s3:ListBucket",),
+        resources=(arns.bucket,),
+        why="list the model's files",
+    )
+    yield PolicyStatement(
+        sid="ReadModel",
+        actions=("s3:GetObject",),
+        resources=arns.objects(*arns.own_weights, _FILES),
+        why="the weights of this model, and the job's order",
+    )
+    yield PolicyStatement(
+        sid="WriteResult", actions=WRITE_OBJECTS, resources=arns.objects(_FILES), why="the job's result"
+    )
+    yield from pull_image(arns, place.image)
+    yield from write_telemetry(
+        arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs"), why="the job's logs"
+    )
+    if spec.cloud.kms_key:
+        key, conditions = arns.key
+        yield PolicyStatement(
+            sid="UseKey",
+            actions=("kms:Decrypt", "kms:GenerateDataKey"),
+            resources=(key,),
+            why="use the recipe's key for objects in the bucket",
+            conditions=conditions,
+        )
+        yield lend_key(arns, what="the job's volumes")
+    if spec.cloud.vpc is not None:
+        yield join_network()

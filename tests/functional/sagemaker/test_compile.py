@@ -1,0 +1,173 @@
+"""`lmi compile`: one job, a result that is stored once and served, and everything that can go wrong on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.domain.weights import Manifest
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.local_app import MODEL
+
+SCRIPT = """\
+import argparse, pathlib, shutil
+parser = argparse.ArgumentParser()
+for name in ("--model", "--output", "--batch"):
+    parser.add_argument(name, required=True)
+given = parser.parse_args()
+print("compiling for batch", given.batch)
+shutil.copytree(given.model, given.output, dirs_exist_ok=True)
+pathlib.Path(given.output, "graph", "model.bin").parent.mkdir()
+pathlib.Path(given.output, "graph", "model.bin").write_text("batch " + given.batch)
+"""
+COMPILED = RECIPE + "compile: {script: compile.py, arguments: {batch: 4}, instance_type: ml.m5.4xlarge}\n"
+
+
+@pytest.fixture
+def recipe(app: CloudApp) -> CloudApp:
+    Path("compile.py").write_text(SCRIPT)
+    write_recipe(COMPILED)
+    return app
+
+
+def results(app: CloudApp) -> list[Manifest]:
+    return [manifest for manifest in app.depot().weights.all() if manifest.compiled]
+
+
+def keys(app: CloudApp, prefix: str) -> list[str]:
+    return [one.key for one in app.depot().store.list(prefix)]
+
+
+def test_a_result_is_made_once_and_served(recipe: CloudApp) -> None:
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 0, ran.err
+    (result,) = results(recipe)
+    assert "graph/model.bin" in {file.path for file in result.files}
+    assert "tiny: compiled" in ran.out
+    assert keys(recipe, "jobs/") == []
+
+    again = recipe.lmi("compile", "--yes", "--json", "tiny.yaml")
+    assert again.code == 0
+    last = json.loads(again.out.splitlines()[-1])
+    assert (last["changed"], last["result"]) == (False, result.commit)
+    assert len(recipe.cloud.jobs.started) == 1
+    assert "already compiled" in recipe.lmi("compile", "tiny.yaml").out
+
+    recipe.up("tiny.yaml")
+    current = recipe.record().current
+    assert current is not None
+    assert current.serving.loaded_weights == (result.name,)
+
+
+def test_up_and_plan_refuse_a_recipe_that_is_not_compiled(recipe: CloudApp) -> None:
+    for command in (("plan",), ("up", "--yes")):
+        ran = recipe.lmi(*command, "tiny.yaml")
+        assert ran.code == 2
+        assert "is not compiled yet" in ran.err
+        assert "run `lmi compile tiny.yaml` first" in ran.err
+    assert recipe.cloud_resources() == []
+
+
+def test_the_plan_names_the_price_and_the_time_limit(recipe: CloudApp) -> None:
+    ran = recipe.lmi("compile", "tiny.yaml")
+    assert ran.code == 2, ran.err
+    assert "add --yes" in ran.err
+    assert "a processing job on 1 x ml.m5.4xlarge" in ran.err
+    assert "$0.92 an hour" in ran.err
+    assert "at most $3.69" in ran.err
+    assert recipe.cloud.jobs.started == {}
+
+
+def test_whatever_decides_the_result_makes_another_one(recipe: CloudApp) -> None:
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    changes = ("compile.arguments.batch=8", "container.version=0.35.0", "compile.instance_type=ml.g5.xlarge")
+    for number, change in enumerate(changes, start=2):
+        assert recipe.lmi("compile", "--yes", "tiny.yaml", "--set", change).code == 0
+        assert len(results(recipe)) == number
+    Path("compile.py").write_text(SCRIPT + "# another\n")
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    assert len(results(recipe)) == 5
+    same = ("compile.timeout=1h", "instance_type=ml.g6.xlarge", "ttl=8h", "timeouts.predict=30")
+    for change in same:
+        assert recipe.lmi("compile", "--yes", "tiny.yaml", "--set", change).code == 0
+    assert len(results(recipe)) == 5
+
+
+def test_a_failed_script_leaves_nothing_and_can_be_corrected(recipe: CloudApp) -> None:
+    Path("compile.py").write_text("import sys\nsys.exit('no such operator')\n")
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 1
+    assert "the compiler ended with exit status 1" in ran.err
+    assert (results(recipe), keys(recipe, "jobs/")) == ([], [])
+    Path("compile.py").write_text(SCRIPT)
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+
+
+def test_the_same_compile_is_tried_again_under_another_job_name(recipe: CloudApp) -> None:
+    recipe.cloud.jobs.reason = "InternalServerError: We encountered an internal error. Please try again."
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 1
+    recipe.cloud.jobs.reason = ""
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    first, second = recipe.cloud.jobs.started
+    assert second == f"{first}-2"
+
+
+def test_a_script_that_writes_nothing_has_failed(recipe: CloudApp) -> None:
+    Path("compile.py").write_text("")
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 1
+    assert "wrote no file" in ran.err
+
+
+def test_a_mistake_in_the_script_is_found_before_anything_is_started(recipe: CloudApp) -> None:
+    Path("compile.py").write_text("def f(:\n")
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 2
+    assert "compile.py:1: invalid syntax" in ran.err
+    assert recipe.cloud.jobs.started == {}
+
+
+def test_a_result_that_changed_in_the_bucket_is_not_stored(recipe: CloudApp) -> None:
+    work = recipe.cloud.jobs.work
+
+    def damaged(job: str) -> str | None:
+        ended = work(job)
+        recipe.depot_of_a_job().store.put(f"jobs/{job}/out/graph/model.bin", b"batch 5")
+        return ended
+
+    recipe.cloud.jobs.work = damaged
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 6
+    assert "graph/model.bin in the bucket is not what the job wrote" in ran.err
+    assert results(recipe) == []
+
+
+def test_a_recipe_without_compile_is_told_how_to_get_it(app: CloudApp) -> None:
+    write_recipe()
+    ran = app.lmi("compile", "tiny.yaml")
+    assert ran.code == 2
+    assert "the recipe has no `compile`" in ran.err
+
+
+def test_the_engines_own_compiler_is_an_optimization_job(app: CloudApp) -> None:
+    write_recipe(
+        f"name: tiny\nmodel_id: {MODEL}\nengine: neuronx\ninstance_type: ml.inf2.8xlarge\ncompile: {{}}\n"
+        "tensor_parallel_degree: 2\noptions: {n_positions: 256, dtype: fp16}\n"
+    )
+    ran = app.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 0, ran.err
+    assert "an optimization job for ml.inf2.8xlarge" in ran.err
+    ((settings, _),) = app.cloud.optimizations.started.values()
+    assert dict(settings.environment)["OPTION_N_POSITIONS"] == "256"
+    (result,) = results(app)
+    assert {"compiled/graph.neff", "serving.properties"} <= {file.path for file in result.files}
+    app.up("tiny.yaml", "--no-probe")
+    stored = [key for key in keys(app, "artifacts/tiny/") if key.endswith("serving.properties")]
+    found = app.depot().store.get(stored[0])
+    assert found is not None
+    lines = found[0].decode().splitlines()
+    assert "option.load_split_model=true" in lines
+    assert f"option.model_id=s3://{app.bucket}/weights/{result.name}/" in lines
+    assert not any(line.startswith("option.model_dir") for line in lines)
