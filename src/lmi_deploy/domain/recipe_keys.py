@@ -242,8 +242,8 @@ class Recipe:
     compile: Annotated[
         Compile | None,
         Doc(
-            "The model is compiled or partitioned once, by `lmi compile`, and its result is served. `{}`: by the "
-            "engine's own compiler.",
+            "The model is compiled or partitioned once, by `lmi compile`, and its result is served "
+            "(docs/how-to/compile-ahead-of-time.md). `{}`: by the engine's own compiler.",
         ),
     ] = None
     endpoint: Annotated[Endpoint, Doc("The target and its settings.")] = field(default_factory=Endpoint)

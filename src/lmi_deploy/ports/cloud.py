@@ -12,7 +12,7 @@ from lmi_deploy.ports.journal import Records
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.logs import CloudLogs
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.ports.optimization_jobs import Optimizations
+from lmi_deploy.ports.optimization_jobs import ModelOptimizations
 from lmi_deploy.ports.prices import Prices
 from lmi_deploy.ports.processing_jobs import Jobs
 from lmi_deploy.ports.quotas import Quotas
@@ -51,4 +51,4 @@ class Cloud:
     roles: Roles
     secrets: Secrets
     jobs: Jobs
-    optimizations: Optimizations
+    optimizations: ModelOptimizations

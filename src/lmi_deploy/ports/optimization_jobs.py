@@ -10,7 +10,7 @@ from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 
 
-class Optimizations(Protocol):
+class ModelOptimizations(Protocol):
     """As the port Jobs; the statuses are those of processing jobs."""
 
     def job(self, name: str) -> ObservedJob | None: ...

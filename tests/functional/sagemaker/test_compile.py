@@ -144,7 +144,7 @@ def test_a_result_that_changed_in_the_bucket_is_not_stored(recipe: CloudApp) -> 
     assert results(recipe) == []
 
 
-def test_a_recipe_without_compile_is_told_how_to_get_it(app: CloudApp) -> None:
+def test_a_recipe_without_compile_is_refused(app: CloudApp) -> None:
     write_recipe()
     ran = app.lmi("compile", "tiny.yaml")
     assert ran.code == 2

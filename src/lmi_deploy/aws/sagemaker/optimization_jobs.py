@@ -1,4 +1,4 @@
-"""The port Optimizations: SageMaker's optimization jobs."""
+"""The port ModelOptimizations: SageMaker's optimization jobs."""
 
 from __future__ import annotations
 

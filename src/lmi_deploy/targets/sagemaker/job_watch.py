@@ -16,7 +16,7 @@ GRACE: Final = 1800
 
 
 class WatchedJobs(Protocol):
-    """The part of the ports Jobs and Optimizations that both have."""
+    """The part of the ports Jobs and ModelOptimizations that both have."""
 
     def job(self, name: str) -> ObservedJob | None: ...
 

@@ -16,9 +16,6 @@ import sys
 import time
 from pathlib import Path
 
-MESSAGE = Path(os.environ.get("LMI_OPT_ML", "/opt/ml"), "output", "message")
-"""Its content becomes the ExitMessage of a processing job: one kilobyte (CreateProcessingJob)."""
-
 
 def main(folder: str, model: str, output: str, report: str, program: str = "") -> int:
     order = json.loads(Path(folder, "order.json").read_text(encoding="utf-8"))
@@ -60,11 +57,13 @@ def _run(command: list[str]) -> int:
 
 
 def _failed(why: str, code: int = 1) -> int:
+    """The message becomes the ExitMessage of a processing job: one kilobyte (CreateProcessingJob)."""
     _say(why)
+    message = Path(os.environ.get("LMI_OPT_ML", "/opt/ml"), "output", "message")
     try:
-        MESSAGE.write_text(why, encoding="utf-8")
+        message.write_text(why, encoding="utf-8")
     except OSError as error:
-        _say(f"{MESSAGE}: {error.strerror}")
+        _say(f"{message}: {error.strerror}")
     return code
 
 

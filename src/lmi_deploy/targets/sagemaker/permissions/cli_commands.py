@@ -28,22 +28,19 @@ def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "")
     yield f"  {_create(role)}"
     yield f"Its permissions, {whom}:"
     yield from _put(iam, "execution", role, policy)
-    if spec.cloud.job is not None:
-        role = spec.cloud.job.role
-        yield f"Create the role {_name(role)} of the transfer job, with its permissions:"
-        yield f"  {_create(role)}"
-        yield from _put(iam, "job", role, f"{policy}-job")
+    place = spec.cloud
+    jobs = (("job", "transfer", place.job), ("compile", "compile", place.compile))
+    for part, kind, job in jobs:
+        if job is not None:
+            yield f"Create the role {_name(job.role)} of the {kind} job, with its permissions:"
+            yield f"  {_create(job.role)}"
+            yield from _put(iam, part, job.role, f"{policy}-{part}")
     if found.scheduler is not None:
         role = spec.cloud.scheduler_role
         yield f"Create the role {_name(role)} that deletes the endpoint at its expiry, with its permissions:"
         yield f"  {iam} --part scheduler-trust > scheduler-trust.json"
         yield f"  {_create(role, 'scheduler-trust.json')}"
         yield from _put(iam, "scheduler", role, f"{policy}-scheduler")
-    if spec.cloud.compile is not None:
-        role = spec.cloud.compile.role
-        yield f"Create the role {_name(role)} of the compile job, with its permissions:"
-        yield f"  {_create(role)}"
-        yield from _put(iam, "compile", role, f"{policy}-compile")
     yield "Permissions to deploy it: attach them to your user or role:"
     yield f"  {iam} --part deployer > deployer.json"
     yield f"  aws iam {_attach(policy, found.deployer.characters)} --policy-document file://deployer.json"

@@ -23,9 +23,10 @@ This page is generated from the policies that `lmi iam` prints (`lmi_deploy/targ
 
 `lmi iam RECIPE` prints the smallest policies that this recipe needs: for the person or pipeline that deploys it
 (`--part deployer`), for the role that the endpoint runs with (`--part execution`), for the role that a transfer job
-runs with (`--part job`, with `weights.via: job` only), and the trust document of these roles (`--part trust`). With
-`endpoint.scheduler_role` it also prints the policy and the trust document of the role with which EventBridge Scheduler
-deletes an expired endpoint (`--part scheduler`, `--part scheduler-trust`). It creates nothing; on stderr it prints the
+runs with (`--part job`, with `weights.via: job` only), for the role of the job of `lmi compile` (`--part compile`, with
+`compile` only), and the trust document of these roles (`--part trust`). With `endpoint.scheduler_role` it also prints
+the policy and the trust document of the role with which EventBridge Scheduler deletes an expired endpoint
+(`--part scheduler`, `--part scheduler-trust`). It creates nothing; on stderr it prints the
 commands that create the roles:
 
 ```
@@ -38,9 +39,11 @@ aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME --policy
 `endpoint.role` names the endpoint's role, by its ARN or by its name in your account; by default it is
 `lmi-endpoint`. This role can read its model and can write no object. `weights.job.role` names the role of a transfer
 job, by default `lmi-transfer-job`. This role can write the weights of its own model and read the request of its own
-job. It cannot change another deployment's job or another model's weights. The trust document lets SageMaker assume
-both roles, only for endpoints and jobs of your own account. `sts:GetCallerIdentity` needs no permission. A statement
-has the resource `*` if the call does not support resource-level permissions.
+job. It cannot change another deployment's job or another model's weights. `compile.role` names the role of a compile
+job, by default `lmi-transfer-job` too. This role can read the weights of its own model, and write only to the folder
+of compile jobs. The trust document lets SageMaker assume these roles, only for endpoints and jobs of your own account.
+`sts:GetCallerIdentity` needs no permission. A statement has the resource `*` if the call does not support
+resource-level permissions.
 
 ## A role for many deployments
 
@@ -70,6 +73,7 @@ _BASE: Final = (
     "probe: {body: '{}'}\n"
 )
 _JOB: Final = "weights: {via: job, token_secret: SECRET}\n"
+_COMPILE: Final = "compile: {script: compile.py}\n"
 _VPC: Final = "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n"
 _KEY: Final = "endpoint: {kms_key: KEY}\n"
 _SCHEDULER: Final = "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
@@ -80,6 +84,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     "endpoint.vpc": _VPC,
     "endpoint.kms_key": _KEY,
     "weights.via: job": _JOB,
+    "compile": _COMPILE,
     "model_id in S3": "",
 }
 _OF_JOBS: Final[Mapping[str, str]] = {
@@ -88,11 +93,17 @@ _OF_JOBS: Final[Mapping[str, str]] = {
     "endpoint.vpc": _JOB + _VPC,
     "endpoint.kms_key": _JOB + _KEY,
 }
+_OF_COMPILES: Final[Mapping[str, str]] = {
+    "": _COMPILE,
+    "endpoint.vpc": _COMPILE + _VPC,
+    "endpoint.kms_key": _COMPILE + _KEY,
+}
 _PARTS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "deployer": ("Who deploys", _FEATURES),
     "execution": ("The role of the endpoint", _FEATURES),
     "job": ("The role of a transfer job", _OF_JOBS),
     "scheduler": ("The role that deletes an expired endpoint", {"": _SCHEDULER}),
+    "compile": ("The role of a compile job", _OF_COMPILES),
 }
 _ACCOUNT, _REGION = "123456789012", "us-east-1"
 
@@ -130,6 +141,7 @@ def _grants(found: Policies, part: str) -> tuple[PolicyStatement, ...]:
         "execution": found.execution,
         "job": found.job,
         "scheduler": found.scheduler,
+        "compile": found.compile,
     }[part]
     return policy.grants if policy else ()
 
