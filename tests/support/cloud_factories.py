@@ -43,6 +43,16 @@ def cloud_spec(extra: str = "instance_type: ml.g5.xlarge\n", *, size: int = 10, 
     return resolve(cloud_recipe(extra), cloud_facts(size, **changes), place_of)
 
 
+def compiled_spec(*, script: bool = True) -> Spec:
+    """Of a recipe with `compile`: by a processing job, or without a script by an optimization job."""
+    if script:
+        return cloud_spec("instance_type: ml.g5.xlarge\ncompile: {script: compile.py}\n")
+    recipe = cloud_recipe(
+        "instance_type: ml.inf2.8xlarge\ntask: text-generation\ncompile: {}\n", engine="neuronx"
+    )
+    return resolve(recipe, cloud_facts(), place_of)
+
+
 def placed_spec(**changes: Any) -> Spec:
     """A spec with a second instance type in reserve and a user's tag; `changes` apply to its target."""
     extra = "instance_type: [ml.g5.xlarge, ml.m5.xlarge]\nendpoint: {volume_gb: 30, tags: {team: nlp}}\n"

@@ -12,7 +12,7 @@ from lmi_deploy.aws.s3.error_messages import ACTIONS
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.aws_requests import rows
-from tests.support.cloud_factories import cloud_facts, cloud_spec
+from tests.support.cloud_factories import cloud_facts, cloud_spec, compiled_spec
 from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS
 
 SERVICES = {
@@ -47,7 +47,9 @@ def grants() -> list[PolicyStatement]:
     )
     found = policies(cloud_spec(WHOLE))
     assert found.job is not None
-    every = (found.deployer, found.execution, found.job, policies(existing).deployer)
+    compiling = [policies(compiled_spec(script=script)) for script in (True, False)]
+    deployers = (policies(existing).deployer, *(each.deployer for each in compiling))
+    every = (found.deployer, found.execution, found.job, *deployers)
     return [statement for policy in every for statement in policy.grants]
 
 

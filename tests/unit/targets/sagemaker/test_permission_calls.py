@@ -13,7 +13,7 @@ from botocore import xform_name
 from lmi_deploy.aws.s3.error_messages import ACTIONS
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.targets.sagemaker.permissions import policies
-from tests.support.cloud_factories import cloud_spec
+from tests.support.cloud_factories import cloud_spec, compiled_spec
 
 AWS = Path(__file__).resolve().parents[4] / "src" / "lmi_deploy" / "aws"
 ADAPTERS = (*AWS.glob("*.py"), *(AWS / "sagemaker").glob("*.py"))
@@ -79,7 +79,8 @@ def actions() -> dict[str, str]:
 
 
 def granted() -> set[str]:
-    return {right.action for right in policies(whole()).deployer.rights}
+    specs = (whole(), compiled_spec(), compiled_spec(script=False))
+    return {right.action for spec in specs for right in policies(spec).deployer.rights}
 
 
 def test_every_call_is_granted() -> None:
