@@ -17,7 +17,7 @@ KINDS = {
     Phase.BOOTSTRAP: {"MakeBucket"},
     Phase.STORE: {
         *("InstallEngine", "BuildEnvironment", "FetchWeights", "PutArtifact"),
-        *("PushWeights", "RunTransferJob", "StopTransferJob"),
+        *("PushWeights", "RunTransferJob", "RunCompileJob", "StopTransferJob"),
     },
     Phase.CREATE: {"CreateModel", "CreateEndpointConfig"},
     Phase.START: {"StartServer", "CreateEndpoint", "UpdateEndpoint"},
@@ -32,7 +32,7 @@ KINDS = {
     },
 }
 BINDING = {
-    *("CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint", "RunTransferJob", "SetScaling"),
+    *("CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint", "RunTransferJob", "RunCompileJob", "SetScaling"),
     *("DeleteWeights", "DeleteLogs", "StartServer", "StopServer", "TakeAddress"),
 }
 
