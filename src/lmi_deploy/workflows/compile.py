@@ -12,7 +12,7 @@ from lmi_deploy.domain.events import Event, Started
 from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.sagemaker.actions import RunCompileJob
+from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob
 from lmi_deploy.errors import UNBEGUN, Interrupted, LmiError, NotCompiled, Unresolvable, UsageRefused
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.model_compiler import CompilePlan, ModelCompiler

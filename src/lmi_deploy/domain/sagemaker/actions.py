@@ -9,9 +9,8 @@ from lmi_deploy.domain.digests import ADDED
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
-from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
+from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Scaling
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,45 +42,6 @@ class PushWeights(ActionBase):
     def title(self) -> str:
         what = f"the {self.what}, " * bool(self.what)
         return f"push {what}{self.model_id} at {self.commit[:8]} to the bucket"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTransferJob(ActionBase):
-    """The same by a processing job near the bucket. Its input in the bucket is added when it starts."""
-
-    phase = Phase.STORE
-    binding = True
-    job: str
-    weights: str
-    model_id: str
-    commit: str
-    size: int
-    settings: JobSettings
-
-    @property
-    def title(self) -> str:
-        return (
-            f"move {self.model_id} to the bucket by a job on {self.settings.count} x {self.settings.instance}"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCompileJob(ActionBase):
-    """A job that compiles the weights in the bucket. Its input and its output are added when it starts."""
-
-    phase = Phase.STORE
-    binding = True
-    job: str
-    model_id: str
-    result: str
-    """The identity of what it makes."""
-    compiler: str
-    """In words."""
-    settings: JobSettings | OptimizationSettings
-
-    @property
-    def title(self) -> str:
-        return f"compile {self.model_id} by {self.compiler}, as {self.settings.title}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,13 +224,6 @@ class DeleteModel(ActionBase):
     phase = Phase.CLEANUP
     verb = "delete the model"
     model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopTransferJob(ActionBase):
-    phase = Phase.STORE
-    verb = "stop the job"
-    job: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

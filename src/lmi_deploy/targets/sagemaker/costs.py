@@ -11,7 +11,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import Generation
-from lmi_deploy.domain.sagemaker.actions import RunTransferJob
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Refused

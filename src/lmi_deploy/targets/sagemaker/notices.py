@@ -10,12 +10,8 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.sagemaker.actions import (
-    CreateEndpoint,
-    CreateEndpointConfig,
-    DeleteEndpoint,
-    RunTransferJob,
-)
+from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, CreateEndpointConfig, DeleteEndpoint
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.sizing.neuron_pipeline import pipeline_notice
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_notice, unscheduled_notice

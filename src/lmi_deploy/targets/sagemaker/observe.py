@@ -12,8 +12,9 @@ from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
-from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, RunTransferJob, ScheduleDeletion
+from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.expiry import is_expired
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,

@@ -10,7 +10,8 @@ from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission
 from lmi_deploy.domain.plan import Plan
-from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, RunTransferJob, ScheduleDeletion
+from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, ScheduleDeletion
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud

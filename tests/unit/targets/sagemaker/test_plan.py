@@ -29,11 +29,11 @@ from lmi_deploy.domain.sagemaker.actions import (
     RemoveScaling,
     SetExpiry,
     SetScaling,
-    StopTransferJob,
     TagEndpoint,
     UntagEndpoint,
     UpdateEndpoint,
 )
+from lmi_deploy.domain.sagemaker.job_actions import StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind, Scaling
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
 from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of

@@ -11,7 +11,7 @@ from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import CompiledModel, FileEntry, ModelListing
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.sagemaker.actions import RunCompileJob
+from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob
 from lmi_deploy.domain.sagemaker.tags import compile_tags
 from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.errors import IntegrityError

@@ -18,7 +18,7 @@ from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.java_properties import write_properties
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.safe_paths import check_relative_path
-from lmi_deploy.domain.sagemaker.actions import RunCompileJob
+from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.s3_layout import weights_address
 from lmi_deploy.domain.sagemaker.transfer_job import (

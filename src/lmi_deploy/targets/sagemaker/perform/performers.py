@@ -15,6 +15,7 @@ from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
 from lmi_deploy.engines.inference_codec import Codec, codec_of
@@ -56,7 +57,7 @@ class SageMakerPerformers:
             **self.teardown(),
             cloud_plan.MakeBucket: lambda action: _make_bucket(self.cloud, action),
             cloud_plan.PushWeights: storing.push,
-            cloud_plan.RunTransferJob: lambda action: self._job(spec, action, job_files),
+            RunTransferJob: lambda action: self._job(spec, action, job_files),
             plan.PutArtifact: storing.put,
             cloud_plan.CreateModel: creating.model,
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
@@ -85,7 +86,7 @@ class SageMakerPerformers:
             ),
             cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
             cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
-            cloud_plan.StopTransferJob: lambda a: stop_job(
+            StopTransferJob: lambda a: stop_job(
                 a, cloud=cloud, clock=clock, interval=endpoint_waiter.poll_intervals
             ),
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
@@ -100,7 +101,7 @@ class SageMakerPerformers:
         )
         return (yield from waiting.run())
 
-    def _job(self, spec: Spec, action: cloud_plan.RunTransferJob, job_files: JobFiles) -> Steps:
+    def _job(self, spec: Spec, action: RunTransferJob, job_files: JobFiles) -> Steps:
         jobs = TransferJobs(
             cloud=self.cloud,
             depot=self.services(),

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.permissions import Condition, PolicyStatement
+from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.target_spec import CompilePlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
+    TO_SAGEMAKER,
     WRITE_OBJECTS,
     join_network,
     lend_key,
@@ -23,9 +24,6 @@ from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
 )
 from lmi_deploy.targets.sagemaker.plan.compile import JOB
 
-_TO_SAGEMAKER: Final[tuple[Condition, ...]] = (
-    ("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",)),
-)
 _FILES: Final = f"jobs/{JOB}"
 
 
@@ -37,7 +35,7 @@ def compile_starter(place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement
         actions=("iam:PassRole",),
         resources=(place.role,),
         why="pass the role of the compile job to SageMaker, and to no other service",
-        conditions=_TO_SAGEMAKER,
+        conditions=TO_SAGEMAKER,
     )
     yield PolicyStatement(
         sid="RunCompileJob",

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
-from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_starter
-from lmi_deploy.targets.sagemaker.permissions.policy_statements import WRITE_OBJECTS, lend_key
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import TO_SAGEMAKER, WRITE_OBJECTS, lend_key
 from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import schedule_deletion
+from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job_starter
 
-_TO_SAGEMAKER = (("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",)),)
 _SCALING_ROLE = (
     "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
@@ -34,7 +33,7 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     if spec.cloud.kms_key:
         yield from _key(arns)
     if spec.cloud.job is not None:
-        yield from _job(spec, spec.cloud.job, arns)
+        yield from transfer_job_starter(spec, spec.cloud.job, arns)
     if spec.cloud.compile is not None:
         yield from compile_starter(spec.cloud.compile, arns)
 
@@ -142,7 +141,7 @@ def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         actions=("iam:PassRole",),
         resources=(spec.cloud.role,),
         why="pass the execution role to SageMaker, and to no other service",
-        conditions=_TO_SAGEMAKER,
+        conditions=TO_SAGEMAKER,
     )
     account = f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}"
     yield PolicyStatement(
@@ -257,45 +256,3 @@ def _key(arns: Arns) -> Iterator[PolicyStatement]:
         conditions=conditions,
     )
     yield lend_key(arns, what="the endpoint's volume")
-
-
-def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
-    yield PolicyStatement(
-        sid="HandOverJobRole",
-        actions=("iam:PassRole",),
-        resources=(job.role,),
-        why="pass the role of the transfer job to SageMaker, and to no other service",
-        conditions=_TO_SAGEMAKER,
-    )
-    yield PolicyStatement(
-        sid="RunTransferJob",
-        actions=(
-            "sagemaker:AddTags",
-            "sagemaker:CreateProcessingJob",
-            "sagemaker:DescribeProcessingJob",
-            "sagemaker:ListTags",
-            "sagemaker:StopProcessingJob",
-        ),
-        resources=arns.jobs,
-        why="run the transfer job (weights.via: job)",
-    )
-    yield PolicyStatement(
-        sid="HandJobItsOrder",
-        actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
-        resources=arns.orders,
-        why="the job's request and its progress",
-    )
-    group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
-    yield PolicyStatement(
-        sid="ReadJobLogs",
-        actions=("logs:FilterLogEvents",),
-        resources=(group, f"{group}:*"),
-        why="the job's logs",
-    )
-    if spec.cloud.token_secret:
-        yield PolicyStatement(
-            sid="FindToken",
-            actions=("secretsmanager:DescribeSecret",),
-            resources=(arns.secret,),
-            why="see whether the secret exists; lmi does not read its value",
-        )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.permissions import SAGEMAKER, Condition, PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 
+TO_SAGEMAKER: Final[tuple[Condition, ...]] = (("StringEquals", "iam:PassedToService", (SAGEMAKER,)),)
+"""A role is passed to SageMaker, and to no other service."""
 WRITE_OBJECTS: Final = (
     "s3:AbortMultipartUpload",
     "s3:GetObject",

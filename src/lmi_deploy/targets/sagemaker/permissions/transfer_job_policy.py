@@ -1,4 +1,5 @@
-"""The permissions of a transfer job's role: write the weights of its own model, and nothing else in S3.
+"""The permissions of a transfer job's role: write the weights of its own model, and nothing else in S3; and those of
+the user who starts it.
 
 What AWS requires of such a role: SageMaker's developer guide, "How to use SageMaker AI execution roles",
 CreateProcessingJob API (including kms:CreateGrant with VolumeKmsKeyId).
@@ -13,6 +14,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
+    TO_SAGEMAKER,
     WRITE_OBJECTS,
     join_network,
     lend_key,
@@ -72,3 +74,45 @@ def _key(arns: Arns) -> Iterator[PolicyStatement]:
         conditions=conditions,
     )
     yield lend_key(arns, what="the job's volumes")
+
+
+def transfer_job_starter(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="HandOverJobRole",
+        actions=("iam:PassRole",),
+        resources=(job.role,),
+        why="pass the role of the transfer job to SageMaker, and to no other service",
+        conditions=TO_SAGEMAKER,
+    )
+    yield PolicyStatement(
+        sid="RunTransferJob",
+        actions=(
+            "sagemaker:AddTags",
+            "sagemaker:CreateProcessingJob",
+            "sagemaker:DescribeProcessingJob",
+            "sagemaker:ListTags",
+            "sagemaker:StopProcessingJob",
+        ),
+        resources=arns.jobs,
+        why="run the transfer job (weights.via: job)",
+    )
+    yield PolicyStatement(
+        sid="HandJobItsOrder",
+        actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
+        resources=arns.orders,
+        why="the job's request and its progress",
+    )
+    group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
+    yield PolicyStatement(
+        sid="ReadJobLogs",
+        actions=("logs:FilterLogEvents",),
+        resources=(group, f"{group}:*"),
+        why="the job's logs",
+    )
+    if spec.cloud.token_secret:
+        yield PolicyStatement(
+            sid="FindToken",
+            actions=("secretsmanager:DescribeSecret",),
+            resources=(arns.secret,),
+            why="see whether the secret exists; lmi does not read its value",
+        )

@@ -8,8 +8,8 @@ from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory
 from lmi_deploy.domain.plan import Estimate, Plan
-from lmi_deploy.domain.sagemaker.actions import RunCompileJob
 from lmi_deploy.domain.sagemaker.expiry import duration_text
+from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob
 from lmi_deploy.domain.sagemaker.optimization_job import LONGEST_VALUE, MOST_VARIABLES, OptimizationSettings
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.domain.target_spec import CompilePlace

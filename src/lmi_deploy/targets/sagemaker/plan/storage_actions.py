@@ -9,7 +9,8 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, PutArtifact
-from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights, RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt

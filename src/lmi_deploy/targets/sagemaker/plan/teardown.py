@@ -16,8 +16,8 @@ from lmi_deploy.domain.sagemaker.actions import (
     RemoveScaling,
     RemoveSchedule,
     SetScaling,
-    StopTransferJob,
 )
+from lmi_deploy.domain.sagemaker.job_actions import StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names

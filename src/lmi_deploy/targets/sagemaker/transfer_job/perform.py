@@ -11,7 +11,7 @@ from typing import Final
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.sagemaker.actions import RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.transfer_job import (
     INPUT,
     JOBS,
