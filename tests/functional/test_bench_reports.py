@@ -79,6 +79,29 @@ def test_bad_arguments_of_a_comparison_are_refused(
     assert (result.code, result.lines[-1]["error"]["message"].startswith(words)) == (2, True)
 
 
+def test_measured_instances_are_sorted_by_the_cost_of_output_tokens(app: LocalApp, tmp_path: Path) -> None:
+    slow, fast, plain = (
+        str(write_report(tmp_path / f"{seconds}-{tokens}.json", seconds, tokens=tokens))
+        for seconds, tokens in ((0.12, 20), (0.06, 20), (0.01, 0))
+    )
+    options = [word for file in (plain, slow, fast) for word in ("--bench", file)]
+    found = [line for line in app.lmi("instances", *options, "--json").lines if line["event"] == "row"]
+    assert [row["report"] for row in found] == [fast, slow, plain]
+    # 2 x 0.7364 an hour; 2 requests in flight of about 62 ms, with 20 tokens each.
+    expected = 2 * 0.7364 / 3600 / (2 / 0.0618 * 20) * 1e6
+    assert found[0]["per_million_output_tokens"] == pytest.approx(expected, rel=0.01)
+    assert found[2]["per_million_output_tokens"] is None
+    shown = app.lmi("instances", "--bench", fast)
+    assert (shown.code, "1 deployment in 1 report" in shown.err) == (0, True)
+
+
+def test_measured_instances_leave_out_what_missed_its_objective(app: LocalApp, tmp_path: Path) -> None:
+    file = str(write_report(tmp_path / "slow.json", 0.3))
+    result = app.lmi("instances", "--bench", file)
+    assert (result.code, "0 deployments in 1 report: no point is valid" in result.err) == (0, True)
+    assert app.lmi("instances", "--bench", file, "--all").code == 2
+
+
 def test_files_that_are_no_reports_are_refused(app: LocalApp, tmp_path: Path) -> None:
     newer = json.loads(write_report(tmp_path / "a.json").read_text(encoding="utf-8"))
     (tmp_path / "newer.json").write_text(json.dumps({**newer, "version": 9}), encoding="utf-8")

@@ -101,7 +101,7 @@ PURE = (
             *("comparison", "cost", "histogram", "measurement", "objectives", "percentiles", "probability"),
             *("records", "report", "report_file", "significance", "statistics", "validity", "factorial"),
             *("html_report", "layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
-            "text_reports",
+            *("records_file", "text_reports"),
         )
     ),
     "targets/openai_example.py",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.bench.report import LoadPoint
+from lmi_deploy.bench.report import LOADS, LoadPoint, Report
 from lmi_deploy.domain.observed_state import Price
 
 SAFETY_FACTOR: Final = 0.5
@@ -114,4 +115,71 @@ def capacity(points: Sequence[LoadPoint]) -> Capacity | None:
         instances=instances,
         invocations=max(1, int(rate / instances * 60 * SAFETY_FACTOR)),
         is_under_objectives=bool(best.verdicts),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredInstance:
+    """The best point of one deployment in one report. Amounts are of a million; None: not measured, or no price."""
+
+    report: str
+    instance: str
+    count: int
+    point: str
+    rate: float
+    output_rate: float
+    judgement: str
+    per_request: float | None
+    per_input_token: float | None
+    per_output_token: float | None
+    price: Price | None
+
+
+def measured_instances(
+    reports: Mapping[str, Report], price_of: Callable[[str], Price | None]
+) -> tuple[MeasuredInstance, ...]:
+    """Cheapest first, by output tokens, else by requests; without a price last. `price_of` is asked where a report has
+    no price. INVALID points, and runs without an instance type, are left out.
+    """
+    found = [
+        _measured(name, point)
+        for name, report in reports.items()
+        for points in _by_instance(report, price_of).values()
+        if (point := best_point(points))
+    ]
+
+    def order(one: MeasuredInstance) -> tuple[bool, float, float]:
+        amount = one.per_output_token or one.per_request
+        return amount is None, one.per_output_token or math.inf, one.per_request or math.inf
+
+    return tuple(sorted(found, key=order))
+
+
+def _by_instance(
+    report: Report, price_of: Callable[[str], Price | None]
+) -> dict[tuple[str, str], list[LoadPoint]]:
+    """The points of each deployment and workload; their factors without the load name it."""
+    found: dict[tuple[str, str], list[LoadPoint]] = {}
+    for point in report.points:
+        if point.billed.instance:
+            price = point.billed.price or price_of(point.billed.instance)
+            priced = replace(point, billed=replace(point.billed, price=price))
+            rest = {name: value for name, value in point.factors.items() if name not in LOADS}
+            found.setdefault((point.billed.instance, repr(sorted(rest.items()))), []).append(priced)
+    return found
+
+
+def _measured(name: str, point: LoadPoint) -> MeasuredInstance:
+    return MeasuredInstance(
+        report=name,
+        instance=point.billed.instance,
+        count=point.billed.count,
+        point=point.name,
+        rate=point.rate("requests_per_s"),
+        output_rate=point.rate("output_tokens_per_s"),
+        judgement="PASS" if point.verdicts else "no objective",
+        per_request=cost_per_million(point, "request"),
+        per_input_token=cost_per_million(point, "input token"),
+        per_output_token=cost_per_million(point, "output token"),
+        price=point.billed.price,
     )

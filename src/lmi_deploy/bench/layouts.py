@@ -7,7 +7,7 @@ from typing import Final
 
 from lmi_deploy.bench.cost import cost_per_million, money
 from lmi_deploy.bench.factorial import factorial_tables
-from lmi_deploy.bench.report import LoadPoint, Report
+from lmi_deploy.bench.report import LOADS, LoadPoint, Report
 from lmi_deploy.bench.table_cells import (
     NOTHING,
     UNDECIDED,
@@ -120,7 +120,7 @@ def grid_tables(report: Report) -> tuple[ReportTable, ...]:
     """Variants side by side, a line for each model and instance: the mean of each, its ratio to the baseline, the
     upper bound of its P99, and the highest rate that met the objectives.
     """
-    rest = [name for name in factor_names(report.points) if name not in ("variant", "rate", "concurrency")]
+    rest = [name for name in factor_names(report.points) if name not in ("variant", *LOADS)]
     variants = list(dict.fromkeys(factor_cell(point, "variant") for point in report.points))
     lines: dict[tuple[str, ...], dict[str, list[LoadPoint]]] = {}
     for point in report.points:

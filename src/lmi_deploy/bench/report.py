@@ -14,6 +14,8 @@ from lmi_deploy.domain.observed_state import Price
 SCHEMA: Final = "lmi-bench-report"
 VERSION: Final = 1
 
+LOADS: Final = ("concurrency", "rate")
+"""Factors that are the load; all others name a deployment and a workload."""
 Factor = str | int | float
 State = Literal["ok", "warning", "invalid"]
 Judgement = Literal["PASS", "FAIL", "UNDECIDED"]

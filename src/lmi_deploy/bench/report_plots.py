@@ -12,7 +12,7 @@ from lmi_deploy.bench.cost import cost_per_million
 from lmi_deploy.bench.measurement import HEAT_CLASSES, HEAT_UNIT
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.percentiles import percentile
-from lmi_deploy.bench.report import LoadPoint, Report
+from lmi_deploy.bench.report import LOADS, LoadPoint, Report
 from lmi_deploy.bench.svg_plots import COLOURS, Axis, Series, axis, heat_plot, line_plot, tick_label
 from lmi_deploy.bench.table_cells import factor_cell, factor_names, number
 
@@ -61,7 +61,7 @@ def _load(point: LoadPoint) -> float:
 
 
 def _group(point: LoadPoint) -> str:
-    names = [name for name in point.factors if name not in ("concurrency", "rate")]
+    names = [name for name in point.factors if name not in LOADS]
     return ", ".join(factor_cell(point, name) for name in names)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from lmi_deploy.bench.percentiles import percentile_name
-from lmi_deploy.bench.report import Factor, LoadPoint, Report, Summary
+from lmi_deploy.bench.report import LOADS, Factor, LoadPoint, Report, Summary
 
 NOTHING = "-"
 UNDECIDED = "UNDECIDED"
@@ -91,7 +91,7 @@ def load_sweeps(report: Report) -> dict[str, list[LoadPoint]]:
     """The points of each deployment and workload, which differ in their load only, by the other factors."""
     found: dict[str, list[LoadPoint]] = {}
     for point in report.points:
-        names = [name for name in point.factors if name not in ("concurrency", "rate")]
+        names = [name for name in point.factors if name not in LOADS]
         found.setdefault(", ".join(factor_cell(point, name) for name in names), []).append(point)
     return found
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -12,11 +13,16 @@ from lmi_deploy.catalog.instances import Instance
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.shared_options import json_option, region_option, require_region
 from lmi_deploy.domain.byte_units import GIB
-from lmi_deploy.domain.price_table import RegionPrices
+from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.sizing.fitting_instances import FittingInstance
 
+if TYPE_CHECKING:
+    from lmi_deploy.bench.cost import MeasuredInstance
+
 Row = dict[str, Any]
+_SPARE_MEASURED = ("price_date", "report", "per_million_input_tokens", "currency", "instances")
 _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict", "device_gib", "price_date")
 
 
@@ -36,10 +42,19 @@ _SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict", "de
     metavar="N",
     help="With --fits: number of sequences at once.  [default: 1]",
 )
+@click.option(
+    "--bench",
+    "reports",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="List the measured cost of a million tokens instead, from a report of `lmi bench`. Repeatable.",
+)
 @region_option
 @json_option
 def command(
     *,
+    reports: tuple[Path, ...],
     everything: bool,
     fits: str | None,
     length: int | None,
@@ -58,8 +73,13 @@ def command(
     if everything and fits:
         raise UsageRefused("--all and --fits cannot be combined", hint="omit one of them")
     require_region(region)
+    if reports and (everything or fits):
+        raise UsageRefused("--bench cannot be combined with --all or --fits", hint="omit one of them")
     context = open_context(as_json=as_json)
     table = price_table(context.deps)
+    if reports:
+        _list_measured(reports, table, region, context)
+        return
     prices = table.of(region)
     if fits is None:
         described = filter(None, map(instances.instance, instances.names()))
@@ -78,6 +98,44 @@ def command(
     source = {"source": prices.source, "date": prices.date.isoformat()} if prices.hourly else None
     result = {"instances": len(rows), "region": region, "prices": source, "warnings": list(warnings)}
     context.view.result(result)
+
+
+def _list_measured(paths: tuple[Path, ...], table: PriceTable, region: str, context: CommandContext) -> None:
+    from lmi_deploy.bench.cost import measured_instances
+    from lmi_deploy.cli.report_outputs import read_report
+
+    found = measured_instances(
+        {str(path): read_report(path) for path in paths}, lambda instance: table.price(instance, region)
+    )
+    context.view.rows([_measured_row(one) for one in found], spare=_SPARE_MEASURED)
+    without = "" if found else ": no point is valid, meets its objectives and has an instance type"
+    context.view.note(f"{counted(len(found), 'deployment')} in {counted(len(paths), 'report')}{without}")
+    context.view.result({"deployments": len(found), "reports": [str(path) for path in paths]})
+
+
+def _measured_row(one: MeasuredInstance) -> Row:
+    """Costs of a million, with three significant digits."""
+    amounts = {
+        "per_million_output_tokens": one.per_output_token,
+        "per_million_input_tokens": one.per_input_token,
+        "per_million_requests": one.per_request,
+    }
+    return {
+        "instance": one.instance,
+        "instances": one.count,
+        "point": one.point,
+        "requests_per_s": _rounded(one.rate, 4),
+        "output_tokens_per_s": _rounded(one.output_rate or None, 4),
+        **{name: _rounded(amount, 3) for name, amount in amounts.items()},
+        "currency": one.price.currency if one.price else None,
+        "objectives": one.judgement,
+        "price_date": one.price.date if one.price else None,
+        "report": one.report,
+    }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else float(f"{value:.{digits}g}")
 
 
 def _price_note(prices: RegionPrices) -> str:
