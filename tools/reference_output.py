@@ -8,7 +8,7 @@ import typing
 
 from lmi_deploy import errors
 from lmi_deploy.domain import events
-from lmi_deploy.domain.plan import LocalAction
+from lmi_deploy.domain.local_actions import LocalAction
 from lmi_deploy.domain.sagemaker.actions import CloudAction
 from lmi_deploy.errors import EXIT_CODES, LmiError
 from lmi_deploy.ui.json_view import kebab

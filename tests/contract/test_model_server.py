@@ -15,8 +15,8 @@ from typing import Protocol
 
 import pytest
 
-from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.observed_state import ObservedServer
+from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock

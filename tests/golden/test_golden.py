@@ -16,8 +16,9 @@ from lmi_deploy.domain.deployment_artifact import SLOT, Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.local_actions import StartServer
 from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import Estimate, Plan, StartServer
+from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.local.plan import diff, estimate, server_name, serving, teardown

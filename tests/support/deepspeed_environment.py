@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from lmi_deploy.domain.digests import digest
+from lmi_deploy.domain.settings_digest import digest
 
 PACKAGES: Final = (
     "accelerate==0.25.0",

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lmi_deploy.domain.content_hashes import oid_of
-from lmi_deploy.domain.digests import digest
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
+from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.errors import DeployFailed, NotFound, TransferFailed
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.source import BytesRead

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmi_deploy.domain.local_actions import StartServer
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.domain.plan import StartServer
 from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.domain.record import Record
 from lmi_deploy.ports.message_callback import Notify, ignore

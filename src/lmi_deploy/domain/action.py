@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.settings_digest import digest_tag
 
 
 class Phase(StrEnum):

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from lmi_deploy.domain.digests import digest, digest_tag
 from lmi_deploy.domain.recipe_compile_keys import MODEL_ARGUMENT, OUTPUT_ARGUMENT
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.settings_digest import digest, digest_tag
 
 Compiler = Literal["script", "partition", "optimization"]
 """The user's script; the partition program of a DJLServing image; an optimization job of SageMaker."""

@@ -8,7 +8,7 @@ import dataclasses
 import types
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from lmi_deploy.domain.digests import is_absent
+from lmi_deploy.domain.settings_digest import is_absent
 
 T = TypeVar("T")
 _WORDS: dict[Any, str] = {

@@ -7,13 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lmi_deploy.domain.digests import ADDED, digest, digest_tag, short
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.settings_digest import ADDED, digest, digest_tag, short
 from lmi_deploy.domain.target_spec import LocalPlace, Place, SageMakerPlace
 from lmi_deploy.domain.weights import selection_digest, weights_name
 

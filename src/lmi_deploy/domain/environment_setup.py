@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.settings_digest import digest_tag
 
 Repair = Literal["optional-glibcxx", "vllm-distribution"]
 """A change to installed files; what each does is in `runtimes/environments/repairs.py`."""

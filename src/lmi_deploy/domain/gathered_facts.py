@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lmi_deploy.domain.digests import digest_tag
+from lmi_deploy.domain.settings_digest import digest_tag
 
 ModelSource = Literal["hub", "folder", "s3"]
 OidKind = Literal["sha256", "git-sha1"]

@@ -6,8 +6,8 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.secret import Secret
+from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
 ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"
 """How a request to DJLServing names a LoRA adapter."""

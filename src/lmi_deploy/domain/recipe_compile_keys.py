@@ -4,8 +4,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.recipe_key_types import Doc, EnumOf, FilePath, MatchingRule, Named, PairsOf, Seconds
+from lmi_deploy.domain.settings_digest import digest_tag
 
 MODEL_ARGUMENT = "--model"
 OUTPUT_ARGUMENT = "--output"

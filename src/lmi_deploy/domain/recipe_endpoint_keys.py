@@ -4,7 +4,6 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
     EnumOf,
@@ -16,6 +15,7 @@ from lmi_deploy.domain.recipe_key_types import (
     NotImplementedYet,
     PairsOf,
 )
+from lmi_deploy.domain.settings_digest import digest_tag
 
 TargetName = Literal["sagemaker", "local"]
 RuntimeName = Literal["auto", "embedded", "djl-serving", "triton", "container"]

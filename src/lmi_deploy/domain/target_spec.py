@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lmi_deploy.domain.compile import CompileSpec
-from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
+from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 from lmi_deploy.domain.weights import Travel
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lmi_deploy.domain.digests import ADDED, digest, digest_tag, short
 from lmi_deploy.domain.gathered_facts import FileEntry, OidKind
 from lmi_deploy.domain.s3_address import SCHEME, read_prefix
+from lmi_deploy.domain.settings_digest import ADDED, digest, digest_tag, short
 
 MANIFEST_SCHEMA = 1
 

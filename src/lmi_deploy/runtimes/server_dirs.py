@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.observed_state import ObservedServer
+from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process

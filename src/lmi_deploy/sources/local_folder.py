@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from lmi_deploy.domain.digests import digest
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import check_relative_path
+from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.errors import IntegrityError, NotFound
 from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.file_reader import fill_from

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lmi_deploy.domain.content_hashes import sha256_of
-from lmi_deploy.domain.digests import digest
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.s3_address import Prefix, read_prefix
 from lmi_deploy.domain.safe_paths import case_collisions, check_relative_path
+from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.domain.weights import Manifest, weights_label
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
 from lmi_deploy.errors.url_redaction import mask_urls

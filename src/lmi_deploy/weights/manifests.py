@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from lmi_deploy.domain.digests import is_absent
+from lmi_deploy.domain.settings_digest import is_absent
 from lmi_deploy.domain.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
 from lmi_deploy.errors import Conflict, IntegrityError, Refused
 from lmi_deploy.ports.object_store import ObjectStore

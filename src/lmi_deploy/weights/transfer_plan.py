@@ -12,8 +12,8 @@ from lmi_deploy.errors import Refused
 from lmi_deploy.ports.object_store import MultipartUpload, StoredObject
 from lmi_deploy.ports.source import StoredSource
 from lmi_deploy.weights.existing_objects import ExistingFile, existing_file
-from lmi_deploy.weights.large_file_upload import LargeFile
 from lmi_deploy.weights.manifests import manifests
+from lmi_deploy.weights.multipart_upload import LargeFile
 from lmi_deploy.weights.part_size import SMALL
 from lmi_deploy.weights.server_side_copy import CopiedFile, CopySource
 from lmi_deploy.weights.single_put import SmallFile, stored_file

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Notice
+from lmi_deploy.domain.local_actions import RemoveDeployment
 from lmi_deploy.domain.observed_state import Observed
-from lmi_deploy.domain.plan import Action, Plan, RemoveDeployment
+from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Refused

@@ -12,7 +12,8 @@ from dataclasses import replace
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Notice
-from lmi_deploy.domain.plan import Action, ProbeServer
+from lmi_deploy.domain.local_actions import ProbeServer
+from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import CreateModel
 from lmi_deploy.errors import LmiError

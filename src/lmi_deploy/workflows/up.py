@@ -9,7 +9,7 @@ from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts
-from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights
+from lmi_deploy.domain.local_actions import BuildEnvironment, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.errors import NotCompiled, UsageRefused

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.aws.s3.record_journal import BucketJournal, BucketRecords
-from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights, StopServer
+from lmi_deploy.domain.local_actions import BuildEnvironment, FetchWeights, StopServer
 from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, DeploymentRef, Record
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.ports.journal import Journal

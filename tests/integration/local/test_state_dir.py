@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights, PutArtifact, StopServer
+from lmi_deploy.domain.local_actions import BuildEnvironment, FetchWeights, PutArtifact, StopServer
 from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, DeploymentRef, Record
 from lmi_deploy.errors import LmiError, Refused, UsageRefused
 from lmi_deploy.host.clock import SystemClock
@@ -162,7 +162,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from lmi_deploy.state import state_dir as folder
-from lmi_deploy.domain.plan import PutArtifact, StopServer
+from lmi_deploy.domain.local_actions import PutArtifact, StopServer
 from lmi_deploy.domain.record import DeploymentRef
 EFFECTS = ("mkdir", "open", "write_text", "write_bytes", "rename", "replace", "unlink")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
 from lmi_deploy.domain.deployment_names import MAX_NAME, NAME, name_error
-from lmi_deploy.domain.digests import canonical, digest, digest_tag, short
+from lmi_deploy.domain.settings_digest import canonical, digest, digest_tag, short
 
 
 @digest_tag("Noun")

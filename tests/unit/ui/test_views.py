@@ -10,7 +10,8 @@ import pytest
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
-from lmi_deploy.domain.plan import Change, Estimate, Plan, StopServer
+from lmi_deploy.domain.local_actions import StopServer
+from lmi_deploy.domain.plan import Change, Estimate, Plan
 from lmi_deploy.errors import DeployFailed, RecipeError
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.ui.json_view import MachineView, kebab

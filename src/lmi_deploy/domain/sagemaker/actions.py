@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lmi_deploy.domain.action import ActionBase, Phase
-from lmi_deploy.domain.digests import ADDED
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Scaling
+from lmi_deploy.domain.settings_digest import ADDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

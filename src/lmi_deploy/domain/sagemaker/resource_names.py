@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
+from lmi_deploy.domain.settings_digest import digest, short
 
 
 def resource_name(deployment: str, settings: object) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lmi_deploy.domain.digests import digest_tag
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.settings_digest import digest_tag
 
 VARIANT: Final = "main"
 """The one production variant of our endpoint configs."""

@@ -10,7 +10,6 @@ from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import MARKER, Artifact
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.sagemaker.resource_settings import (
     DRAFT_CHANNEL,
@@ -19,6 +18,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     WEIGHTS_CHANNEL,
     Mount,
 )
+from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 
 ARTIFACTS: Final = "artifacts/"

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from lmi_deploy import __version__
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
@@ -23,6 +22,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_WEIGHTS,
 )
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
+from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.domain.weights import Travel, weights_label
 
 OWN = frozenset(

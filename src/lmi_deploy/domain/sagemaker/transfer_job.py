@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from lmi_deploy.domain.digests import ADDED, digest_tag
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 from lmi_deploy.domain.weights import StoredFile
 
 ORDER_SCHEMA: Final = 1

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.domain.digests import digest
+from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.scaled_variants import (

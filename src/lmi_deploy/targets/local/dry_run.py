@@ -8,10 +8,10 @@ from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.observed_state import LocalInventory
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
+from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.targets.local.resolve import LOCAL_HOST, device_of

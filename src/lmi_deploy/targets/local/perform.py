@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.domain import plan
+from lmi_deploy.domain import local_actions
 from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
@@ -52,12 +52,12 @@ class LocalPerformers:
     def teardown(self) -> Perform:
         """Those that need no spec."""
         return {
-            plan.StopServer: self._stop,
-            plan.RemoveArtifact: self._remove_artifact,
-            plan.RemoveDeployment: self._remove,
-            plan.AwaitReady: lambda action: self._pending_readiness().wait(action),
-            plan.ProbeServer: lambda action: self._pending_readiness().probe(action),
-            plan.TakeAddress: lambda action: self._pending_readiness().take(action),
+            local_actions.StopServer: self._stop,
+            local_actions.RemoveArtifact: self._remove_artifact,
+            local_actions.RemoveDeployment: self._remove,
+            local_actions.AwaitReady: lambda action: self._pending_readiness().wait(action),
+            local_actions.ProbeServer: lambda action: self._pending_readiness().probe(action),
+            local_actions.TakeAddress: lambda action: self._pending_readiness().take(action),
         }
 
     def server_of(self, home: Path) -> ModelServer:
@@ -86,17 +86,17 @@ class LocalPerformers:
             )
         return self.readiness(record.coming.host, codec_of(record.coming.serving))
 
-    def _stop(self, action: plan.StopServer) -> Steps:
+    def _stop(self, action: local_actions.StopServer) -> Steps:
         home = self.home(action.server)
         yield from _stop_server(self.server_of(home), home, key=action.key)
         return "ended"
 
-    def _remove_artifact(self, action: plan.RemoveArtifact) -> Steps:
+    def _remove_artifact(self, action: local_actions.RemoveArtifact) -> Steps:
         yield from ()
         shutil.rmtree(self.state.artifact(self.ref.name, action.artifact), ignore_errors=True)
         return "removed"
 
-    def _remove(self, action: plan.RemoveDeployment) -> Steps:
+    def _remove(self, action: local_actions.RemoveDeployment) -> Steps:
         yield from ()
         self.state.remove(action.name)
         return "removed"
@@ -114,23 +114,23 @@ class _LocalDeployer:
 
     def performers(self) -> Perform:
         return {
-            plan.InstallEngine: self._engine,
-            plan.BuildEnvironment: self._environment,
-            plan.FetchWeights: self._weights,
-            plan.PutArtifact: self._artifact,
-            plan.StartServer: self._start,
+            local_actions.InstallEngine: self._engine,
+            local_actions.BuildEnvironment: self._environment,
+            local_actions.FetchWeights: self._weights,
+            local_actions.PutArtifact: self._artifact,
+            local_actions.StartServer: self._start,
             **self._readiness().performers(),
-            plan.TakeAddress: self._take,
+            local_actions.TakeAddress: self._take,
         }
 
     def _readiness(self) -> ReadinessCheck:
         codec = Codec(ENGINES[self.spec.engine.name], self.spec.engine.handler, self.spec.model.task)
         return self.writes.readiness(self.spec.machine.host, codec)
 
-    def _engine(self, action: plan.InstallEngine) -> Steps:
+    def _engine(self, action: local_actions.InstallEngine) -> Steps:
         return (yield from self.environments.install_engine(action.version, key=action.key))
 
-    def _environment(self, action: plan.BuildEnvironment) -> Steps:
+    def _environment(self, action: local_actions.BuildEnvironment) -> Steps:
         contents = (action.packages, action.requirements, action.setup)
         return (yield from self.environments.build(action.environment, *contents, key=action.key))
 
@@ -143,7 +143,7 @@ class _LocalDeployer:
     def _listing(self) -> ModelListing:
         return self.spec.model.listing(self.spec.weights.files)
 
-    def _weights(self, action: plan.FetchWeights) -> Steps:
+    def _weights(self, action: local_actions.FetchWeights) -> Steps:
         model_id, commit, files = action.model_id, action.commit, action.files
         listings = (self._listing, *(each.listing for each in self.spec.weights.additional))
         listing = next(
@@ -152,7 +152,7 @@ class _LocalDeployer:
         yield from self.hubs(model_id).fetch(listing, files, key=action.key)
         return f"{len(files)} files verified"
 
-    def _artifact(self, action: plan.PutArtifact) -> Steps:
+    def _artifact(self, action: local_actions.PutArtifact) -> Steps:
         # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
         # again.
         weights = yield from self.hub.fetch(self._listing, self.spec.weights.files, key=action.key)
@@ -174,7 +174,7 @@ class _LocalDeployer:
         draft = self.spec.weights.draft
         return self.hubs(draft.model_id).folder(draft.listing) if draft else None
 
-    def _start(self, action: plan.StartServer) -> Steps:
+    def _start(self, action: local_actions.StartServer) -> Steps:
         yield from ()
         observed = self._run(action.server, host=action.host, port=action.port)
         return f"pid {observed.pid}" if observed.pid else observed.phase
@@ -208,7 +208,7 @@ class _LocalDeployer:
         self.writes.release_port(self.writes.ref.name)
         return self._server().start(launch)
 
-    def _take(self, action: plan.TakeAddress) -> Steps:
+    def _take(self, action: local_actions.TakeAddress) -> Steps:
         own, previous = self.writes.home(action.server), self.writes.home(action.previous)
         if action.loads_again:
             # It has proved itself beside the previous one, so it may be expected to load once more.

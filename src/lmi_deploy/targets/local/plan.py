@@ -6,18 +6,12 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.digests import digest, short
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
-from lmi_deploy.domain.local_runtimes import NEEDS
-from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import (
-    Action,
+from lmi_deploy.domain.local_actions import (
     AwaitReady,
     BuildEnvironment,
-    Estimate,
     FetchWeights,
     InstallEngine,
-    Plan,
     ProbeServer,
     PutArtifact,
     RemoveArtifact,
@@ -26,8 +20,12 @@ from lmi_deploy.domain.plan import (
     StopServer,
     TakeAddress,
 )
+from lmi_deploy.domain.local_runtimes import NEEDS
+from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
+from lmi_deploy.domain.plan import Action, Estimate, Plan
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
+from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.planning.additional_models import additional_figures
 from lmi_deploy.planning.serving_changes import changes, serving_record
 from lmi_deploy.targets.local.runtime_selection import supports_handover

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lmi_deploy.domain import plan
+from lmi_deploy.domain import local_actions
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.engines.inference_codec import Codec
@@ -36,12 +36,12 @@ class ReadinessCheck:
 
     def performers(self) -> Perform:
         return {
-            plan.AwaitReady: self.wait,
-            plan.ProbeServer: self.probe,
-            plan.TakeAddress: self.take,
+            local_actions.AwaitReady: self.wait,
+            local_actions.ProbeServer: self.probe,
+            local_actions.TakeAddress: self.take,
         }
 
-    def wait(self, action: plan.AwaitReady) -> Steps:
+    def wait(self, action: local_actions.AwaitReady) -> Steps:
         return (yield from self.ready(action.server, action.key, timeout=action.timeout))
 
     def ready(self, server: str, key: str, *, timeout: int) -> Steps:
@@ -62,7 +62,7 @@ class ReadinessCheck:
             raise _failed(model_server, home, observed)
         return f"port {observed.port}"
 
-    def probe(self, action: plan.ProbeServer) -> Steps:
+    def probe(self, action: local_actions.ProbeServer) -> Steps:
         home = self.home(action.server)
         observed = self.server_of(home).status(home)
         if observed.port is None:
@@ -70,7 +70,7 @@ class ReadinessCheck:
         send = partial(exchange, self.host, observed.port, name=self.name, timeout=TIMEOUT)
         return (yield from probe(action.probe, self.codec, send, name=self.name, clock=self.clock))
 
-    def take(self, action: plan.TakeAddress) -> Steps:
+    def take(self, action: local_actions.TakeAddress) -> Steps:
         yield from ()
         own, previous = self.home(action.server), self.home(action.previous)
         self.server_of(own).take_over(own, previous, host=action.host, port=action.port)

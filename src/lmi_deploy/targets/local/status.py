@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lmi_deploy.domain.local_actions import ProbeServer
 from lmi_deploy.domain.observed_state import LocalObserved
-from lmi_deploy.domain.plan import ProbeServer
 from lmi_deploy.domain.record import DeploymentStatus, Record
 
 

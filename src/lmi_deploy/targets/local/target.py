@@ -13,8 +13,9 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.local_actions import ProbeServer
 from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import Action, Plan, ProbeServer
+from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import NotFound, UsageRefused

@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from lmi_deploy.domain.dataclass_json import dump
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import (
-    Action,
+from lmi_deploy.domain.local_actions import (
     AwaitReady,
     BuildEnvironment,
     FetchWeights,
     InstallEngine,
-    Plan,
     ProbeServer,
     PutArtifact,
     RemoveArtifact,
@@ -26,6 +23,8 @@ from lmi_deploy.domain.plan import (
     StopServer,
     TakeAddress,
 )
+from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
+from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.local.plan import diff, server_name, serving, teardown

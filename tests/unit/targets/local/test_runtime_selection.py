@@ -8,8 +8,8 @@ import pytest
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes
+from lmi_deploy.domain.local_actions import TakeAddress
 from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, ObservedServer
-from lmi_deploy.domain.plan import TakeAddress
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.local_actions import PutArtifact, RemoveArtifact, RemoveDeployment
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved, Price
-from lmi_deploy.domain.plan import Action, Plan, PutArtifact, RemoveArtifact, RemoveDeployment
+from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.sagemaker.actions import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Progress
-from lmi_deploy.domain.plan import PutArtifact, RemoveArtifact
+from lmi_deploy.domain.local_actions import PutArtifact, RemoveArtifact
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.domain.sagemaker.s3_layout import (
     WRITTEN_LAST,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec
 
-from lmi_deploy.domain import plan
+from lmi_deploy.domain import local_actions
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
@@ -58,7 +58,7 @@ class SageMakerPerformers:
             cloud_plan.MakeBucket: lambda action: _make_bucket(self.cloud, action),
             cloud_plan.PushWeights: storing.push,
             RunTransferJob: lambda action: self._job(spec, action, job_files),
-            plan.PutArtifact: storing.put,
+            local_actions.PutArtifact: storing.put,
             cloud_plan.CreateModel: creating.model,
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
             cloud_plan.CreateEndpoint: creating.endpoint,
@@ -91,8 +91,8 @@ class SageMakerPerformers:
             ),
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
             cloud_plan.DeleteWeights: self._remove_weights,
-            plan.RemoveArtifact: lambda a: remove_artifact(self.services().store, self.ref.name, a),
-            plan.RemoveDeployment: self._remove,
+            local_actions.RemoveArtifact: lambda a: remove_artifact(self.services().store, self.ref.name, a),
+            local_actions.RemoveDeployment: self._remove,
         }
 
     def _await(self, action: cloud_plan.AwaitService) -> Steps:
@@ -136,7 +136,7 @@ class SageMakerPerformers:
         freed = self.services().weights.remove(action.weights, but=self.ref.name)
         return f"{freed:,} bytes freed"
 
-    def _remove(self, action: plan.RemoveDeployment) -> Steps:
+    def _remove(self, action: local_actions.RemoveDeployment) -> Steps:
         yield from ()
         bucket_services = self.services()
         clear_jobs(bucket_services.store, self.ref.name)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.local_actions import RemoveArtifact
 from lmi_deploy.domain.observed_state import CloudObserved
-from lmi_deploy.domain.plan import Action, RemoveArtifact
+from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.domain.sagemaker.actions import (
     CreateEndpointConfig,

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.local_actions import PutArtifact
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
-from lmi_deploy.domain.plan import Action, Change, PutArtifact
+from lmi_deploy.domain.plan import Action, Change
 from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import resource_name

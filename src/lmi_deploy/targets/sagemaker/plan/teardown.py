@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lmi_deploy.domain.local_actions import RemoveArtifact, RemoveDeployment
 from lmi_deploy.domain.observed_state import CloudObserved
-from lmi_deploy.domain.plan import Action, Plan, RemoveArtifact, RemoveDeployment
+from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import (
     DeleteEndpoint,
