@@ -24,7 +24,10 @@ KINDS = {
     Phase.WAIT: {"AwaitReady", "AwaitService"},
     Phase.PROBE: {"ProbeServer", "ProbeEndpoint"},
     Phase.SWITCH: {"TakeAddress"},
-    Phase.CONFIGURE: {"SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"},
+    Phase.CONFIGURE: {
+        *("SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"),
+        *("ScheduleDeletion", "RemoveSchedule"),
+    },
     Phase.STOP: {"StopServer", "DeleteEndpoint"},
     Phase.CLEANUP: {
         *("RemoveArtifact", "RemoveDeployment", "DeleteEndpointConfig", "DeleteModel"),
