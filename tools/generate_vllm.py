@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tools.argument_tables import changes, rule_index, write_table
 from tools.vllm_arguments import Rule, arguments
 from tools.vllm_facts import architectures, backends, parsers, quantization, uses_transformers
 from tools.vllm_option_fields import fields
@@ -61,33 +61,33 @@ def main(folder: str | None = None) -> None:
     rules: list[Rule] = []
     options = _inherited_bounds([one["arguments"] for one in facts])
     head = {"date": date, "images": {str(image): version for image, version in IMAGES.items()}}
-    _write(
+    write_table(
         CATALOG / "vllm_options.json",
         {
             "source": found.format("engine/arg_utils.py, config, tool_parsers, reasoning"),
             **head,
-            "options": _spans(options, lambda rule: _index(rules, rule)),
+            "options": changes(options, lambda rule: rule_index(rules, rule)),
             "rules": rules,
         },
     )
     rules = []
-    _write(
+    write_table(
         CATALOG / "vllm_fields.json",
         {
             "source": found.format("the classes of vllm/config, kv_connector/factory.py"),
             "date": date,
-            "fields": _spans([one["fields"] for one in facts], lambda rule: _index(rules, rule)),
+            "fields": changes([one["fields"] for one in facts], lambda rule: rule_index(rules, rule)),
             "rules": rules,
         },
     )
-    _write(
+    write_table(
         CATALOG / "vllm_models.json",
         {
             "source": found.format("model_executor/models, layers/quantization, attention/backends"),
             "date": date,
             "transformers": next(i for i, one in enumerate(facts) if one["transformers"]),
             **{
-                key: _spans([one[key] for one in facts], lambda value: value)
+                key: changes([one[key] for one in facts], lambda value: value)
                 for key in ("architectures", "quantization", "backends")
             },
         },
@@ -137,47 +137,6 @@ def _inherited_bounds(versions: Sequence[dict[str, Rule]]) -> list[dict[str, Rul
             }:
                 older[name] = {**{key: following[key] for key in _BOUNDS if key in following}, **rule}
     return result
-
-
-def _spans(versions: Sequence[Mapping[str, Any]], value: Callable[[Any], Any]) -> dict[str, list[list[Any]]]:
-    """By name, `[index of the first version, value]` of each change; a null value: it is gone."""
-    found: dict[str, list[list[Any]]] = {}
-    for name in sorted({name for one in versions for name in one}):
-        spans: list[list[Any]] = []
-        for index, one in enumerate(versions):
-            now = value(one[name]) if name in one else None
-            if now != (spans[-1][1] if spans else None):
-                spans.append([index, now])
-        found[name] = spans
-    return found
-
-
-def _index(rules: list[Rule], rule: Rule) -> int:
-    rule = {key: value for key, value in rule.items() if value is not False}
-    if rule not in rules:
-        rules.append(rule)
-    return rules.index(rule)
-
-
-def _write(path: Path, table: Mapping[str, Any]) -> None:
-    """One line for each entry, so that a change can be read."""
-    lines = [f"{json.dumps(key)}: {_block(value)}" for key, value in table.items()]
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="ascii")
-
-
-def _block(value: Any) -> str:
-    match value:
-        case dict():
-            return "{\n" + ",\n".join(f"{json.dumps(k)}:{_short(v)}" for k, v in value.items()) + "\n}"
-        case list():
-            return "[\n" + ",\n".join(map(_short, value)) + "\n]"
-        case _:
-            pass
-    return _short(value)
-
-
-def _short(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lmi_deploy.catalog import amis, images, instances, options, packaged_prices, vllm_arguments
+from lmi_deploy.catalog import (
+    amis,
+    images,
+    instances,
+    options,
+    packaged_prices,
+    server_arguments,
+    vllm_arguments,
+)
 from lmi_deploy.catalog.amis import AMIS
 from lmi_deploy.catalog.vllm_arguments import ArgumentRule
 from lmi_deploy.recipe.checks.option_values import rule_of
@@ -192,9 +200,24 @@ def options_page() -> str:
             continue  # Ended before the first version of the table.
         parts += ["", f"## Engine {engine}", "", "| Option | Values | Server versions |", "|---|---|---|"]
         parts += _options(engine)
+    for engine, server in server_arguments.SERVERS.items():
+        parts += ["", f"## Engine {engine}", "", *_own_server(engine, server)]
     parts += [*_FIELDS.format(version=vllm_arguments.version(vllm_arguments.images()[-1])).splitlines()]
     parts += _fields()
     return "\n".join(parts) + "\n"
+
+
+def _own_server(engine: str, server: str) -> Iterator[str]:
+    """A row for each argument that any version of the image's own server has."""
+    source, date = server_arguments.source(engine)
+    order = server_arguments.versions(engine)
+    yield f"Arguments of {server}'s own server. Source: {source}, {date}."
+    yield from ("", "| Option | Values | Versions |", "|---|---|---|")
+    for name in server_arguments.all_names(engine):
+        having = server_arguments.versions_with(name, engine)
+        newest = server_arguments.server_of(engine, having[-1])
+        rule = server_arguments.argument(name, newest)
+        yield f"| `{name}` | {_values(rule, '')} | {_spans(having, order)} |"
 
 
 def _score() -> Iterator[str]:
@@ -290,7 +313,7 @@ def _image_of(version: str) -> int:
     return int(image) if image else int(number.split(".")[1]) - 18
 
 
-def _spans(known: list[str], order: Sequence[str]) -> str:
+def _spans(known: Sequence[str], order: Sequence[str]) -> str:
     """`0.27.0 to 0.31.0, 0.34.0 and newer`, or `all`."""
     spans: list[list[str]] = []
     for version in known:

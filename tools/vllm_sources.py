@@ -1,4 +1,4 @@
-"""The Python sources of a vLLM wheel, read by `ast`: names are followed over imports, nothing is executed.
+"""The Python sources of a wheel of vLLM or SGLang, read by `ast`: names are followed over imports, nothing is run.
 
 The wheel is never installed: it would bring torch and CUDA.
 """
@@ -39,9 +39,11 @@ class Sources:
         self.find = cache(self._find)
 
     @classmethod
-    def of_wheel(cls, wheel: Path) -> Sources:
+    def of_wheel(cls, wheel: Path, package: str = "vllm") -> Sources:
         with zipfile.ZipFile(wheel) as archive:
-            paths = [path for path in archive.namelist() if path.startswith("vllm/") and path.endswith(".py")]
+            paths = [
+                path for path in archive.namelist() if path.startswith(f"{package}/") and path.endswith(".py")
+            ]
             return cls({path: archive.read(path).decode() for path in paths})
 
     def names(self, prefix: str) -> Iterator[str]:

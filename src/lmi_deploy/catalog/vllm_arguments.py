@@ -162,15 +162,16 @@ def _index(image: int) -> int:
 
 @cache
 def _rule(index: int) -> ArgumentRule:
-    return _read_rule(_options()["rules"][index])
+    return read_rule(_options()["rules"][index])
 
 
 @cache
 def _field_rule(index: int) -> ArgumentRule:
-    return _read_rule(_fields()["rules"][index])
+    return read_rule(_fields()["rules"][index])
 
 
-def _read_rule(table: Mapping[str, Any]) -> ArgumentRule:
+def read_rule(table: Mapping[str, Any]) -> ArgumentRule:
+    """A rule as a table writes it."""
     found = dict(table)
     return ArgumentRule(values=tuple(found.pop("values", ())), is_open=found.pop("open", False), **found)
 

@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from lmi_deploy.catalog import images, instances, known_failures, options, sagemaker_limits, vllm_arguments
+from lmi_deploy.catalog import (
+    images,
+    instances,
+    known_failures,
+    options,
+    sagemaker_limits,
+    server_arguments,
+    vllm_arguments,
+)
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, require_region
 from lmi_deploy.domain.number_text import counted
@@ -50,6 +58,11 @@ def _tables() -> Iterator[Row]:
     )
     yield _line("options of LMI", options.source(), f"{len(options.versions())} versions")
     yield _line("arguments of vLLM", vllm_arguments.source(), f"{len(vllm_arguments.images())} images")
+    for engine, server in server_arguments.SERVERS.items():
+        count = len(server_arguments.versions(engine))
+        yield _line(
+            f"arguments of {engine}", server_arguments.source(engine), f"{count} versions of {server}"
+        )
     yield _line("known failures", known_failures.source(), f"{len(known_failures.failures())} failures")
 
 

@@ -161,4 +161,4 @@ def _value(key: str, value: Any, rule: ArgumentRule, image: int) -> Mistake | No
         return f"{shown} is not a single value", ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return text_mistake(key, str(value), rule, vllm_arguments.version(image))
+    return text_mistake(key, str(value), rule, f"vLLM {vllm_arguments.version(image)}")

@@ -12,7 +12,7 @@ from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.json_fields import field_mistakes, field_offset
 from lmi_deploy.recipe.checks.notices import is_newer
 from lmi_deploy.recipe.checks.option_pairs import given, pair_mistakes
-from lmi_deploy.recipe.checks.option_values import json_offset, property_mistakes, value_mistake
+from lmi_deploy.recipe.checks.option_values import json_offset, property_mistakes, text_mistake, value_mistake
 from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.yaml.tree import quoted
@@ -26,6 +26,7 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
     mistaken = [*_each_option(partial)]
     yield from mistaken
     yield from _of_triton(partial)
+    yield from _of_own_server(partial)
     properties = partial.value("properties", ())
     for name, mistake in property_mistakes(properties):
         yield _value(partial, name, *mistake, group="properties")
@@ -181,6 +182,31 @@ def _of_triton(partial: ParsedFields) -> Iterator[Problem]:
         yield partial.problem(
             "tensor_parallel_degree", what, "write options: {instance_count: N} for more copies"
         )
+
+
+def _of_own_server(partial: ParsedFields) -> Iterator[Problem]:
+    """vLLM's and SGLang's own servers do not start with an argument that they do not know."""
+    engine = partial.value("engine", DEFAULT_ENGINE)
+    if engine not in ("vllm-server", "sglang") or not partial.value("options", ()):
+        return
+    # Imported here, not above: `lmi validate` of other engines does not need the tables.
+    from lmi_deploy.catalog import server_arguments
+
+    server = server_arguments.server_of(engine, partial.value("container.version") or "")
+    is_known = server.is_exact and "container.image" not in partial.found
+    for name, value in partial.value("options", ()):
+        plain = name.replace("-", "_")
+        rule = server_arguments.argument(plain, server)
+        if rule is not None:
+            if is_known and (mistake := text_mistake(plain, value, rule, str(server))):
+                yield _value(partial, name, *mistake, offset=json_offset(value))
+            continue
+        near = suggestion_text(plain, server_arguments.names(server))
+        others = server_arguments.versions_with(plain, engine)
+        if is_known or near:
+            newest = f"container.version {others[-1]} has it" if others else ""
+            hint = " ".join(filter(None, (near, newest))) or "docs/reference/options.md lists its arguments"
+            yield _at(partial, name, f"unknown to {server}, which would not start", hint)
 
 
 def _shipped_server(partial: ParsedFields, engine: str) -> Server | None:

@@ -52,11 +52,11 @@ def value_mistake(name: str, value: str, server: Server | None) -> Mistake | Non
     rule = rule_of(name, image)
     if rule is None or (value.strip() in ("", "None") and rule.kind not in ("flag", "text")):
         return None
-    return text_mistake(name, value, rule, vllm_arguments.version(image))
+    return text_mistake(name, value, rule, f"vLLM {vllm_arguments.version(image)}")
 
 
-def text_mistake(name: str, value: str, rule: ArgumentRule, version: str) -> Mistake | None:
-    """The same for a rule; `version` is the vLLM that the message names."""
+def text_mistake(name: str, value: str, rule: ArgumentRule, server: str) -> Mistake | None:
+    """The same for a rule; `server` is what the message names: `vLLM 0.26.0`."""
     if rule.kind not in ("text", "json", "list") and "\n" in value:
         return f"{quoted(value)} contains a line break", _nearest_text(value.split(), rule)
     match rule.kind:
@@ -65,7 +65,7 @@ def text_mistake(name: str, value: str, rule: ArgumentRule, version: str) -> Mis
         case "int" | "size" | "float":
             return _number(name, value, rule)
         case "choice" | "name":
-            return _choice(name, value, rule, version)
+            return _choice(name, value, rule, server)
         case "json":
             return _json(name, value)
         case "pairs":
@@ -148,7 +148,7 @@ def _nearest_text(parts: Sequence[str], rule: ArgumentRule) -> str:
 
 
 def _nearest_number(number: float, rule: ArgumentRule) -> str:
-    if rule.gt == 0 and rule.le == 1 and 10 <= number <= 100:
+    if rule.gt == 0 and 1 in (rule.le, rule.lt) and 10 <= number <= 100:
         return f"write {number / 100:g}: it is a fraction, not a percentage"
     limit = next(
         (limit for limit in (rule.le, rule.ge) if limit is not None and not _beyond(number, limit, rule)),
@@ -162,7 +162,7 @@ def _beyond(number: float, limit: float, rule: ArgumentRule) -> bool:
     return number <= limit if limit == rule.le else number >= limit
 
 
-def _choice(name: str, value: str, rule: ArgumentRule, version: str) -> Mistake | None:
+def _choice(name: str, value: str, rule: ArgumentRule, server: str) -> Mistake | None:
     text = value.strip()
     shape = (
         text.upper()
@@ -182,9 +182,7 @@ def _choice(name: str, value: str, rule: ArgumentRule, version: str) -> Mistake 
     more = len(rule.values) - _SHOWN
     if near and near not in rule.values[:_SHOWN]:
         more, listed = more - 1, f"{listed}, {near}"
-    what = (
-        f"{quoted(value)} is not one of {listed}{f' and {more} others' if more > 0 else ''} (vLLM {version})"
-    )
+    what = f"{quoted(value)} is not one of {listed}{f' and {more} others' if more > 0 else ''} ({server})"
     return what, f"did you mean {near}?" if near else ""
 
 
