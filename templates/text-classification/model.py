@@ -142,9 +142,9 @@ class Service:
         self.labels = [str(config.id2label.get(at, at)) for at in range(config.num_labels)]
         several = config.problem_type == "multi_label_classification" or config.num_labels == 1
         self.function = "none" if config.problem_type == "regression" else "sigmoid" if several else "softmax"
-        self.longest = int(
-            options.get("max_model_len") or getattr(config, "max_position_embeddings", None) or 1_000_000
-        )
+        # RoBERTa has two positions more than tokens; the tokenizer of a trained model knows the number of tokens.
+        positions = getattr(config, "max_position_embeddings", None) or 1_000_000
+        self.longest = int(options.get("max_model_len") or min(positions, self.tokenizer.model_max_length))
 
     def warm_up(self) -> None:
         """One real score: the first client does not pay for lazy set-up, and a broken model says so now."""

@@ -43,6 +43,14 @@ _MINILM: Final[dict[str, Any]] = {
     "hidden_act": "gelu",
     "pad_token_id": 0,
 }
+_BERT_SQUAD: Final[dict[str, Any]] = {
+    **_MINILM,
+    "architectures": ["BertForQuestionAnswering"],
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 24,
+}
 _FLAN_T5_XXL: Final[dict[str, Any]] = {
     "architectures": ["T5ForConditionalGeneration"],
     "model_type": "t5",
@@ -77,6 +85,7 @@ _GPT_J: Final[dict[str, Any]] = {
 }
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": _SMOLLM2,
+    "google-bert/bert-large-uncased-whole-word-masking-finetuned-squad": _BERT_SQUAD,
     "meta-llama/Llama-3.1-8B-Instruct": LLAMA_8B,
     "Qwen/Qwen2.5-7B-Instruct": {**QWEN_7B, "architectures": ["Qwen2ForCausalLM"]},
     "sentence-transformers/all-MiniLM-L6-v2": _MINILM,

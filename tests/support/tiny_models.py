@@ -11,6 +11,7 @@ import torch  # type: ignore[import-not-found]
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors  # type: ignore[import-not-found]
 from transformers import (  # type: ignore[import-not-found]
     BertConfig,
+    BertForQuestionAnswering,
     BertForSequenceClassification,
     BertModel,
     PreTrainedTokenizerFast,
@@ -62,6 +63,10 @@ def classifier(size: int) -> Any:
     return BertForSequenceClassification(config)
 
 
+def reader(size: int) -> Any:
+    return BertForQuestionAnswering(BertConfig(vocab_size=size, max_position_embeddings=64, **SIZE))
+
+
 def encoder(size: int) -> Any:
     return BertModel(BertConfig(vocab_size=size, max_position_embeddings=64, **SIZE))
 
@@ -69,6 +74,7 @@ def encoder(size: int) -> Any:
 KINDS: dict[str, Callable[[int], Any]] = {
     "text2text-generation": t5,
     "text-classification": classifier,
+    "question-answering": reader,
     "text-embedding": encoder,
 }
 

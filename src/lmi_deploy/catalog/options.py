@@ -47,6 +47,12 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "max_model_len": (),
         "torch_threads": (),
     },
+    "question-answering": {
+        "dtype": _DTYPES,
+        "max_model_len": (),
+        "stride": (),
+        "torch_threads": (),
+    },
 }
 """The settings that lmi's own handlers read, with their values if those are few."""
 

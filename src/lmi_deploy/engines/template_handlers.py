@@ -11,7 +11,10 @@ from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
 
-NAMES: Final = ("text-generation", "text2text-generation", "text-embedding", "text-classification")
+NAMES: Final = (
+    *("text-generation", "text2text-generation", "text-embedding", "text-classification"),
+    "question-answering",
+)
 _LMI_NAMES: Final = {"max_new_tokens": "max_tokens", "stop_sequences": "stop"}
 _OPENAI_NAMES: Final = {"max_tokens": "max_new_tokens"}
 
@@ -87,6 +90,29 @@ def _inputs(request: InferenceRequest) -> dict[str, Any]:
     return {"inputs": request.prompt, **({"parameters": requested} if requested else {})}
 
 
+def _question(request: InferenceRequest) -> dict[str, Any]:
+    raise needs_whole_body("question-answering")
+
+
+def needs_whole_body(task: str | None) -> UsageRefused:
+    return UsageRefused(
+        f"task {task or 'unknown'} needs more than a prompt",
+        hint='send a whole body: lmi invoke NAME --body \'{"inputs": {"question": "...", "context": "..."}}\'',
+    )
+
+
+def _answers(value: Any) -> Chunk:
+    """A line an answer, with its score."""
+    found = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, dict) and "answer" in each and "score" in each for each in found):
+        return Chunk(text=json.dumps(value, ensure_ascii=False))
+    return Chunk(text="\n".join(f"{each['answer']} ({each['score']:.4f})" for each in found))
+
+
+def question_probe() -> InferenceRequest:
+    return InferenceRequest(body=b'{"inputs": {"question": "Who says OK?", "context": "lmi says OK."}}')
+
+
 def _labels(value: Any) -> Chunk:
     """A line a label, best first; several texts are apart by an empty line."""
     lists = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
@@ -107,5 +133,9 @@ _BODIES: Final[Mapping[str, Callable[[InferenceRequest], dict[str, Any]]]] = {
     "text2text-generation": _text2text,
     "text-embedding": _inputs,
     "text-classification": _inputs,
+    "question-answering": _question,
 }
-_WHOLES: Final[Mapping[str, Callable[[Any], Chunk]]] = {"text-classification": _labels}
+_WHOLES: Final[Mapping[str, Callable[[Any], Chunk]]] = {
+    "text-classification": _labels,
+    "question-answering": _answers,
+}

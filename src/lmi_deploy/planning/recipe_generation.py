@@ -38,6 +38,7 @@ _TEMPLATES: Mapping[str, str] = {
     "text2text-generation": "Template of lmi: text in, text out, streamed on request.",
     "text-embedding": "Template of lmi: texts in, vectors out, pooled as the model was trained.",
     "text-classification": "Template of lmi: texts or pairs of texts in, labels with scores out, best first.",
+    "question-answering": "Template of lmi: question and context in, the answer with its place in the context out.",
 }
 
 

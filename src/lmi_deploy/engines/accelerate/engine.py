@@ -88,6 +88,8 @@ class Accelerate(DjlEngine):
                 return InferenceRequest(prompt="translate English to German: OK", chat=False)
             case "text-embedding" | "text-classification":
                 return InferenceRequest(prompt="OK", chat=False)
+            case "question-answering" if handler.template:
+                return ours.question_probe()
             case _:
                 return None
 

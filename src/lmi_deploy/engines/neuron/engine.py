@@ -20,7 +20,7 @@ from lmi_deploy.engines import image_server
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.image_server import ImageServer
-from lmi_deploy.errors import Unresolvable, UsageRefused
+from lmi_deploy.errors import Unresolvable
 
 INFERENCE_PY: Final = "code/inference.py"
 """The place where the toolkit looks for the code."""
@@ -103,17 +103,12 @@ class Neuron(ImageServer):
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
         if task == "question-answering":
-            return InferenceRequest(
-                body=b'{"inputs": {"question": "Who says OK?", "context": "lmi says OK."}}'
-            )
+            return ours.question_probe()
         return InferenceRequest(prompt="OK", chat=False) if task == "text-classification" else None
 
     def body(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
         if task != "text-classification":
-            raise UsageRefused(
-                f"task {task or 'unknown'} needs more than a prompt",
-                hint='send a whole body: lmi invoke NAME --body \'{"inputs": {"question": "...", "context": "..."}}\'',
-            )
+            raise ours.needs_whole_body(task)
         return ours.body(request, "text-classification")
 
     def decoder(self, head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
