@@ -95,9 +95,9 @@ def test_plain_recipe_is_equal_without_comments(choice: Choice) -> None:
     assert parse(plain, "r.yaml") == recipe_of(found, LLAMA, choice)
 
 
-def test_other_tasks_get_the_builtin_handler_of_djl() -> None:
+def test_class_of_a_model_decides_its_template() -> None:
     recipe = recipe_of(listing(*SAFE), {"architectures": ["BertForQuestionAnswering"]})
-    assert (recipe.task, recipe.handler.builtin) == ("question-answering", "djl_python.huggingface")
+    assert (recipe.task, recipe.handler.template) == ("question-answering", "question-answering")
 
 
 def test_each_template_is_chosen_for_its_task() -> None:
