@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -35,7 +36,7 @@ def test_every_template_exists(template: str) -> None:
 def test_default_handler_is_our_template_where_one_exists() -> None:
     assert accelerate.ENGINE.handler(Handler(), "text-generation") == OURS
     assert accelerate.ENGINE.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
-    assert accelerate.ENGINE.handler(Handler(), "question-answering") == BUILTIN
+    assert accelerate.ENGINE.handler(Handler(), None) == BUILTIN
     for task in get_args(Task):
         chosen = accelerate.ENGINE.handler(Handler(), task)
         assert chosen.template == (task if task in accelerate.ENGINE.templates else None)
@@ -111,5 +112,8 @@ def test_default_probe_depends_on_the_task() -> None:
     inference_request = accelerate.ENGINE.probe(OURS, "text-generation")
     assert inference_request is not None
     assert inference_request.prompt == "Say OK"
-    assert accelerate.ENGINE.probe(OURS, "question-answering") is None
+    answers = accelerate.ENGINE.probe(replace(OURS, template="question-answering"), "question-answering")
+    assert answers is not None
+    assert b"context" in (answers.body or b"")
+    assert accelerate.ENGINE.probe(BUILTIN, "question-answering") is None
     assert custom.ENGINE.probe(OURS, "text-generation") is None

@@ -112,7 +112,13 @@ REFUSED: list[tuple[str, Facts, Callable[[Recipe], Recipe], str, str]] = [
     ("", facts(machine=None), _same, "but this machine was not inspected", "bug of lmi"),
     ("", facts(port=None), _same, "but this machine was not inspected", "bug of lmi"),
     ("", facts(), _with_runtime, "container is not available on this machine", "available: embedded"),
-    ("task: question-answering\n", facts(), _same, "has no default probe", "probe: {body:"),
+    (
+        "task: question-answering\nhandler: {builtin: djl_python.huggingface}\n",
+        facts(),
+        _same,
+        "has no default probe",
+        "probe: {body:",
+    ),
 ]
 
 
