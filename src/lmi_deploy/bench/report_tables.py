@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from lmi_deploy.bench.cost import capacity, cost_per_million, money
+from lmi_deploy.bench.cost import best_point, capacity, cost_per_million, costs, money
 from lmi_deploy.bench.layouts import layout_tables
 from lmi_deploy.bench.report import Check, LoadPoint, Report
 from lmi_deploy.bench.table_cells import (
@@ -53,6 +53,8 @@ def _shared_tables(report: Report) -> Iterator[ReportTable]:
         yield _verdict_table(report)
     if any(point.billed.price for point in report.points):
         yield cost_table(report)
+    if any(point.cloudwatch for point in report.points):
+        yield _cloudwatch_table(report)
     yield _check_table(report)
 
 
@@ -179,6 +181,9 @@ def _capacity_lines(report: Report) -> Iterator[str]:
             first, *rest = found.lines()
             yield f"{name}: {first}" if len(sweeps) > 1 else first
             yield from rest
+        best = best_point(points)
+        if best and best.verdicts:
+            yield f"within the objectives: {', '.join(cost.words for cost in costs(best))} ({best.name})"
 
 
 def _cost_cell(point: LoadPoint, unit: str) -> str:
@@ -187,6 +192,18 @@ def _cost_cell(point: LoadPoint, unit: str) -> str:
         NOTHING
         if amount is None or point.billed.price is None
         else money(amount, point.billed.price.currency)
+    )
+
+
+def _cloudwatch_table(report: Report) -> ReportTable:
+    names = list(dict.fromkeys(name for point in report.points for name in point.cloudwatch))
+    return ReportTable(
+        title="Measured by SageMaker (CloudWatch) in the same minutes",
+        columns=("point", *names),
+        rows=tuple(
+            (point.name, *(number(point.cloudwatch.get(name)) for name in names)) for point in report.points
+        ),
+        notes=("CloudWatch has one value a minute, and counts the warm-up, too",),
     )
 
 

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import sub
 from typing import Final
 
 from lmi_deploy.bench.histogram import Histogram
@@ -136,7 +136,7 @@ def latencies(records: Iterable[RequestRecord], *, is_open: bool) -> dict[str, l
             found["queue"].append(one.sent - one.scheduled)
         if one.arrivals:
             found["ttft"].append(one.arrivals[0] - begin)
-            found["itl"].extend(later - earlier for earlier, later in pairwise(one.arrivals))
+            found["itl"].extend(map(sub, one.arrivals[1:], one.arrivals))
             if one.output_tokens is not None and one.output_tokens > 1:
                 found["tpot"].append((one.arrivals[-1] - one.arrivals[0]) / (one.output_tokens - 1))
         if one.output_tokens and one.end > begin:

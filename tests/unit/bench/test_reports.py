@@ -173,6 +173,18 @@ def test_cost_table_has_ratios_of_unrounded_figures() -> None:
     assert by(found, "in flight") == ["4.00", "4.00"]
 
 
+def test_cost_within_the_objectives_is_that_of_the_highest_rate_that_meets_them(sweep: Report) -> None:
+    notes = table(sweep, "Cost of a million").notes
+    assert any(note.startswith("within the objectives: $29.3 per million requests") for note in notes)
+    assert "trt: invocations_per_instance: 209" in notes
+
+
+def test_figures_of_cloudwatch_are_beside_ours() -> None:
+    point = replace(point_of(closed_run()), cloudwatch={"ModelLatency p50 ms": 93.1})
+    found = table(report(point, point_of(closed_run())), "Measured by SageMaker")
+    assert by(found, "ModelLatency p50 ms") == ["93.10", "-"]
+
+
 def test_compared_rows_under_different_loads_are_called_so() -> None:
     points = [
         point_of(closed_run(0.0082, concurrency=1, requests=400, factors={"instance": "g4dn.xlarge"})),
