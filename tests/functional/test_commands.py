@@ -439,6 +439,18 @@ def test_unknown_or_invalid_deployment_name_is_an_error(app: LocalApp) -> None:
     assert "next: `lmi ls`" in result.err
 
 
+@pytest.mark.parametrize("argv", [("rollback",), ("extend", "3h")])
+def test_rollback_and_extend_report_a_missing_local_deployment(app: LocalApp, argv: tuple[str, ...]) -> None:
+    command, *rest = argv
+    absent = app.lmi(command, "tiny", *rest)
+    assert absent.code == 1
+    assert "error: tiny: no such deployment on this machine\n" in absent.err
+    app.lmi("up", "--yes")
+    existing = app.lmi(command, "tiny", *rest)
+    assert existing.code == 2
+    assert "on target local do not expire" in existing.err or "keeps no earlier generations" in existing.err
+
+
 def test_only_recipe_in_the_folder_names_the_deployment(app: LocalApp) -> None:
     assert app.lmi("status").out.startswith("tiny: absent")
     Path("tiny.yaml").unlink()
