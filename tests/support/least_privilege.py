@@ -81,6 +81,8 @@ class Principal:
         iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=response["execution"])
         if "job" in response:
             iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=response["job"])
+        if "compile" in response:
+            iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="c", PolicyDocument=response["compile"])
         if "scheduler" in response:
             iam.put_role_policy(RoleName=SCHEDULER_ROLE, PolicyName="p", PolicyDocument=response["scheduler"])
 

@@ -4,9 +4,10 @@ Each folder has a `stand_in.toml`: `summary`, the `images` (patterns of reposito
 `entry_points` that need it, then either `packages` (import names in the folder, first on the worker's path; a package
 that the worker's Python has itself is used instead) or `server` (a program that takes the place of the image's
 server: `--model-dir DIR --port PORT`, GET /ping, POST /invocations on 127.0.0.1). `settings` (patterns of lines of
-serving.properties, of which one must match) narrows the choice further. The table `replaced` has such patterns with the
-lines that the container gets instead, for what DJL's Python engine here does not have: the names of old engines, and
-handlers that a module of the folder replaces.
+serving.properties, of which one must match) narrows the choice further. `compiler` is a program that takes the
+place of the partition and compile programs of these images (`/opt/djl/partition/`). The table `replaced` has such
+patterns with the lines that the container gets instead, for what DJL's Python engine here does not have: the names of
+old engines, and handlers that a module of the folder replaces.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ class StandIn:
     replaced: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     server: str = ""
+    compiler: str = ""
+
+    def compiles_in(self, image: str) -> bool:
+        """Whether it has a compiler for jobs of this image (a whole address)."""
+        return bool(self.compiler) and any(fnmatch(image.rpartition("/")[2], each) for each in self.images)
 
     def replaces(self, image: str, entry_point: str, properties: Mapping[str, str]) -> bool:
         """Whether a container of this image (a whole address) with this handler and serving.properties needs it."""

@@ -26,7 +26,7 @@ from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys
 from lmi_deploy.emulator.iam.roles import MotoRoles
 from lmi_deploy.emulator.jobs.job_hosts import Hosts
 from lmi_deploy.emulator.jobs.job_states import JobController
-from lmi_deploy.emulator.jobs.optimization_states import Optimizations
+from lmi_deploy.emulator.jobs.optimization_states import OPTIMIZATION_LOGS, Optimizations
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.record_store import Store, write_atomically
 from lmi_deploy.emulator.runtime.async_invocation import Queue
@@ -70,7 +70,8 @@ class Emulator:
         fleets = Fleets(instances)
         context.hosting = EndpointController(context, fleets)
         context.components = Components(context, instances)
-        context.optimizations = Optimizations(context)
+        of_optimizations = Hosts(context, runtime, work / "optimizations", log_group=OPTIMIZATION_LOGS)
+        context.optimizations = Optimizations(context, of_optimizations)
         context.jobs = JobController(context, Hosts(context, runtime, work / "jobs"))
         self._autoscaling = AutoscalingLoop(context)
         self._schedules = ScheduleLoop(context)

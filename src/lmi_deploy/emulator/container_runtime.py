@@ -176,7 +176,7 @@ def _imports(python: Path, module: str) -> bool:
 def job_image(environ: Mapping[str, str], python: Path | None, network: NetworkAccess) -> JobImage:
     """Jobs run in `python`; without it in our own interpreter, of which they get the standard library only."""
     kept = {key: value for key, value in _inherited(environ).items() if not key.startswith(_OF_A_USER)}
-    return JobImage(python or Path(sys.executable), python is None, kept, network)
+    return JobImage(python or Path(sys.executable), python is None, kept, network, read_stand_ins())
 
 
 def without_containers() -> ContainerRuntime:

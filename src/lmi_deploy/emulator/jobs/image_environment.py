@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from lmi_deploy.catalog.stand_ins import StandIn
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.container_files import inside
 from lmi_deploy.emulator.hosting.failures import HostingFailed
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.jobs.job_container_files import Job, localized
 
+_COMPILERS: Final = "/opt/djl/partition/"
 _PYTHONS: Final = ("python", "python3")
 _SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages')), sep='\\n')"
 
@@ -27,6 +29,12 @@ class JobImage:
     """The standard library and nothing else: a job must bring its packages."""
     inherited: Mapping[str, str]
     reach: NetworkAccess
+    stand_ins: tuple[StandIn, ...] = ()
+
+    def compiler_for(self, image: str) -> Path | None:
+        """What stands in for the programs in /opt/djl/partition of this image."""
+        found = next((one for one in self.stand_ins if one.compiles_in(image)), None)
+        return found.folder / found.compiler if found else None
 
     def unpack(self, root: Path) -> None:
         """Create a separate environment, in which the packages that the job installs stay. Blocks."""
@@ -62,6 +70,9 @@ class JobImage:
         program = PurePosixPath(words[0]).name
         if program in _PYTHONS:
             words[0] = str(root / "env" / "bin" / program)
+        compiler = self.compiler_for(app["ImageUri"])
+        if compiler is not None:
+            words = [str(compiler) if word.startswith(_COMPILERS) else word for word in words]
         return [localized(root, word) for word in words]
 
     def environment(self, context: EmulatorContext, root: Path, job: Job) -> dict[str, str]:

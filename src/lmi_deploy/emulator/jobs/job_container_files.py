@@ -31,6 +31,8 @@ class Job:
     arn: str
     params: Mapping[str, Any]
     hosts: tuple[str, ...]
+    kind: str = "PROCESSING"
+    """In fault rules."""
 
     @property
     def role(self) -> str:

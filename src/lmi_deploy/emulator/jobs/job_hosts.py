@@ -42,7 +42,7 @@ class Host:
     def call(self, phase: str) -> Call:
         """The request that a fault rule matches."""
         kind = self.job.params["ProcessingResources"]["ClusterConfig"]["InstanceType"]
-        return Call("PROCESSING", f"/{phase}/{self.job.name}/{self.name}/{kind}")
+        return Call(self.job.kind, f"/{phase}/{self.job.name}/{self.name}/{kind}")
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class Hosts:
     context: EmulatorContext
     runtime: ContainerRuntime
     root: Path
+    log_group: str = LOG_GROUP
 
     def of(self, job: Job) -> list[Host]:
         folder = self.root / job.region / job.name
@@ -72,7 +73,7 @@ class Hosts:
         environment = self.runtime.image.environment(self.context, host.root, host.job)
         stream = f"{host.job.name}/{host.name}-{self.context.clock.now():.0f}"
         logs = self.context.logs(host.job.region)
-        host.shipping = LogShipper(host.root / "log", logs, LOG_GROUP, stream)
+        host.shipping = LogShipper(host.root / "log", logs, self.log_group, stream)
         host.pump = asyncio.create_task(host.shipping.run())
         try:
             return await self._run(host, command, environment)

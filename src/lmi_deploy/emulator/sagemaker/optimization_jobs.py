@@ -1,4 +1,6 @@
-"""CreateOptimizationJob and related operations: validated, described, and advanced in time; nothing is optimized."""
+"""CreateOptimizationJob and related operations: validated and described; `jobs/optimization_states.py` carries them
+out.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,147 @@
+"""`lmi compile` against the emulator: real processes as jobs, with the printed policies and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.aws_requests import listed, recorded
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.least_privilege import (
+    JOB_ROLE,
+    SIMULATES,
+    Principal,
+    ReducedPermissions,
+    policies_of,
+    settle,
+)
+
+SCRIPT = """\
+import argparse, os, pathlib, shutil
+parser = argparse.ArgumentParser()
+for name in ("--model", "--output", "--batch"):
+    parser.add_argument(name)
+given = parser.parse_args()
+print("compiling for batch", given.batch)
+shutil.copytree(given.model, given.output, dirs_exist_ok=True)
+pathlib.Path(given.output, "graph.bin").write_text(given.batch)
+"""
+BY_SCRIPT = f"""\
+name: echo
+model_id: ./model
+engine: custom
+instance_type: ml.m5.xlarge
+handler: {{file: model.py}}
+probe: {{body: '{{"inputs": "OK"}}'}}
+compile: {{script: compile.py, arguments: {{batch: 4}}, role: {JOB_ROLE}}}
+endpoint: {{role: serving}}
+"""
+BY_ENGINE = """\
+name: whole
+model_id: ./model
+engine: {engine}
+instance_type: {instance}
+task: text-generation
+tensor_parallel_degree: {degree}
+container: {{version: {version}}}
+compile: {{role: carrying}}
+endpoint: {{role: serving}}
+"""
+
+
+@pytest.fixture(scope="module")
+def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    folder = tmp_path_factory.mktemp("aws")
+    with emulator(folder, "--speed", "1000000", "--enforce-iam", containers=True) as aws:
+        yield aws
+
+
+@pytest.fixture
+def ada(
+    enforcing: Emulated,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Principal:
+    settle(enforcing, monkeypatch, tmp_path)
+    Path("compile.py").write_text(SCRIPT)
+    return Principal(enforcing, capsys, monkeypatch)
+
+
+def granted(ada: Principal, recipe: str) -> None:
+    Path("r.yaml").write_text(recipe)
+    policies_of(ada, "r.yaml")
+    ada.enter()
+    ada.grant()
+
+
+def run_granted(ada: Principal, *argv: str) -> str:
+    code, output = ada.lmi(*argv)
+    assert code == 0, output
+    assert "not authorized" not in output
+    assert "not checked" not in output
+    return output
+
+
+def test_printed_policies_suffice_for_a_script(ada: Principal) -> None:
+    granted(ada, BY_SCRIPT)
+    assert "compiling for batch 4" in run_granted(ada, "compile", "r.yaml", "--yes")
+    assert "already compiled" in run_granted(ada, "compile", "r.yaml")
+    run_granted(ada, "up", "r.yaml", "--yes")
+    run_granted(ada, "down", "echo", "--yes", "--purge")
+    assert recorded() - listed() == set()
+    assert "sagemaker CreateProcessingJob" in recorded()
+    assert ada.lmi("plan", "r.yaml")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("recipe", "request_sent"),
+    [
+        (
+            BY_ENGINE.format(engine="neuronx", instance="ml.inf2.8xlarge", degree=2, version="0.28.0"),
+            "CreateOptimizationJob",
+        ),
+        (
+            BY_ENGINE.format(engine="deepspeed", instance="ml.g5.12xlarge", degree=4, version="0.27.0"),
+            "CreateProcessingJob",
+        ),
+    ],
+    ids=["optimization", "partition"],
+)
+def test_printed_policies_suffice_for_the_compiler_of_an_engine(
+    ada: Principal, recipe: str, request_sent: str
+) -> None:
+    Path("model/config.json").write_text('{"architectures": ["GPTJForCausalLM"], "model_type": "gptj"}')
+    granted(ada, recipe)
+    output = run_granted(ada, "compile", "r.yaml", "--yes", "--json")
+    assert "compiled/rank-0.json" in output
+    assert f"sagemaker {request_sent}" in recorded()
+    assert recorded() - listed() == set()
+
+
+@pytest.mark.parametrize(
+    "less",
+    [
+        ReducedPermissions("deployer", "RunCompileJob", "sagemaker:CreateProcessingJob"),
+        ReducedPermissions("deployer", "RunCompileJob", "sagemaker:DescribeProcessingJob"),
+        ReducedPermissions("deployer", "RunCompileJob", "sagemaker:AddTags"),
+        ReducedPermissions("deployer", "HandOverCompileRole", "iam:PassRole"),
+        ReducedPermissions("deployer", "HandCompileJobItsOrder", "s3:PutObject"),
+        ReducedPermissions("deployer", "HandCompileJobItsOrder", "s3:GetObject"),
+        ReducedPermissions("compile", "ReadModel", "s3:GetObject"),
+        ReducedPermissions("compile", "WriteResult", "s3:PutObject"),
+        ReducedPermissions("compile", "LookIntoBucket", "s3:ListBucket"),
+    ],
+    ids=str,
+)
+def test_missing_permission_of_a_compile_is_reported(ada: Principal, less: ReducedPermissions) -> None:
+    granted(ada, BY_SCRIPT)
+    ada.grant(less)
+    code, output = ada.lmi("compile", "r.yaml", "--yes")
+    assert code != 0
+    assert less.action in output, output
+    ada.grant(less, ReducedPermissions("deployer", "CheckRights", SIMULATES))
+    code, output = ada.lmi("compile", "r.yaml", "--yes")
+    assert code != 0, output
