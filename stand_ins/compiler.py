@@ -1,4 +1,4 @@
-"""Stands in for the compilers of the DJLServing images: `partition.py`, and SageMaker's entry points beside it.
+"""Stand-in for the compilers of the DJLServing images: `partition.py`, and SageMaker's entry points beside it.
 
 It takes what they take, by the variables SM_NEO_... (an optimization job) or by arguments (a processing job). Without a
 degree that is a number it fails as they do. It compiles nothing: the model's files stay as they are, with the settings

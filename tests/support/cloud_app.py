@@ -9,7 +9,7 @@ from pathlib import Path
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.s3_address import read_prefix
-from lmi_deploy.domain.sagemaker.transfer_job import job_prefix, read_order
+from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, job_prefix, read_order
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.cloud import BucketServices
 from lmi_deploy.ports.journal import Journal
@@ -18,7 +18,6 @@ from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 from lmi_deploy.state.state_dir import StateDir
 from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
-from lmi_deploy.targets.sagemaker.plan.compile import JOB
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -84,7 +83,7 @@ class CloudApp(LocalApp):
 
     def run_job(self, job: str) -> str | None:
         """The work of a processing job's instances; why it failed."""
-        if job.startswith(JOB):
+        if job.startswith(COMPILE_JOB):
             settings = self.cloud.jobs.started[job][0]
             return run_processing(settings, self.depot_of_a_job().store, self.root / "jobs" / job)
         self.run_transfer_job(job)

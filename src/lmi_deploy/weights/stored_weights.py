@@ -11,6 +11,7 @@ from datetime import datetime
 
 from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.events import Progress
+from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JOBS
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, manifest_key, weights_prefix
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
 from lmi_deploy.host.worker_pool import run_each
@@ -144,7 +145,8 @@ class UnfinishedUpload:
 def unfinished(
     store: ObjectStore, *, before: datetime, used: Collection[str] = ()
 ) -> tuple[UnfinishedUpload, ...]:
-    """Prefixes without a manifest whose newest object is older than that, and without a running upload.
+    """Prefixes without a manifest whose newest object is older than that, and without a running upload; and those of
+    compile jobs.
 
     Not those in `used`: weights that a deployment names are in use, with or without a manifest.
     """
@@ -159,6 +161,9 @@ def unfinished(
         own = _OURS.match(stored.key)
         if own and own[1] not in complete:
             found[own[1]].append(stored)
+    # A compile job reads its input when it starts, and writes at its end.
+    for stored in store.list(JOBS + COMPILE_JOB):
+        found["/".join(stored.key.split("/", 2)[:2])].append(stored)
     prefixes = (_unfinished(name, objects) for name, objects in found.items())
     return tuple(one for one in prefixes if one.touched and datetime.fromisoformat(one.touched) < before)
 

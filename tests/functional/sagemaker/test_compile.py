@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.weights import Manifest
+from lmi_deploy.ports.cloud import BucketServices
+from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.action_failures import Killed
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
-from tests.support.local_app import MODEL
+from tests.support.fake_hosting import Process
+from tests.support.local_app import MODEL, Ran
 
 SCRIPT = """\
 import argparse, pathlib, shutil
@@ -171,3 +179,122 @@ def test_the_engines_own_compiler_is_an_optimization_job(app: CloudApp) -> None:
     assert "option.load_split_model=true" in lines
     assert f"option.model_id=s3://{app.bucket}/weights/{result.name}/" in lines
     assert not any(line.startswith("option.model_dir") for line in lines)
+
+
+def interrupted(app: CloudApp, *, at: int) -> Ran:
+    """By Ctrl-C, at this look at the job."""
+    jobs, looks = app.cloud.jobs, count(1)
+    observed = jobs.job
+
+    def job(name: str) -> ObservedJob | None:
+        if next(looks) == at:
+            raise KeyboardInterrupt
+        return observed(name)
+
+    jobs.job = job  # type: ignore[method-assign]
+    try:
+        return app.lmi("compile", "--yes", "tiny.yaml")
+    finally:
+        jobs.job = observed  # type: ignore[method-assign]
+
+
+def test_interrupted_compile_leaves_the_job_and_finds_it_again(recipe: CloudApp) -> None:
+    ran = interrupted(recipe, at=4)
+    (job,) = recipe.cloud.jobs.started
+    assert ran.code == 130
+    assert f"the job {job} still runs, and costs money" in ran.err
+    assert "`lmi compile tiny.yaml --stop` to stop it" in ran.err
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    assert list(recipe.cloud.jobs.started) == [job]
+    assert len(results(recipe)) == 1
+
+
+def test_running_compile_can_be_stopped(recipe: CloudApp) -> None:
+    assert interrupted(recipe, at=4).code == 130
+    ran = recipe.lmi("compile", "tiny.yaml", "--stop")
+    assert ran.code == 0, ran.err
+    assert "has stopped" in ran.out
+    assert keys(recipe, "jobs/") == []
+    assert "no such job is running" in recipe.lmi("compile", "tiny.yaml", "--stop").out
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    assert len(recipe.cloud.jobs.started) == 2
+
+
+def test_up_and_down_of_other_deployments_leave_a_running_compile_alone(recipe: CloudApp) -> None:
+    assert interrupted(recipe, at=4).code == 130
+    write_recipe(RECIPE)
+    recipe.up("tiny.yaml")
+    assert recipe.lmi("down", "--yes", "tiny", "--target", "sagemaker").code == 0
+    (job,) = recipe.cloud.jobs.started
+    assert job not in recipe.cloud.jobs.stopping
+
+
+def test_two_deployments_share_one_result(recipe: CloudApp) -> None:
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    Path("other.yaml").write_text(COMPILED.replace("name: tiny", "name: other"))
+    assert "already compiled" in recipe.lmi("compile", "other.yaml").out
+    recipe.up("other.yaml")
+    (result,) = results(recipe)
+    refused = recipe.lmi("weights", "rm", "--yes", result.name)
+    assert refused.code == 5, refused.err
+    assert "the deployment other uses these weights" in refused.err
+
+
+def test_a_damaged_result_is_not_served_and_made_again(recipe: CloudApp) -> None:
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    (result,) = results(recipe)
+    recipe.depot().store.delete([f"weights/{result.name}/graph/model.bin"])
+    assert recipe.lmi("up", "--yes", "tiny.yaml").code == 2
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    recipe.up("tiny.yaml")
+
+
+class DyingApp(CloudApp):
+    """Each `lmi` dies at its `at`-th write; the job does not."""
+
+    at = 0
+    writes = 0
+
+    def deps(self) -> Dependencies:
+        deps, app = super().deps(), self
+        self.writes = 0
+
+        class Dying(Process):
+            def check(self) -> None:
+                app.writes += 1
+                if app.writes >= app.at > 0:
+                    raise Killed
+
+        self.cloud.account_state.process = Dying()
+        return deps
+
+    def depot_of_a_job(self) -> BucketServices:
+        return replace(self.depot(), store=self.cloud.opened(self.bucket))
+
+
+def test_compile_that_is_killed_at_any_write_is_completed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in count(1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        Path("compile.py").write_text(SCRIPT)
+        write_recipe(COMPILED)
+        app = DyingApp(folder)
+        app.at = at
+        try:
+            died = app.lmi("compile", "--yes", "tiny.yaml").code != 0
+        except Killed:
+            died = True
+        app.at = 0
+        assert app.lmi("compile", "--yes", "tiny.yaml").code == 0
+        assert len(results(app)) == 1
+        left = [one.name for one in app.depot().weights.orphans(before=app.clock.now() + timedelta(hours=1))]
+        assert left == sorted({key.rpartition("/in/")[0] for key in keys(app, "jobs/") if "/in/" in key})
+        app.depot().weights.clear(before=app.clock.now() + timedelta(hours=1))
+        assert keys(app, "jobs/") == []
+        assert len(app.cloud.jobs.started) == 1
+        if not died:
+            break
+    assert at > 10

@@ -22,7 +22,7 @@ from lmi_deploy.errors import IntegrityError, UsageRefused
 from lmi_deploy.workflows import push_weights as steps
 
 F = TypeVar("F", bound=Callable[..., Any])
-_SPARE = ("created", "files")
+_SPARE = ("compiled", "created", "files")
 """Columns that `--json` also contains, least needed first."""
 
 
@@ -95,7 +95,12 @@ def ls(*, bucket_request: BucketRequest, as_json: bool) -> None:
     context, store = _open(bucket_request, as_json=as_json)
     used = store.references()
     found = store.all()
-    context.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found], spare=_SPARE)
+    has_results = any(m.compiled for m in found)
+    rows = [
+        {**_row(m), **({"compiled": m.compiled} if has_results else {}), "used_by": used.get(m.name, "")}
+        for m in found
+    ]
+    context.view.rows(rows, spare=_SPARE)
     context.view.note(f"{counted(len(found), 'model')} in {store.where}")
     context.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
 
@@ -199,4 +204,5 @@ def _row(manifest: Manifest) -> dict[str, Any]:
 
 
 def _fields(manifest: Manifest, store: steps.WeightsStore) -> dict[str, Any]:
-    return {**_row(manifest), "address": store.address(manifest.name), "commit": manifest.commit}
+    compiled = {"compiled": manifest.compiled} if manifest.compiled else {}
+    return {**_row(manifest), "address": store.address(manifest.name), "commit": manifest.commit, **compiled}

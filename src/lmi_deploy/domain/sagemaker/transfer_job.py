@@ -14,6 +14,9 @@ from lmi_deploy.domain.weights import StoredFile
 
 ORDER_SCHEMA: Final = 1
 JOBS: Final = "jobs/"
+COMPILE_JOB: Final = "lmi-compile-"
+"""The names of compile jobs begin so. The rest is the result's identity: deployments that need the same result share
+its job."""
 INPUT: Final = "/opt/ml/processing/input"
 """Where a processing job finds its input."""
 

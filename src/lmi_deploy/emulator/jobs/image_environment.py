@@ -32,7 +32,7 @@ class JobImage:
     stand_ins: tuple[StandIn, ...] = ()
 
     def compiler_for(self, image: str) -> Path | None:
-        """What stands in for the programs in /opt/djl/partition of this image."""
+        """The stand-in for the programs in /opt/djl/partition of this image."""
         found = next((one for one in self.stand_ins if one.compiles_in(image)), None)
         return found.folder / found.compiler if found else None
 

@@ -80,6 +80,7 @@ class CompileJobs:
         """Nothing of it stays."""
         job, observed = self._attempt(action)
         if observed is None or not observed.is_running:
+            clear_job(self.depot.store, action.job)
             return "no such job is running"
         yield from self.watch(job, action).stop()
         clear_job(self.depot.store, action.job)

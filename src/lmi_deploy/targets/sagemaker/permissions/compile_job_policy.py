@@ -12,6 +12,7 @@ from typing import Final
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JOBS
 from lmi_deploy.domain.target_spec import CompilePlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
@@ -22,9 +23,8 @@ from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     pull_image,
     write_telemetry,
 )
-from lmi_deploy.targets.sagemaker.plan.compile import JOB
 
-_FILES: Final = f"jobs/{JOB}"
+_FILES: Final = f"{JOBS}{COMPILE_JOB}"
 
 
 def compile_starter(place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement]:
@@ -43,7 +43,7 @@ def compile_starter(place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement
             "sagemaker:AddTags",
             *(f"sagemaker:{verb}{kind}Job" for verb in ("Create", "Describe", "Stop")),
         ),
-        resources=(arns.of("sagemaker", f"{kind.lower()}-job/{JOB}*"),),
+        resources=(arns.of("sagemaker", f"{kind.lower()}-job/{COMPILE_JOB}*"),),
         why="run the compile job, wait for it, and stop it (`lmi compile`)",
     )
     yield PolicyStatement(

@@ -11,15 +11,12 @@ from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob
 from lmi_deploy.domain.sagemaker.optimization_job import LONGEST_VALUE, MOST_VARIABLES, OptimizationSettings
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
+from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JobSettings
 from lmi_deploy.domain.target_spec import CompilePlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, Cost
 from lmi_deploy.targets.sagemaker.plan.storage_actions import fetch_weights, make_bucket
 
-JOB: Final = "lmi-compile-"
-"""The names of these jobs begin so. The rest is the result's identity: deployments that need the same result share
-its job."""
 _NAME_LENGTH: Final = 20
 _OF_SAGEMAKER: Final = "unknown: SageMaker chooses the instance that compiles"
 
@@ -34,7 +31,7 @@ def compile_plan(spec: Spec, inventory: CloudInventory) -> Plan:
 def run_job(spec: Spec) -> RunCompileJob:
     place = _place(spec)
     return RunCompileJob(
-        job=f"{JOB}{place.what.identity[:_NAME_LENGTH]}",
+        job=f"{COMPILE_JOB}{place.what.identity[:_NAME_LENGTH]}",
         model_id=spec.model.model_id,
         result=place.what.identity,
         compiler=place.what.title,
