@@ -64,6 +64,7 @@ class CloudApp(LocalApp):
             compilers={"sagemaker": SageMakerCompiler(target=remote)},
             weights=self._weights,
             cloud=self.cloud.cloud,
+            images=self.cloud.builder,
             journal=journal,
             lock=lambda ref: plain.lock(ref) if ref.target == "local" else remote.opened(ref).lock,
         )
@@ -76,6 +77,7 @@ class CloudApp(LocalApp):
             remembered=DeploymentIndexFolder(StateDir(self.root / "state").root / "elsewhere"),
             clock=self.clock,
             job_files=dict,
+            builder=self.cloud.builder,
         )
 
     def observe(self) -> CloudObserved:

@@ -29,6 +29,7 @@ _WRITES = frozenset(
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag"),
         *("delete_endpoint", "delete_endpoint_config", "delete_model", "scale", "remove", "start", "stop"),
         *("delete_at",),
+        *("create", "delete_image", "delete_repository"),
         *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),
     }
 )
@@ -136,7 +137,7 @@ class CrashingCloud(FakeCloud):
 
     def cloud(self, region: str = "") -> Cloud:
         plain = super().cloud(region)
-        ports = ("account", "hosting", "scalers", "schedules", "tagged", "logs", "jobs")
+        ports = ("account", "hosting", "scalers", "schedules", "tagged", "logs", "jobs", "images")
         watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}
         return Cloud(
             caller=plain.caller,

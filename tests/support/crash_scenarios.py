@@ -23,6 +23,8 @@ CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
 SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 BY_JOB = RECIPE + "weights: {via: job}\n"
+BUILT = RECIPE + "container: {build: ./image}\n"
+BUILT_AND_SCALED = SCALED + "container: {build: ./image}\n"
 UP, DOWN = ("up", "--yes"), ("down", "tiny", "--yes")
 LOCK = "deployments/tiny/lock.json"
 STAYS = ("weights/", "manifests/")
@@ -37,6 +39,13 @@ class CrashApp(CloudApp):
         super().__post_init__()
         self.cloud: CrashingCloud = CrashingCloud(self.clock)
         self.cloud.jobs.work = self.run_transfer_job
+
+        self.write_image()
+
+    def write_image(self, text: str = "") -> None:
+        """The folder of `container.build`."""
+        (self.root / "image").mkdir(exist_ok=True)
+        (self.root / "image" / "Dockerfile").write_text(f"FROM scratch\n{text}")
 
     def crashed(self, crash: Crash | None, *argv: str) -> Ran | None:
         """Runs a command with a crash; None if it died. What it did is in `app.cloud.injector` until the
@@ -83,6 +92,7 @@ class CrashApp(CloudApp):
             },
             "scaling": dict(self.cloud.scalers.targets),
             "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
+            "images": {name: sorted(images) for name, images in self.cloud.images.images.items()},
             "jobs": self.jobs_at_work(),
             # A lock of a dead process has no owner, and the files of a job are deleted with the deployment.
             "objects": [
@@ -189,8 +199,17 @@ def _has_printed(app: CrashApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("a line",)
 
 
+def _one_image_each(app: CrashApp) -> None:
+    """As many builds as there are kept generations: the first image is unused after the next."""
+    for number in range(KEPT_GENERATIONS):
+        app.write_image(f"LABEL number={number}\n")
+        write_recipe(BUILT)
+        app.up()
+    app.write_image()
+
+
 SCENARIOS: dict[str, Scenario] = {
-    "first up": Scenario(RECIPE),
+    "first up": Scenario(BUILT),
     "first up, by a job": Scenario(BY_JOB),
     "first up, next instance type": Scenario(RECIPE, before=_without_first_choice),
     "changed recipe": Scenario(CHANGED, before=Ups((RECIPE,))),
@@ -210,12 +229,7 @@ SCENARIOS: dict[str, Scenario] = {
     "deletion no longer scheduled": Scenario(RECIPE + "ttl: 8h\n", before=Ups((SCHEDULED,))),
     "down, deletion scheduled": Scenario(SCHEDULED, DOWN, Ups((SCHEDULED,))),
     "failed endpoint": Scenario(RECIPE, before=_failed),
-    "one generation too many": Scenario(
-        CHANGED,
-        before=Ups(
-            tuple(RECIPE + f"options: {{max_new_tokens: {n + 1}}}\n" for n in range(KEPT_GENERATIONS))
-        ),
-    ),
+    "one generation too many": Scenario(BUILT, before=_one_image_each),
     "rollback": Scenario(CHANGED, ("rollback", "tiny", "--yes"), Ups((RECIPE, CHANGED))),
     "rollback to what was not scaled": Scenario(
         SCALED, ("rollback", "tiny", "--yes"), Ups((RECIPE + "options: {dtype: fp32}\n", SCALED))
@@ -225,7 +239,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "down": Scenario(CHANGED, DOWN, Ups((CHANGED,))),
     "down, scaled, logs and weights too": Scenario(
-        SCALED, (*DOWN, "--purge", "--logs"), Ups((SCALED,), _has_printed)
+        BUILT_AND_SCALED, (*DOWN, "--purge", "--logs"), Ups((BUILT_AND_SCALED,), _has_printed)
     ),
     "down while a job is at work": Scenario(BY_JOB, DOWN, _job_at_work),
 }

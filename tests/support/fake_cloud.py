@@ -28,6 +28,7 @@ from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_account import FakeAccount
 from tests.support.fake_hosting import AccountState, FakeHosting, Process
+from tests.support.fake_images import FakeImageBuilder, FakeRegistry
 from tests.support.fake_store import FakeStore
 
 LOGS = "/aws/sagemaker/Endpoints/"
@@ -316,6 +317,9 @@ class FakeCloud:
         self.secrets = FakeSecrets()
         self.jobs = FakeJobs[JobSettings](self.account_state)
         self.optimizations = FakeJobs[OptimizationSettings](self.account_state, "optimization-job")
+        self.jobs = FakeJobs(self.account_state)
+        self.images = FakeRegistry(self.account_state)
+        self.builder = FakeImageBuilder(self.images)
 
     def cloud(self, region: str = "") -> Cloud:
         return Cloud(
@@ -332,6 +336,7 @@ class FakeCloud:
             secrets=self.secrets,
             jobs=self.jobs,
             optimizations=self.optimizations,
+            images=self.images,
         )
 
     def depot(self, cloud: Cloud, bucket: str) -> BucketServices | None:

@@ -31,6 +31,7 @@ from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.fake_images import FakeImageBuilder
 from tests.support.fake_servers import FakeModelServers
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock, FakeEnvironments, FakeHub, model_files
@@ -91,6 +92,7 @@ class LocalApp:
         self.hub = FakeHub(self.root, {MODEL: model_files()})
         self.store = FakeStore()
         self.environments = FakeEnvironments(self.root / "environments")
+        self.builder = FakeImageBuilder()
 
     @property
     def state(self) -> StateDir:
@@ -107,6 +109,7 @@ class LocalApp:
             state=state,
             servers=servers,
             environments=self.environments,
+            builder=self.builder,
             clock=self.clock,
             machine=lambda: self.machine,
             port=lambda name: port_of(name, state, self.servers.status, self._free_port),
@@ -128,6 +131,7 @@ class LocalApp:
             targets={"local": self.target(local)},
             servers=servers,
             environments=self.environments,
+            images=self.builder,
             journal=lambda ref: self.journal(FileJournal(folder=state, ref=ref)),
             cloud=no_cloud,
             price_cache=self.price_cache,

@@ -144,6 +144,7 @@ SMALL_MODULES_WITH_A_REASON = {
     ),
     **dict.fromkeys(
         (
+            "recipe/checks/image_build.py",
             "targets/sagemaker/validate/compute_capability.py",
             "targets/sagemaker/validate/counts.py",
             "targets/sagemaker/validate/network_isolation.py",

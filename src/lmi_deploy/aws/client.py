@@ -21,6 +21,7 @@ from lmi_deploy.ports.message_callback import Notify, ignore
 
 NAMES: Final = {
     "application-autoscaling": "Application Auto Scaling",
+    "ecr": "ECR",
     "iam": "IAM",
     "logs": "CloudWatch Logs",
     "pricing": "the price list",

@@ -24,7 +24,10 @@ _DENIED: Final = frozenset(
     {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorized"}
 )
 _ABSENT: Final = frozenset(
-    {"NoSuchEntity", "ObjectNotFoundException", "ResourceNotFound", "ResourceNotFoundException"}
+    {
+        *("NoSuchEntity", "ObjectNotFoundException", "ResourceNotFound", "ResourceNotFoundException"),
+        *("ImageNotFoundException", "RepositoryNotFoundException"),
+    }
 )
 _QUOTA: Final = re.compile(
     r"limit '(?P<name>[^']+)' is (?P<value>[\d.]+)\b.*?utilization of (?P<held>[\d.]+)\b.*?"

@@ -34,6 +34,7 @@ def open_cloud(
     from lmi_deploy.aws.account import AwsAccount
     from lmi_deploy.aws.autoscaling import AwsAutoscaling
     from lmi_deploy.aws.client import AwsConnection
+    from lmi_deploy.aws.ecr import EcrRegistry
     from lmi_deploy.aws.iam import IamRoles
     from lmi_deploy.aws.logs import CloudWatchLogs
     from lmi_deploy.aws.price_list import AwsPrices
@@ -65,6 +66,7 @@ def open_cloud(
         secrets=AwsSecrets(access),
         jobs=ProcessingJobs(access, logs, account=caller.account),
         optimizations=OptimizationJobs(access, account=caller.account),
+        images=EcrRegistry(access, account=caller.account),
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lmi_deploy.domain.record import DeploymentRef
     from lmi_deploy.ports.clock import Clock
     from lmi_deploy.ports.hub import Hub
+    from lmi_deploy.ports.image_builder import ImageBuilder
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.price_cache import PriceCache
@@ -48,7 +49,9 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     clock, state = SystemClock(), _state(environ)
     local = _local_target(environ, state, clock)
     clouds = CloudFactory(clock, environ, notify, LeaseGuard())
-    cloud = sagemaker(clouds, state.root / "elsewhere", hub_address=lambda: _hub_address(environ))
+    cloud = sagemaker(
+        clouds, state.root / "elsewhere", local.builder, hub_address=lambda: _hub_address(environ)
+    )
 
     return Dependencies(
         hub=_hubs(environ, notify),
@@ -62,6 +65,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         compilers={"sagemaker": SageMakerCompiler(target=cloud)},
         servers=local.servers,
         environments=local.environments,
+        images=local.builder,
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
@@ -81,6 +85,7 @@ def _local_target(environ: Mapping[str, str], state: StateDir, clock: Clock) -> 
         state=state,
         servers=servers_at(environ),
         environments=environments_at(environ),
+        builder=_image_builder(environ),
         clock=clock,
         machine=lambda: machine(environ),
         port=lambda name: port_of(name, state, local.status_of_home, ports.reserve),
@@ -88,6 +93,19 @@ def _local_target(environ: Mapping[str, str], state: StateDir, clock: Clock) -> 
         runtimes=lambda image: _available_runtimes(image, environ),
     )
     return local
+
+
+def _image_builder(environ: Mapping[str, str]) -> ImageBuilder:
+    from lmi_deploy.host.background_processes import LocalProcesses
+    from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.runtimes.container.container_cli import find_engine
+    from lmi_deploy.runtimes.container.image_builder import ContainerImageBuilder
+
+    return ContainerImageBuilder(
+        processes=LocalProcesses(SystemClock()),
+        environment=server_environment(environ),
+        find=lambda: find_engine(environ),
+    )
 
 
 def run_emulator(flags: list[str]) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lmi_deploy.domain.record import DeploymentRef
     from lmi_deploy.ports.clock import Clock
     from lmi_deploy.ports.cloud import BucketServices, Cloud
+    from lmi_deploy.ports.image_builder import ImageBuilder
     from lmi_deploy.ports.journal import Journal
     from lmi_deploy.ports.lock import Lock
     from lmi_deploy.ports.message_callback import Notify
@@ -66,7 +67,9 @@ def recipe_issues(recipe: Recipe) -> Iterator[Issue]:
         yield from validate(recipe)
 
 
-def sagemaker(clouds: CloudFactory, remembered: Path, *, hub_address: Callable[[], str]) -> SageMakerTarget:
+def sagemaker(
+    clouds: CloudFactory, remembered: Path, builder: ImageBuilder, *, hub_address: Callable[[], str]
+) -> SageMakerTarget:
     from lmi_deploy.composition.transfer_job import job_files
     from lmi_deploy.sources.local_folder import LocalModelFiles
     from lmi_deploy.state.deployment_index import DeploymentIndexFolder
@@ -79,6 +82,7 @@ def sagemaker(clouds: CloudFactory, remembered: Path, *, hub_address: Callable[[
         remembered=DeploymentIndexFolder(remembered),
         clock=clouds.clock,
         job_files=job_files,
+        builder=builder,
         hub_address=hub_address,
     )
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from lmi_deploy.domain.action import Phase
 
-Unit = Literal["bytes", "files", "packages", "seconds", "tokens"]
+Unit = Literal["bytes", "files", "layers", "packages", "seconds", "steps", "tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lmi_deploy.domain.image_build import BuildContext
 from lmi_deploy.domain.settings_digest import digest_tag
 
 ModelSource = Literal["hub", "folder", "s3"]
@@ -139,6 +140,8 @@ class Facts:
     """The result of `lmi compile`, which is served instead of the model's own files."""
     adapters: tuple[AdapterFacts, ...] = ()
     draft: DraftFacts | None = None
+    build: BuildContext | None = None
+    """The folder of container.build; None: the recipe has none."""
     machine: Machine | None = None
     port: int | None = None
     """Target local: the existing port of this deployment, else a free one."""

@@ -38,6 +38,20 @@ class BuildEnvironment(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BuildImage(ActionBase):
+    """The user's own image, by the container CLI of this machine, under its name here."""
+
+    phase = Phase.STORE
+    image: str
+    size: int
+    """Bytes of the folder."""
+
+    @property
+    def title(self) -> str:
+        return f"build the image {self.image} from {size_text(self.size)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchWeights(ActionBase):
     """The chosen files of one commit, into the user's own Hub cache."""
 
@@ -162,6 +176,7 @@ class RemoveDeployment(ActionBase):
 LocalAction = (
     InstallEngine
     | BuildEnvironment
+    | BuildImage
     | FetchWeights
     | PutArtifact
     | StartServer
@@ -172,4 +187,4 @@ LocalAction = (
     | RemoveArtifact
     | RemoveDeployment
 )
-"""The last three, and PutArtifact, are SageMaker's too."""
+"""The last three, BuildImage and PutArtifact are SageMaker's too."""

@@ -61,6 +61,8 @@ class LocalInventory:
     missing_weights: int
     missing_additional: tuple[int, ...] = ()
     """The same bytes of each additional model of the spec, in its order."""
+    image: bool = True
+    """Whether the image that lmi builds for runtime `container` exists; true without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,16 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository of images in ECR."""
+
+    tags: Mapping[str, str]
+    """Its own, by name."""
+    images: Mapping[str, str]
+    """The media type of the manifest, by the image's tag."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloudInventory:
     """The state of the account and the region around a deployment on SageMaker."""
 
@@ -104,6 +116,10 @@ class CloudInventory:
     """By instance type; absent if unknown."""
     job_price: Price | None = None
     """Of an instance of the transfer job; None if unknown, or without a job."""
+    image_built: bool = False
+    """Whether the image that lmi builds is on this machine."""
+    repository: Repository | None = None
+    """Of the deployment in ECR; looked up only for an image that lmi builds."""
     priced: bool = True
     """Whether prices were requested; a plan that changes nothing may do without."""
     avoid: tuple[str, ...] = ()

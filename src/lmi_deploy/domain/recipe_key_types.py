@@ -76,6 +76,7 @@ class Named(NamedTuple):
         "bucket",
         "degree",
         "deployment name",
+        "folder",
         "handler module",
         "handler template",
         "model id",
@@ -105,7 +106,16 @@ class OneOrList(NamedTuple):
 class PairsOf(NamedTuple):
     """The user's own keys and values, by the rules of this name: see `recipe/model/mapping_types.py`."""
 
-    kind: Literal["artifact file", "compile argument", "environment", "option", "property", "tag", "text"]
+    kind: Literal[
+        "artifact file",
+        "build argument",
+        "compile argument",
+        "environment",
+        "option",
+        "property",
+        "tag",
+        "text",
+    ]
 
 
 class SourcesByName(NamedTuple):

@@ -107,6 +107,24 @@ class Container:
             "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1",
         ),
     ] = None
+    build: Annotated[
+        str | None,
+        Named("folder"),
+        Doc(
+            "A folder with a Dockerfile, instead of `image`: lmi builds the image, and for SageMaker pushes it to ECR.",
+            "./container",
+        ),
+    ] = None
+    dockerfile: Annotated[
+        str | None,
+        OneLine("path in the folder of container.build"),
+        Doc("The Dockerfile in that folder.", "Dockerfile.gpu"),
+    ] = None
+    build_args: Annotated[
+        Pairs,
+        PairsOf("build argument"),
+        Doc("Build arguments: values for `ARG` in the Dockerfile.", "{PYTHON_VERSION: 3.11}"),
+    ] = ()
     environment: Annotated[
         Pairs,
         PairsOf("environment"),

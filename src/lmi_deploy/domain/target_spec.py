@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from lmi_deploy.domain.compile import CompileSpec
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
+from lmi_deploy.domain.image_build import ImageBuild
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
@@ -34,6 +35,8 @@ class LocalPlace:
     setup: EnvironmentSetup = PLAIN
     image: str = ""
     """The image for runtime `container`; empty for the others."""
+    build: ImageBuild | None = field(default=None, metadata=ADDED)
+    """How lmi makes that image; its address contains the digest of all of this."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""
@@ -118,6 +121,8 @@ class SageMakerPlace:
     """
     compile: CompilePlace | None = field(default=None, metadata=ADDED)
     """Of a recipe with `compile`, until its result is served."""
+    build: ImageBuild | None = field(default=None, metadata=ADDED)
+    """How lmi makes the image; its address contains the digest of all of this."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

@@ -37,6 +37,12 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--faults", type=Path, help="fault rules (docs/reference/fault-rules.md)")
     add("--s3", default="", metavar="URL", help="an S3 server in place of the built-in one")
     add(
+        "--registry",
+        default="",
+        metavar="URL",
+        help="a registry program (OCI) behind ECR, for `container.build`",
+    )
+    add(
         "--proxy",
         action="store_true",
         help="put a byte proxy in front, which applies the rules of method BYTES",
@@ -82,6 +88,12 @@ def check_arguments(given: argparse.Namespace) -> None:
             f"--s3 {given.s3}: not an address that begins with http:// or https://",
             hint="write for example --s3 http://127.0.0.1:9000",
         )
+    registry = urlsplit(given.registry)
+    if given.registry and not (registry.scheme in ("http", "https") and registry.netloc):
+        raise UsageRefused(
+            f"--registry {given.registry}: not an address that begins with http:// or https://",
+            hint="write for example --registry http://127.0.0.1:5000",
+        )
     parse_lag(given.lag)
     if python is not None and not (python.is_file() and os.access(python, os.X_OK)):
         raise UsageRefused(f"--python {python}: not an executable file", hint="name a Python interpreter")
@@ -99,6 +111,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         speed=given.speed,
         s3=given.s3,
         proxy=given.proxy,
+        registry=given.registry.rstrip("/"),
         rules=load_rules(given.faults) if given.faults else (),
         as_json=given.json,
         stop_after=given.stop_after,
@@ -134,7 +147,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         created = (
             without_containers()
             if given.no_containers
-            else container_runtime(os.environ, python=given.python, engine=given.engine_dir, s3=given.s3)
+            else container_runtime(
+                os.environ,
+                python=given.python,
+                engine=given.engine_dir,
+                s3=given.s3,
+                registry=given.registry.rstrip("/"),
+            )
         )
         asyncio.run(run(settings_of(given), created, os.environ))
     except LmiError as error:

@@ -25,6 +25,7 @@ from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.invocation_request import is_invocation, read_invocation
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services import service_quotas
+from lmi_deploy.emulator.services.image_registry import ImageRegistry
 from lmi_deploy.emulator.services.moto import SERVICES, Moto
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
 from lmi_deploy.emulator.wire.operation_dispatch import called, refusal
@@ -47,9 +48,15 @@ class EmulatorApp:
     guard: Authorizer | None
     authentication: Authentication
     sync_clock: Callable[[], None]
+    images: ImageRegistry
 
     def app(self) -> web.Application:
-        middlewares = [self.authentication.middleware(), deliver, faulty(self.context.faults)]
+        middlewares = [
+            self.images.middleware(),
+            self.authentication.middleware(),
+            deliver,
+            faulty(self.context.faults),
+        ]
         app = web.Application(middlewares=middlewares, client_max_size=6 * 1024**3)
         add_fault_routes(app, self.context.faults)
         app.router.add_get(CLOCK_PATH, self.show_clock)
@@ -113,10 +120,19 @@ class EmulatorApp:
             if message := exceeded_quota(self.context.account, form):
                 body = xml_error("iam", message, code="LimitExceeded")
                 return web.Response(status=409, body=body, content_type="text/xml")
+        if request.headers.get("X-Amz-Target", "").endswith(".GetAuthorizationToken"):
+            return self._registry_login(signature)
         response = await self.moto.respond(request, signature.service)
         if signature.service == "iam":
             self.context.roles.note()
         return response
+
+    def _registry_login(self, signature: Signature) -> web.Response:
+        if not self.images.program:
+            why = "This emulator has no image registry: start it with --registry URL (docs/reference/emulator.md)."
+            raise ApiError("NotImplemented", why, status=501)
+        body = json.dumps(self.images.authorization(signature.key, signature.region))
+        return web.Response(text=body, content_type="application/x-amz-json-1.1")
 
     async def _denied(
         self, guard: Authorizer, request: web.Request, signature: Signature

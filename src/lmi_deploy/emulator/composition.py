@@ -33,6 +33,7 @@ from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.container_routing import Routes
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
+from lmi_deploy.emulator.services.image_registry import ImageRegistry
 from lmi_deploy.emulator.services.metrics import CloudWatchMetrics
 from lmi_deploy.emulator.services.moto import Moto
 from lmi_deploy.emulator.services.resource_groups_tagging import TagIndex
@@ -47,6 +48,7 @@ class Settings:
     speed: float = 60.0
     s3: str = ""
     proxy: bool = False
+    registry: str = ""
     rules: tuple[FaultRule, ...] = ()
     enforce_iam: bool = False
     lag: Lag = field(default_factory=Lag)
@@ -78,14 +80,16 @@ class Emulator:
         self._runtime = RuntimeApi(context, Routes(context, fleets))
         self._queue = Queue(self._runtime)
         self._moto = Moto(ACCOUNT, folder / "moto" if folder else None)
+        guard = Authorizer(ACCOUNT) if settings.enforce_iam else None
         self.app = EmulatorApp(
             context,
             self._runtime,
             self._queue,
             self._moto,
-            Authorizer(ACCOUNT) if settings.enforce_iam else None,
+            guard,
             Authentication(Keyring(ACCOUNT, self.keys)),
             self.sync_clock,
+            ImageRegistry(context, guard, settings.registry),
         )
 
     def _context(self, settings: Settings, environ: Mapping[str, str]) -> EmulatorContext:
@@ -115,6 +119,7 @@ class Emulator:
             tags=TagIndex(store, clock.now, lag.tags),
             lag=lag,
             s3_keys=self.keys.s3 if settings.s3 else None,
+            has_registry=bool(settings.registry),
         )
 
     def resume(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from lmi_deploy.catalog.package_files import stand_ins
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.emulator.hosting.stand_ins import SAYS, ContainerServers
+from lmi_deploy.emulator.hosting.stand_ins import SAYS, ContainerServers, ServersByHome
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.server_dirs import read_note, write_note, write_start_failure
@@ -23,7 +23,7 @@ _FILE: Final = re.compile(r"^default_model_filename: .*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerPrograms:
+class ContainerPrograms(ServersByHome):
     """The `ContainerServers` of every image.
 
     `programs`, by a pattern of the repository (`sagemaker-tritonserver`, `my-team/*`); the first that matches runs.
@@ -47,15 +47,6 @@ class ContainerPrograms:
                 log.write(f"{message}\n")
             write_start_failure(launch.home, message)
             return ObservedServer(server=launch.home.name, phase="failed", pid=None, port=None)
-
-    def status(self, home: Path) -> ObservedServer:
-        return self._of(home).status(home)
-
-    def stop(self, home: Path, *, grace: float) -> None:
-        self._of(home).stop(home, grace=grace)
-
-    def log(self, home: Path) -> Path:
-        return self._of(home).log(home)
 
     def _of(self, home: Path) -> ContainerServers:
         return self._server(str(read_note(home / _NOTE).get("pattern", "")))

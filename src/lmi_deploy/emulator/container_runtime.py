@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from lmi_deploy.catalog.stand_ins import read_stand_ins
 from lmi_deploy.emulator.container_programs import ContainerPrograms, adapt_repository
@@ -36,7 +37,12 @@ _NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTE
 
 
 def container_runtime(
-    environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None, s3: str = ""
+    environ: Mapping[str, str],
+    *,
+    python: Path | None = None,
+    engine: Path | None = None,
+    s3: str = "",
+    registry: str = "",
 ) -> ContainerRuntime:
     """Containers of DJLServing are embedded model servers, their workers in `python`, by default the newest cached
     environment.
@@ -63,7 +69,7 @@ def container_runtime(
                 OwnImages(
                     Embedded(processes, clock, inherited),
                     ContainerServer(processes, inherited, lambda: find_engine(environ)),
-                    lambda image: _lacking(image, processes, environ),
+                    lambda image: _lacking(image, processes, environ, registry),
                 ),
                 programs(processes, inherited, environments),
             ),
@@ -81,8 +87,10 @@ def container_runtime(
     )
 
 
-def _lacking(image: str, processes: Processes, environ: Mapping[str, str]) -> str:
-    """Why no container CLI of this machine can run the image; empty if one can."""
+def _lacking(image: str, processes: Processes, environ: Mapping[str, str], registry: str) -> str:
+    """Why no container CLI of this machine can run the image; empty if one can. It is pulled from the registry if
+    there is one.
+    """
     from lmi_deploy.runtimes.container.container_cli import ContainerCli, find_engine
 
     engine = find_engine(environ)
@@ -90,6 +98,11 @@ def _lacking(image: str, processes: Processes, environ: Mapping[str, str]) -> st
         return engine
     cli = ContainerCli(processes=processes, engine=engine, environment=environ)
     try:
+        if registry and not cli.platform(image):
+            address = urlsplit(registry)
+            name = f"{address.netloc}/{image.partition('/')[2]}"
+            if why := cli.pull(name, image, insecure=address.scheme == "http"):
+                return why
         return cli.lacking(image, devices=1)
     except LmiError as unknown:
         return unknown.message

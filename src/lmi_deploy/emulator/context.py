@@ -54,6 +54,8 @@ class EmulatorContext:
     account: str = ACCOUNT
     address: str = ""
     """The address of the emulator."""
+    has_registry: bool = False
+    """Whether images are pushed to the emulator: then it knows those of its account."""
     s3_keys: Credentials | None = field(default=None, repr=False)
     """The keys for an outside S3 server, in place of the keys of roles."""
 

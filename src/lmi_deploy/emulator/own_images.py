@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.deployment_artifact import MARKER
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.emulator.hosting.stand_ins import ContainerServers
+from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersByHome
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 
@@ -18,7 +18,7 @@ _WEIGHTS = "LMI_MODEL_PATH"
 
 
 @dataclass(frozen=True, slots=True)
-class OwnImages:
+class OwnImages(ServersByHome):
     """`djl` for model folders of DJLServing, `containers` for the others.
 
     `lacking` says why an image cannot be run here; empty if it can.
@@ -40,15 +40,6 @@ class OwnImages:
         weights = launch.environment.get(_WEIGHTS, "")
         outside = weights and not Path(weights).is_relative_to(launch.model_folder)
         return self.containers.start(replace(launch, weights=Path(weights) if outside else None))
-
-    def status(self, home: Path) -> ObservedServer:
-        return self._of(home).status(home)
-
-    def stop(self, home: Path, *, grace: float) -> None:
-        self._of(home).stop(home, grace=grace)
-
-    def log(self, home: Path) -> Path:
-        return self._of(home).log(home)
 
     def _of(self, home: Path) -> ContainerServers:
         return self.containers if (home / _STARTED).exists() else self.djl

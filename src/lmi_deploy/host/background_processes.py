@@ -28,12 +28,14 @@ class LocalProcesses:
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         return processes.start_detached(argv, log=log, cwd=cwd, environ=environment)
 
-    def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
+    def run(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float, stdin: str = ""
+    ) -> CommandResult:
         try:
             done = subprocess.run(
                 list(argv),
                 env=dict(environment),
-                stdin=subprocess.DEVNULL,
+                input=stdin.encode(),
                 capture_output=True,
                 timeout=timeout,
                 check=False,

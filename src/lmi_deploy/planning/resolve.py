@@ -27,6 +27,7 @@ from lmi_deploy.planning.additional_models import additional_models, with_adapte
 from lmi_deploy.planning.compilation import with_compiled_options
 from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
+from lmi_deploy.planning.image_build import with_built_image
 from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
 from lmi_deploy.sizing.neuron_pipeline import available_cores, neuron_degree
 from lmi_deploy.sizing.tensor_parallel_degree import degree_of
@@ -45,6 +46,7 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     `place_of` is the target's part of it.
     """
     _refuse_remote_code(recipe, facts)
+    recipe = with_built_image(recipe, facts)
     if recipe.handler.file is None:
         refuse_unusual(facts.listing)
     recipe = with_adapter_options(recipe, facts)

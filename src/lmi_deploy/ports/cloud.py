@@ -8,6 +8,7 @@ from lmi_deploy.ports.account import Account, Caller
 from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.iam import Roles
+from lmi_deploy.ports.image_registry import ImageRegistry
 from lmi_deploy.ports.journal import Records
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.logs import CloudLogs
@@ -52,3 +53,4 @@ class Cloud:
     secrets: Secrets
     jobs: Jobs
     optimizations: ModelOptimizations
+    images: ImageRegistry

@@ -30,7 +30,9 @@ class CommandResult:
 
 
 class Processes(Protocol):
-    def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
+    def run(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float, stdin: str = ""
+    ) -> CommandResult:
         """Run a short command to its end; code 127 if it cannot be run, 124 after a time-out."""
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:

@@ -96,10 +96,10 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
         return None
 
     def plan_teardown(
-        self, observed: ObservedT_contra, *, logs: bool = False, purge: tuple[str, ...] = ()
+        self, observed: ObservedT_contra, *, logs: bool = False, purge: tuple[str, ...] | None = None
     ) -> Plan:
-        """Everything of the deployment; empty if nothing of it exists. `purge` names weights, `logs` includes the
-        containers' logs, where a target has them.
+        """Everything of the deployment; empty if nothing of it exists. `purge` names weights; unless it is None, images
+        that lmi built are deleted, too. `logs` includes the containers' logs, where a target has them.
         """
 
     def plan_rollback(self, observed: ObservedT_contra, to: int | str = 0) -> tuple[Plan, Generation]:

@@ -16,6 +16,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.model_server import ModelServer
@@ -43,6 +44,7 @@ class Dependencies:
     compilers: Mapping[TargetName, ModelCompiler]
     servers: Mapping[str, ModelServer]
     environments: Environments
+    images: ImageBuilder
     journal: Callable[[DeploymentRef], Journal]
     lock: Callable[[DeploymentRef], Lock]
     cloud: Callable[[str], Cloud]

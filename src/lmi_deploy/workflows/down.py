@@ -61,7 +61,7 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
             notices=(f"{observed.ref.name} stays: it now runs {stays}",),
         )
     target.require_removable(observed)
-    purge, notices = _weights(observed, deps) if scope.purge else ((), ())
+    purge, notices = _weights(observed, deps) if scope.purge else (None, ())
     plan = target.plan_teardown(observed, logs=scope.logs, purge=purge)
     return TeardownPlan(
         ref=observed.ref,

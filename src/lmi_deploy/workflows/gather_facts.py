@@ -16,6 +16,7 @@ from lmi_deploy.domain.gathered_facts import (
     TensorHeader,
     Tensors,
 )
+from lmi_deploy.domain.image_build import DOCKERFILE, BuildContext
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_compile_keys import Compile
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -62,7 +63,16 @@ def gather_model(recipe: Recipe, deps: Dependencies) -> Facts:
         compile_requirements=_own_file(folder, compiled.requirements, "compile.requirements"),
         adapters=adapters(recipe, deps),
         draft=draft(recipe, deps),
+        build=_build_context(recipe, deps),
     )
+
+
+def _build_context(recipe: Recipe, deps: Dependencies) -> BuildContext | None:
+    build = recipe.container.build
+    if build is None:
+        return None
+    folder = Path(recipe.origin).parent / Path(build).expanduser()
+    return deps.images.context(folder, recipe.container.dockerfile or DOCKERFILE)
 
 
 def adapters(recipe: Recipe, deps: Dependencies) -> tuple[AdapterFacts, ...]:

@@ -9,10 +9,10 @@ from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts
-from lmi_deploy.domain.local_actions import BuildEnvironment, FetchWeights
+from lmi_deploy.domain.local_actions import BuildEnvironment, BuildImage, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
-from lmi_deploy.errors import NotCompiled, UsageRefused
+from lmi_deploy.errors import DeployFailed, NotCompiled, UsageRefused
 from lmi_deploy.planning.adapter_checks import adapter_notes
 from lmi_deploy.planning.additional_models import with_adapter_options
 from lmi_deploy.planning.agreed_plan import require_agreed
@@ -150,6 +150,13 @@ def _require_disk_space(deployment: DeploymentPlan, deps: Dependencies) -> None:
             case BuildEnvironment():
                 contents = (action.packages, action.requirements, action.setup)
                 deps.environments.require_space(action.environment, *contents)
+            case BuildImage():
+                if why := deps.images.lacking():
+                    raise DeployFailed(
+                        f"container.build: this machine cannot build images: {why}",
+                        hint="install docker, podman or finch; or run the same command once on a machine that has "
+                        "one: the image is then in ECR",
+                    )
             case _:
                 pass
 

@@ -95,7 +95,7 @@ def test_published_request_is_answered_by_the_containers_own_program(
         "opt": [10, 21],
         "max": [10, 42],
     }
-    image = ("--set", f"container.image={IMAGE}")
+    image = ("--set", f"container.image={IMAGE}", "--set", "container.build=null")
     command("up", "recipe.yaml", *image, "--yes")
     answer = json.loads(command("invoke", "gpt2-tensorrt", "--body", '{"input": "amazon"}'))
     assert answer.keys() == {"output"}

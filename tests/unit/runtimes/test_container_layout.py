@@ -109,7 +109,9 @@ class Scripted:
     def __init__(self, result: CommandResult) -> None:
         self.output = result
 
-    def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
+    def run(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float, stdin: str = ""
+    ) -> CommandResult:
         return self.output
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:

@@ -8,6 +8,12 @@ from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
+from lmi_deploy.domain.sagemaker.image_actions import (
+    DeleteImage,
+    DeleteRepository,
+    MakeRepository,
+    PushImage,
+)
 from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Scaling
 from lmi_deploy.domain.settings_digest import ADDED
@@ -249,6 +255,8 @@ CloudAction = (
     | PushWeights
     | RunTransferJob
     | RunCompileJob
+    | MakeRepository
+    | PushImage
     | CreateModel
     | CreateEndpointConfig
     | CreateEndpoint
@@ -267,5 +275,7 @@ CloudAction = (
     | DeleteModel
     | StopTransferJob
     | DeleteLogs
+    | DeleteImage
+    | DeleteRepository
     | DeleteWeights
 )

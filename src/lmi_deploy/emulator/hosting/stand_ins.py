@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,25 @@ class ContainerServers(Protocol):
     def stop(self, home: Path, *, grace: float) -> None: ...
 
     def log(self, home: Path) -> Path: ...
+
+
+class ServersByHome(ABC):
+    """Several ContainerServers, of which each started the containers of its own homes."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _of(self, home: Path) -> ContainerServers:
+        """The one that started the container of this home."""
+
+    def status(self, home: Path) -> ObservedServer:
+        return self._of(home).status(home)
+
+    def stop(self, home: Path, *, grace: float) -> None:
+        self._of(home).stop(home, grace=grace)
+
+    def log(self, home: Path) -> Path:
+        return self._of(home).log(home)
 
 
 @dataclass(slots=True)

@@ -69,6 +69,9 @@ def rights(sent: SignedRequest) -> Iterator[AccessRequest]:
     if sent.service == "s3":
         yield from _s3(sent)
         return
+    if sent.service == "ecr":
+        yield from _ecr(sent)
+        return
     target = sent.headers.get("X-Amz-Target", "")
     if target:
         yield AccessRequest(f"{sent.service}:{target.rpartition('.')[2]}", _resource(sent))
@@ -77,6 +80,23 @@ def rights(sent: SignedRequest) -> Iterator[AccessRequest]:
     action = f"{sent.service}:{form.get('Action', sent.query.get('Action', ''))}"
     if action not in FREE:
         yield AccessRequest(action, _named(sent, form))
+
+
+def _ecr(sent: SignedRequest) -> Iterator[AccessRequest]:
+    """Of a repository, by its name or its ARN. Tags at its creation need ecr:TagResource, too (service authorization
+    reference, "Actions, resources, and condition keys for Amazon ECR").
+    """
+    operation = sent.headers.get("X-Amz-Target", "").rpartition(".")[2]
+    try:
+        requested = json.loads(sent.body)
+    except ValueError:
+        requested = {}
+    name = requested.get("repositoryName")
+    named = f"arn:aws:ecr:{sent.region}:{sent.account}:repository/{name}" if name else "*"
+    resource = str(requested.get("resourceArn") or named)
+    yield AccessRequest(f"ecr:{operation}", resource)
+    if operation == "CreateRepository" and requested.get("tags"):
+        yield AccessRequest("ecr:TagResource", resource)
 
 
 def _s3(sent: SignedRequest) -> Iterator[AccessRequest]:

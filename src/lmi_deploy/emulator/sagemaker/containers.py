@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.catalog import images
+from lmi_deploy.domain.image_build import ACCEPTED_MANIFEST
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.services.image_registry import image_of, repository_of
 from lmi_deploy.emulator.wire.errors import refused
 
 _HTTPS: Final = re.compile(r"https://s3[.-][^/]+/([^/]+)/(.*)")
@@ -84,8 +86,8 @@ def require_image(context: EmulatorContext, region: str, image: str) -> None:
             f'Region of "{image}" does not match expected region of {region}. '
             "Cross region ECR image pulls are not allowed."
         )
-    # Repositories of the user's account are not emulated: an image that is named there is taken to exist.
     if parts["account"] == context.account:
+        _require_pushed(context, region, image, parts)
         return
     if parts["account"] not in images.accounts(region):
         raise refused(
@@ -97,6 +99,23 @@ def require_image(context: EmulatorContext, region: str, image: str) -> None:
     is_known = tag in known or any(tag.startswith(f"{one}-v") for one in known if tag)  # `-v1.2` is a rebuild
     if tag and known and not is_known:
         raise refused(f"Requested image {image} not found.")
+
+
+def _require_pushed(context: EmulatorContext, region: str, image: str, parts: re.Match[str]) -> None:
+    """In the words of CreateModel (aws/amazon-sagemaker-feedback#180). Without a registry an image that is named in
+    the user's account is taken to exist.
+    """
+    if not context.has_registry or not parts["tag"]:
+        return
+    repository = repository_of(context.account, region, parts["repository"])
+    found = image_of(repository, parts["tag"]) if repository is not None else None
+    if found is None:
+        raise refused(f"Requested image {image} not found.")
+    if found.image_manifest_media_type != ACCEPTED_MANIFEST:
+        raise refused(
+            f"Unsupported manifest media type {found.image_manifest_media_type} for image {image}. Ensure that valid "
+            "manifest media type is used for specified image."
+        )
 
 
 def containers_of(params: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from lmi_deploy.domain.recipe_compile_keys import OWN_COMPILER
 from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES, DEFAULT_ENGINE, IMAGE_SERVERS
 from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.errors.recipe_problem import Problem
+from lmi_deploy.recipe.checks.image_build import image_build
 from lmi_deploy.recipe.checks.option_names import lint
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.secret_detection import secret_in
@@ -60,13 +61,15 @@ def _custom(partial: ParsedFields) -> Iterator[Problem]:
     if partial.value("engine") != "custom":
         return
     named = any(f"handler.{name}" in partial.found for name in HANDLERS)
-    has_image = "container.image" in partial.found
+    has_image = bool({"container.image", "container.build"} & partial.found.keys())
     readable = partial.is_valid(
-        "handler", "container", "container.image", *(f"handler.{name}" for name in HANDLERS)
+        *("handler", "container", "container.image", "container.build"),
+        *(f"handler.{name}" for name in HANDLERS),
     )
     if not named and not has_image and readable:
         what = (
-            "missing; engine custom runs your own model.py, or the server in your own image (container.image)"
+            "missing; engine custom runs your own model.py, or the server in your own image (container.image or "
+            "container.build)"
         )
         yield partial.problem("handler.file", what, "such as handler: {file: model.py}")
     if not named and has_image:
@@ -270,6 +273,7 @@ RULES: tuple[Rule, ...] = (
     _probe,
     _probe_body,
     _own_files,
+    image_build,
     _timeouts,
     _adapters,
     _compile,

@@ -159,7 +159,12 @@ def _of_triton(partial: ParsedFields) -> Iterator[Problem]:
             hint = suggestion_text(value, triton_options.OPTIONS[name].values)
             yield _value(partial, name, f"{quoted(value)} {mistake}", hint)
             mistaken = True
-    given_options = {"handler.file", "options.execution_environment", "container.image"} & {
+    given_options = {
+        "handler.file",
+        "options.execution_environment",
+        "container.image",
+        "container.build",
+    } & {
         *partial.found,
         *(f"options.{name}" for name in pairs),
     }
@@ -210,7 +215,8 @@ def _of_own_server(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _shipped_server(partial: ParsedFields, engine: str) -> Server | None:
-    version, image = partial.value("container.version"), partial.value("container.image")
+    version = partial.value("container.version")
+    image = partial.value("container.image") or partial.value("container.build")
     return shipped_server(engine, version, image, local=partial.value("endpoint.target") == "local")
 
 

@@ -240,6 +240,15 @@ def _path(text: str, suffix: str) -> str:
     return text
 
 
+def _folder(text: str) -> str:
+    _line(text)
+    if "://" in text:
+        raise InvalidValue(
+            f"{quoted(text)} is not a folder", "write a folder relative to the recipe: ./container"
+        )
+    return text
+
+
 def _module(text: str) -> str:
     if len(text) > 200 or not re.fullmatch(r"djl_python(\.[A-Za-z_][A-Za-z0-9_]*)+", text):
         raise InvalidValue(
@@ -280,6 +289,7 @@ _NAMED: Mapping[str, ScalarType] = {
         _name,
         lambda: {"type": "string", "pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME},
     ),
+    "folder": ScalarType("folder, relative to the recipe", _folder),
     "handler module": ScalarType("dotted name of a module of DJL's Python engine", _module),
     "handler template": choice(*TEMPLATE_OPTIONS),
     "model id": ScalarType("Hub id, `s3://` prefix, or folder (`./…`, `/…`, `~/…`)", _model_id),

@@ -18,6 +18,7 @@ from lmi_deploy.recipe.secret_detection import names_secret
 from lmi_deploy.recipe.yaml.tree import quoted
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_BUILD_ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HUB_TOKENS = frozenset(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"))
 _NO_SECRET = "looks like a secret; a recipe must not contain secrets, because it is stored and shown"
@@ -115,6 +116,20 @@ def artifact_path(path: str) -> str:
     return path
 
 
+def build_argument(key: str) -> str:
+    """The name of a build argument. Its value can be read in the image's history by everyone who may pull it."""
+    if not _BUILD_ARGUMENT.fullmatch(key):
+        raise InvalidValue(
+            f"{quoted(key)} is not a valid name of a build argument", "use letters, digits and _"
+        )
+    if names_secret(key):
+        raise InvalidValue(
+            f"the value of {key} {_NO_SECRET}",
+            "remove it: a value of ARG also stays readable in the image. Download what needs it before the build",
+        )
+    return key
+
+
 def compile_argument(key: str) -> str:
     """The name of an argument of the user's compile script, without its dashes."""
     if key.startswith("-"):
@@ -180,6 +195,7 @@ class PairRules(NamedTuple):
 
 PAIR_RULES: Mapping[str, PairRules] = {
     "artifact file": PairRules(artifact_path, scalar_type(OneLine("path")).read),
+    "build argument": PairRules(build_argument),
     "compile argument": PairRules(compile_argument),
     "environment": PairRules(environment_key, partial(_matching_rule, "environment_value"), "environment"),
     "option": PairRules(option_key, property_value),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from lmi_deploy.domain.image_build import is_local_image
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.processes import Processes
 
@@ -22,6 +23,7 @@ DEVICES: Final[Mapping[str, tuple[str, ...]]] = {
 CHOICE = "LMI_CONTAINER_ENGINE"
 FLAGS = "LMI_CONTAINER_FLAGS"
 _RESPONSE_TIMEOUT = 30.0
+_PULL_TIMEOUT = 1800.0
 _NEEDS_GPU = ("NVIDIA_REQUIRE_CUDA=", "CUDA_VERSION=")
 """Variables of images that are built on CUDA, LMI's among them."""
 _CUDA_LABEL = "com.amazonaws.sagemaker.inference.cuda.verified_versions"
@@ -79,8 +81,10 @@ class ContainerCli:
     environment: Mapping[str, str]
 
     def lacking(self, image: str, *, devices: int) -> str:
-        """Why the image cannot be run here, in words; empty when it can."""
+        """Why the image cannot be run here, in words; empty when it can, and for one that lmi builds."""
         response = self._inspected("image", image)
+        if response is None and is_local_image(image):
+            return ""
         if response is None:
             return f"{self.engine.kind} has no image {image}; run `{self.engine.kind} pull {image}` (lmi never pulls)"
         settings = response.get("Config") or {}
@@ -88,6 +92,11 @@ class ContainerCli:
             str(line).startswith(_NEEDS_GPU) for line in settings.get("Env") or ()
         )
         return f"image {image} needs CUDA, but this machine has no GPU" if cuda and not devices else ""
+
+    def platform(self, image: str) -> str:
+        """`linux/amd64`; empty if there is no such image."""
+        found = self._inspected("image", image)
+        return f"{found.get('Os', '')}/{found.get('Architecture', '')}" if found else ""
 
     def container(self, name: str) -> ContainerState | None:
         """None if there is no container of this name."""
@@ -115,6 +124,19 @@ class ContainerCli:
             raise DeployFailed(
                 f"{self.engine.kind} did not remove {name}: {text}", hint="run the command again"
             )
+
+    def tag(self, image: str, other: str) -> str:
+        """Give the image another name, too; why not, else empty."""
+        return self._run("tag", image, other)
+
+    def pull(self, name: str, image: str, *, insecure: bool) -> str:
+        """Get it from its registry and name it `image`; why not, else empty."""
+        flags = ["--tls-verify=false"] if insecure and self.engine.kind == "podman" else []
+        return self._run("pull", *flags, name, timeout=_PULL_TIMEOUT) or self.tag(name, image)
+
+    def remove_image(self, image: str) -> None:
+        """The name, and the image if it has no other; nothing if it does not exist, or is used."""
+        self._run("rmi", image)
 
     def _inspected(self, what: str, name: str) -> dict[str, Any] | None:
         argv = [self.engine.program, what, "inspect", name]

@@ -21,6 +21,7 @@ from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.local_state import CopiedPath, State
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.targets.local.readiness import ReadinessCheck
@@ -43,9 +44,11 @@ class LocalPerformers:
     clock: Clock
     release_port: Callable[[str], None]
 
-    def deploy(self, spec: Spec, artifact: Artifact, hubs: Hubs, environments: Environments) -> Perform:
+    def deploy(
+        self, spec: Spec, artifact: Artifact, hubs: Hubs, environments: Environments, builder: ImageBuilder
+    ) -> Perform:
         deployer = _LocalDeployer(
-            writes=self, spec=spec, artifact=artifact, hubs=hubs, environments=environments
+            writes=self, spec=spec, artifact=artifact, hubs=hubs, environments=environments, builder=builder
         )
         return {**self.teardown(), **deployer.performers()}
 
@@ -111,6 +114,7 @@ class _LocalDeployer:
     artifact: Artifact
     hubs: Hubs
     environments: Environments
+    builder: ImageBuilder
 
     def performers(self) -> Perform:
         return {
@@ -119,6 +123,7 @@ class _LocalDeployer:
             local_actions.FetchWeights: self._weights,
             local_actions.PutArtifact: self._artifact,
             local_actions.StartServer: self._start,
+            local_actions.BuildImage: self._image,
             **self._readiness().performers(),
             local_actions.TakeAddress: self._take,
         }
@@ -133,6 +138,11 @@ class _LocalDeployer:
     def _environment(self, action: local_actions.BuildEnvironment) -> Steps:
         contents = (action.packages, action.requirements, action.setup)
         return (yield from self.environments.build(action.environment, *contents, key=action.key))
+
+    def _image(self, action: local_actions.BuildImage) -> Steps:
+        build = self.spec.machine.build
+        assert build is not None
+        return (yield from self.builder.build(build, action.image, key=action.key))
 
     @property
     def hub(self) -> Hub:

@@ -10,6 +10,7 @@ from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.local_actions import (
     AwaitReady,
     BuildEnvironment,
+    BuildImage,
     FetchWeights,
     InstallEngine,
     ProbeServer,
@@ -66,7 +67,7 @@ def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: Loc
     )
 
 
-def teardown(observed: LocalObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+def teardown(observed: LocalObserved, *, logs: bool = False, purge: tuple[str, ...] | None = None) -> Plan:
     """Everything of the deployment, the current server first; empty if nothing of it exists. Logs and weights are
     part of it here.
     """
@@ -115,6 +116,8 @@ def _prepare(
             requirements=spec.inputs.requirements.decode(),
             setup=spec.machine.setup,
         )
+    if spec.machine.build is not None and not inventory.image:
+        yield BuildImage(image=spec.machine.image, size=spec.machine.build.context.size)
     if inventory.missing_weights:
         yield FetchWeights(
             model_id=spec.model.model_id,

@@ -11,6 +11,7 @@ from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import startup_timeout
+from lmi_deploy.planning.image_build import image_build
 from lmi_deploy.targets.local.runtime_selection import runtime_of
 
 LOCAL_HOST = "127.0.0.1"
@@ -36,6 +37,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         packages=setup.packages,
         setup=setup.setup,
         image=(recipe.container.image or "") if runtime == "container" else "",
+        build=image_build(recipe, facts) if runtime == "container" else None,
     )
 
 

@@ -19,8 +19,10 @@ from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.planning.image_build import with_built_image
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
+from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.local_state import State
 from lmi_deploy.ports.model_server import ModelServer
@@ -44,6 +46,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     state: State
     servers: Mapping[str, ModelServer]
     environments: Environments
+    builder: ImageBuilder
     clock: Clock
     machine: Callable[[], Machine]
     port: Callable[[str], int]
@@ -83,7 +86,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             facts,
             machine=self.machine(),
             port=None if recipe.endpoint.port else self.port(recipe.name),
-            runtimes=self.runtimes(recipe.container.image),
+            runtimes=self.runtimes(with_built_image(recipe, facts).container.image),
         )
 
     def details(self, observed: LocalObserved) -> StatusDetails:
@@ -136,13 +139,14 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             missing_additional=tuple(
                 hubs(each.model_id).missing(each.listing, each.files) for each in spec.weights.additional
             ),
+            image=spec.machine.build is None or self.builder.exists(spec.machine.image),
         )
 
     def remember(self, ref: DeploymentRef) -> None:
         """Its lock and its record are created first, on the same disk."""
 
     def deploy_actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
-        return self._performers(spec.ref).deploy(spec, artifact, hubs, self.environments)
+        return self._performers(spec.ref).deploy(spec, artifact, hubs, self.environments, self.builder)
 
     def teardown_actions(self, ref: DeploymentRef) -> Perform:
         return self._performers(ref).teardown()

@@ -17,6 +17,7 @@ from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.image_server import ENTRY_POINT, ImageServer
 from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.image_build import image_build
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
 from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
@@ -70,6 +71,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         scheduler_role=role_arn(endpoint.scheduler_role, cloud, default="", key="endpoint.scheduler_role")
         if endpoint.scheduler_role
         else "",
+        build=image_build(recipe, facts),
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)

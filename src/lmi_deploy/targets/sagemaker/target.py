@@ -11,6 +11,7 @@ from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
+from lmi_deploy.domain.image_build import local_image, repository_name
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
@@ -23,6 +24,7 @@ from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.deployment_index import DeploymentIndex
+from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.sagemaker import costs, running_costs
@@ -54,6 +56,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     remembered: DeploymentIndex
     clock: Clock
     job_files: JobFiles
+    builder: ImageBuilder
     hub_address: Callable[[], str] = lambda: ""
     """Empty: the public Hub."""
 
@@ -175,6 +178,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             services=lambda: self.opened(ref),
             forget=lambda: self.remembered.discard(ref),
             clock=self.clock,
+            builder=self.builder,
         )
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
@@ -210,7 +214,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return self._with_other_locations(observed)
 
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
-        bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
+        cloud, build = self.cloud(spec.cloud.region), spec.cloud.build
+        bucket_services = self.depot(cloud, spec.cloud.bucket)
         issues = bucket_services.weights.flaws(weights_of(spec)) if bucket_services else None
         return CloudInventory(
             bucket=bucket_services is not None,
@@ -221,6 +226,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
                 for name in {each.weights_name for each in spec.weights.additional}
                 if bucket_services is None or bucket_services.weights.flaws(name) != ()
             ),
+            image_built=build is not None and self.builder.exists(local_image(spec.name, build.tag)),
+            repository=cloud.images.repository(repository_name(spec.name)) if build else None,
             priced=False,
         )
 

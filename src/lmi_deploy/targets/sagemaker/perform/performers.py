@@ -15,6 +15,7 @@ from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
+from lmi_deploy.domain.sagemaker import image_actions as image_plan
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
@@ -23,11 +24,17 @@ from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
+from lmi_deploy.targets.sagemaker.perform.image_publishing import (
+    ImagePublisher,
+    delete_image,
+    delete_repository,
+)
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles, TransferJobs, clear_jobs, stop_job
 from lmi_deploy.targets.target import Hubs, Outcome, Perform
@@ -45,6 +52,7 @@ class SageMakerPerformers:
     services: Callable[[], BucketServices]
     forget: Callable[[], None]
     clock: Clock
+    builder: ImageBuilder
 
     def deploy(
         self, spec: Spec, artifact: Artifact, hubs: Hubs, files: Callable[[Path], Source], job_files: JobFiles
@@ -52,6 +60,7 @@ class SageMakerPerformers:
         propagation = Propagation(cloud=self.cloud, clock=self.clock)
         creating = ResourceCreator(spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation)
         storing = ArtifactStorage(spec=spec, artifact=artifact, hubs=hubs, files=files, depot=self.services)
+        publisher = ImagePublisher(spec=spec, registry=self.cloud.images, builder=self.builder)
         codec = Codec(ENGINES[spec.engine.name], spec.engine.handler, spec.model.task)
         return {
             **self.teardown(),
@@ -59,6 +68,9 @@ class SageMakerPerformers:
             cloud_plan.PushWeights: storing.push,
             RunTransferJob: lambda action: self._job(spec, action, job_files),
             local_actions.PutArtifact: storing.put,
+            local_actions.BuildImage: publisher.build,
+            image_plan.MakeRepository: publisher.create,
+            image_plan.PushImage: publisher.push,
             cloud_plan.CreateModel: creating.model,
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
             cloud_plan.CreateEndpoint: creating.endpoint,
@@ -90,6 +102,8 @@ class SageMakerPerformers:
                 a, cloud=cloud, clock=clock, interval=endpoint_waiter.poll_intervals
             ),
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
+            image_plan.DeleteImage: lambda a: delete_image(cloud.images, self.ref.name, a),
+            image_plan.DeleteRepository: lambda a: delete_repository(cloud.images, self.ref.name, a),
             cloud_plan.DeleteWeights: self._remove_weights,
             local_actions.RemoveArtifact: lambda a: remove_artifact(self.services().store, self.ref.name, a),
             local_actions.RemoveDeployment: self._remove,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.permissions import Condition
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.expiry import schedule_name
@@ -143,6 +144,11 @@ class Arns:
             return "*"
         account, region, name = found
         return f"arn:{self.spec.cloud.partition}:ecr:{region}:{account}:repository/{name}"
+
+    @property
+    def own_repository(self) -> str:
+        """The repository of images that lmi builds."""
+        return self.of("ecr", f"repository/{repository_name(self.name)}")
 
     @property
     def key(self) -> tuple[str, tuple[Condition, ...]]:

@@ -11,7 +11,12 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_starter
-from lmi_deploy.targets.sagemaker.permissions.policy_statements import TO_SAGEMAKER, WRITE_OBJECTS, lend_key
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
+    TO_SAGEMAKER,
+    WRITE_OBJECTS,
+    lend_key,
+    push_image,
+)
 from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import schedule_deletion
 from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job_starter
 
@@ -30,6 +35,8 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from _read_statements(arns)
     if spec.cloud.scheduler_role:
         yield from schedule_deletion(spec.cloud.scheduler_role, arns)
+    if spec.cloud.build is not None:
+        yield from push_image(arns)
     if spec.cloud.kms_key:
         yield from _key(arns)
     if spec.cloud.job is not None:

@@ -35,14 +35,44 @@ _JOIN_NETWORK: Final = (
 )
 
 
+_ENTER_REGISTRY: Final = PolicyStatement(
+    sid="EnterRegistry",
+    actions=("ecr:GetAuthorizationToken",),
+    resources=("*",),
+    why="log in to the registry; the call has no resource",
+)
+_PUSH: Final = (
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchDeleteImage",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:CreateRepository",
+    "ecr:DeleteRepository",
+    "ecr:DescribeImages",
+    "ecr:InitiateLayerUpload",
+    "ecr:ListTagsForResource",
+    "ecr:PutImage",
+    "ecr:TagResource",
+    "ecr:UploadLayerPart",
+)
+"""AWS's own list for a push (ECR user guide, "Pushing an image"), and the repository itself."""
+
+
+def push_image(arns: Arns) -> tuple[PolicyStatement, PolicyStatement]:
+    return (
+        _ENTER_REGISTRY,
+        PolicyStatement(
+            sid="PushImage",
+            actions=_PUSH,
+            resources=(arns.own_repository,),
+            why="create the repository of container.build, push its image, delete images that are no longer used",
+        ),
+    )
+
+
 def pull_image(arns: Arns, image: str) -> tuple[PolicyStatement, PolicyStatement]:
     return (
-        PolicyStatement(
-            sid="EnterRegistry",
-            actions=("ecr:GetAuthorizationToken",),
-            resources=("*",),
-            why="log in to the registry; the call has no resource",
-        ),
+        _ENTER_REGISTRY,
         PolicyStatement(
             sid="PullImage",
             actions=("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),

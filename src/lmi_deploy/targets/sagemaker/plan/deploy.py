@@ -31,10 +31,12 @@ from lmi_deploy.targets.sagemaker.desired_state import (
 )
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
+from lmi_deploy.targets.sagemaker.plan.image_actions import delete_unused_images, image_actions
 from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     clear,
     create_settings,
     is_endpoint_config_lost,
+    kept_images,
     resource_names,
     restore,
 )
@@ -51,9 +53,11 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
     desired = desired_state(spec, artifact)
     _require_owned(spec, desired, observed)
     actions = (
+        *image_actions(spec, inventory),
         *storage_actions(spec, artifact, observed, inventory),
         *_serve(spec, desired, observed, inventory),
         *clear(spec, artifact, desired, observed),
+        *delete_unused_images(spec, kept_images(desired, observed), inventory.repository),
     )
     return Plan(
         deployment=spec.name,

@@ -80,6 +80,11 @@ def clear(
         yield RemoveArtifact(artifact=name)
 
 
+def kept_images(desired: DesiredState, observed: CloudObserved) -> set[str]:
+    """The images of these generations."""
+    return {generation.serving.cloud.image for generation in _kept_generations(desired, observed)}
+
+
 def _kept_generations(desired: DesiredState, observed: CloudObserved) -> tuple[Generation, ...]:
     """The generations that the record will still contain once the desired one is its last."""
     known = observed.record.generations if observed.record else ()

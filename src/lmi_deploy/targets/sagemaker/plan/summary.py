@@ -18,6 +18,7 @@ from lmi_deploy.planning.additional_models import additional_figures
 from lmi_deploy.planning.serving_changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost
 from lmi_deploy.targets.sagemaker.desired_state import DesiredState, desired_state, wait_timeout
+from lmi_deploy.targets.sagemaker.plan.image_actions import image_figures
 
 
 def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None) -> ServingRecord:
@@ -98,6 +99,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         ("region", place.region),
         ("bucket", place.bucket),
         ("image", place.image),
+        *image_figures(spec, inventory),
     )
     return Estimate(figures=figures)
 

@@ -18,22 +18,27 @@ from lmi_deploy.domain.sagemaker.actions import (
     RemoveSchedule,
     SetScaling,
 )
+from lmi_deploy.domain.sagemaker.image_actions import DeleteRepository
 from lmi_deploy.domain.sagemaker.job_actions import StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.errors import Refused
+from lmi_deploy.targets.sagemaker.plan.image_actions import used_repository
 from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names
 from lmi_deploy.targets.sagemaker.status import other_location_text
 
 
-def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] | None = None) -> Plan:
     """The endpoint first, because it costs money; then its other resources. Nothing without our tag is deleted.
 
-    `purge` names weights that no other deployment uses; with `logs` the containers' logs are deleted, too.
+    `purge` names weights that no other deployment uses, and requests that the image repository is deleted; with
+    `logs` the containers' logs are deleted, too.
     """
     actions = tuple(_teardown_actions(observed))
     if logs and observed.log_group and not observed.not_owned_reason:
         actions += (DeleteLogs(group=observed.log_group),)
-    actions += tuple(DeleteWeights(weights=name) for name in purge)
+    actions += tuple(DeleteWeights(weights=name) for name in purge or ())
+    if purge is not None and (repository := used_repository(observed)):
+        actions += (DeleteRepository(repository=repository),)
     # The teardown itself is recorded: before anything is deleted, a record exists that says so.
     if observed.bucket and (actions or observed.record is not None):
         actions += (RemoveDeployment(name=observed.ref.name),)
@@ -84,7 +89,13 @@ def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]
         "name that lmi gives; lmi does not delete it"
         for resource in observed.misnamed
     )
-    return (*foreign, *misnamed, *(_other_location_notices(observed, region) if plan.empty else ()))
+    repository = used_repository(observed)
+    images = (
+        (f"{repository} stays in ECR, with the images that lmi built; --purge deletes it",)
+        if repository and not plan.has_action(DeleteRepository)
+        else ()
+    )
+    return (*foreign, *misnamed, *images, *(_other_location_notices(observed, region) if plan.empty else ()))
 
 
 def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[str]:

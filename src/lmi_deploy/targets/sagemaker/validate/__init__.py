@@ -6,7 +6,9 @@ One list of rules serves `lmi validate`, which shows each problem at its line, a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
@@ -32,5 +34,15 @@ _RULES = (
 
 def validate(recipe: Recipe) -> Iterator[Issue]:
     """Every reason not to deploy this recipe on SageMaker."""
+    recipe = _with_image(recipe)
     for rule in _RULES:
         yield from rule(recipe)
+
+
+def _with_image(recipe: Recipe) -> Recipe:
+    """An image that lmi will build is the user's own, in the account and region of the endpoint."""
+    if recipe.container.build is None or recipe.container.image is not None:
+        return recipe
+    registry = f"{'0' * 12}.dkr.ecr.{recipe.endpoint.region or 'us-east-1'}.amazonaws.com"
+    image = f"{registry}/{repository_name(recipe.name)}:latest"
+    return replace(recipe, container=replace(recipe.container, image=image))
