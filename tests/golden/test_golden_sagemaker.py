@@ -13,8 +13,10 @@ from lmi_deploy.catalog.package_files import recipes, templates
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
+from lmi_deploy.domain.image_build import DOCKERFILE
 from lmi_deploy.engines.neuron.engine import INFERENCE_PY
 from lmi_deploy.planning.render import render
+from lmi_deploy.runtimes.container.build_context import read_context
 from tests.support.factories import resolve
 from tests.support.recipe_parsing import parse
 
@@ -72,7 +74,10 @@ def of_recipe(path: Path, facts_name: str, *, overlay: str = "", sets: tuple[str
     facts = load(Facts, json.loads((HERE / "facts" / f"{facts_name}.json").read_text()))
     recipe = parse(path.read_bytes(), path.name, overlay=overlay or None, sets=sets)
     own = (path.parent / recipe.handler.file).read_bytes() if recipe.handler.file else None
-    return resolve(recipe, replace(facts, cloud=CLOUD, model_py=own))
+    build = None
+    if recipe.container.build is not None:
+        build = read_context(path.parent / recipe.container.build, recipe.container.dockerfile or DOCKERFILE)
+    return resolve(recipe, replace(facts, cloud=CLOUD, model_py=own, build=build))
 
 
 @pytest.mark.parametrize(("name", "overlay", "facts"), PUBLISHED)

@@ -39,7 +39,6 @@ class CrashApp(CloudApp):
         super().__post_init__()
         self.cloud: CrashingCloud = CrashingCloud(self.clock)
         self.cloud.jobs.work = self.run_transfer_job
-
         self.write_image()
 
     def write_image(self, text: str = "") -> None:
