@@ -25,7 +25,7 @@ from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.invocation_request import is_invocation, read_invocation
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services import service_quotas
-from lmi_deploy.emulator.services.image_registry import ImageRegistry
+from lmi_deploy.emulator.services.image_registry import DockerRegistryApi
 from lmi_deploy.emulator.services.moto import SERVICES, Moto
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
 from lmi_deploy.emulator.wire.operation_dispatch import called, refusal
@@ -48,7 +48,7 @@ class EmulatorApp:
     guard: Authorizer | None
     authentication: Authentication
     sync_clock: Callable[[], None]
-    images: ImageRegistry
+    images: DockerRegistryApi
 
     def app(self) -> web.Application:
         middlewares = [

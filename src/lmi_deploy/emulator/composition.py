@@ -33,7 +33,7 @@ from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.container_routing import Routes
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
-from lmi_deploy.emulator.services.image_registry import ImageRegistry
+from lmi_deploy.emulator.services.image_registry import DockerRegistryApi
 from lmi_deploy.emulator.services.metrics import CloudWatchMetrics
 from lmi_deploy.emulator.services.moto import Moto
 from lmi_deploy.emulator.services.resource_groups_tagging import TagIndex
@@ -89,7 +89,7 @@ class Emulator:
             guard,
             Authentication(Keyring(ACCOUNT, self.keys)),
             self.sync_clock,
-            ImageRegistry(context, guard, settings.registry),
+            DockerRegistryApi(context, guard, settings.registry),
         )
 
     def _context(self, settings: Settings, environ: Mapping[str, str]) -> EmulatorContext:

@@ -15,7 +15,7 @@ from lmi_deploy.domain.deployment_spec import Spec, environment_name
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.gathered_facts import Facts, ModelListing
-from lmi_deploy.domain.image_build import repository_name
+from lmi_deploy.domain.image_build import local_image
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
@@ -49,7 +49,6 @@ from lmi_deploy.workflows.rehearsal_requests import (
 OpenDependencies = Callable[[], Dependencies]
 """Opened again after a change of the account or of its keys."""
 _REGION: Final = "us-east-1"
-_OWN_REGISTRY = "111122223333.dkr.ecr.us-east-1.amazonaws.com"
 """Where a recipe without a region is rehearsed."""
 _CHANGED: Final = ("LMI_REHEARSAL", "update")
 """The variable of the container that the update adds: no file of the artifact changes."""
@@ -271,9 +270,7 @@ def _hint(hint: str) -> str:
 
 def _stand_in(recipe: Recipe, spec: Spec) -> StandIn | None:
     region = recipe.endpoint.region or _REGION
-    image = recipe.container.image
-    if image is None and recipe.container.build is not None:
-        image = f"{_OWN_REGISTRY}/{repository_name(recipe.name)}:built"
+    image = local_image(recipe.name, "built") if recipe.container.build else recipe.container.image
     if image is None:
         image = engine_image(recipe.engine, recipe.container.version or "", region).uri
     return stand_in_for(
@@ -296,11 +293,8 @@ def _replaced(stand_in: StandIn | None, spec: Spec) -> tuple[str, ...]:
 
 
 def _with_stand_in(resolved: up.ResolvedRecipe, listing: ModelListing) -> up.ResolvedRecipe:
-    """The same decisions, made for the real model; only the files of the weights differ. For SageMaker an image that
-    lmi would build is not built: the emulator runs a stand-in, or an image of that name.
-    """
+    """The same decisions, made for the real model; the weights have other files, and an image counts as built."""
     spec, place = resolved.spec, resolved.spec.place
-    if place.target == "sagemaker":
-        place = replace(place, build=None)
+    place = replace(place, build=None) if place.target == "sagemaker" else place
     weights = replace(spec.weights, files=listing.files)
     return replace(resolved, spec=replace(spec, weights=weights, place=place))

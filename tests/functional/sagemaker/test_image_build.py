@@ -113,7 +113,7 @@ def test_repository_of_someone_else_is_refused_and_untouched(app: CloudApp, fold
     assert app.cloud.images.tags == {REPOSITORY: (("team", "theirs"),)}
 
 
-def test_machine_without_a_container_cli_is_told_before_anything_happens(app: CloudApp, folder: Path) -> None:
+def test_missing_container_cli_is_an_error_before_the_first_change(app: CloudApp, folder: Path) -> None:
     app.cloud.builder.why_lacking = "none of docker, podman, finch is on PATH"
     refused = app.lmi("up", "--yes")
     assert refused.code == 1

@@ -45,7 +45,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)
-class ImageRegistry:
+class DockerRegistryApi:
     """`program` is the address of the registry program; empty: ECR has no registry behind it."""
 
     context: EmulatorContext

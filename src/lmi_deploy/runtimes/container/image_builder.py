@@ -1,7 +1,7 @@
 """The port ImageBuilder: images by docker, podman or finch, as SageMaker accepts them.
 
-SageMaker accepts a single image with a manifest of Docker's version 2, schema 2. BuildKit would add an attestation,
-which makes an index of the image, and podman would write an OCI manifest: each is told otherwise.
+SageMaker accepts a single image with a manifest of Docker's version 2, schema 2. By default BuildKit adds an
+attestation, which makes an index of the image, and podman writes an OCI manifest: flags prevent both.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ from datetime import datetime
 from itertools import count
 
 from lmi_deploy.domain.default_bucket import default_bucket
-from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.image_build import local_image, repository_name
+from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion
@@ -31,6 +33,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, at
 from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
 from lmi_deploy.targets.sagemaker.ownership import (
     ownership,
@@ -112,6 +115,20 @@ def _lost(name: str, bucket_services: BucketServices) -> str:
     """What the bucket lacks of these weights; empty if they are complete."""
     issues = bucket_services.weights.flaws(name)
     return f"the manifest of {name} was deleted" if issues is None else integrity_issues_text(issues)
+
+
+def with_image(
+    inventory: CloudInventory, spec: Spec, cloud_of: Callable[[str], Cloud], builder: ImageBuilder
+) -> CloudInventory:
+    """And, by two requests more, where the image is that lmi builds."""
+    build = spec.cloud.build
+    if build is None:
+        return inventory
+    return replace(
+        inventory,
+        image_built=builder.exists(local_image(spec.name, build.tag)),
+        repository=cloud_of(spec.cloud.region).images.repository(repository_name(spec.name)),
+    )
 
 
 def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:

@@ -11,7 +11,6 @@ from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
-from lmi_deploy.domain.image_build import local_image, repository_name
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
@@ -114,12 +113,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def _deployed_instance(self, recipe: Recipe) -> str:
         endpoint = recipe.endpoint
-        ref = DeploymentRef(
-            name=recipe.name,
-            target="sagemaker",
-            region=endpoint.region or "",
-            bucket=endpoint.bucket or "",
-        )
+        region, bucket = endpoint.region or "", endpoint.bucket or ""
+        ref = DeploymentRef(name=recipe.name, target="sagemaker", region=region, bucket=bucket)
         try:
             return sagemaker_observe.deployed_instance(self.observe(ref))
         except AccessError:
@@ -214,10 +209,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return self._with_other_locations(observed)
 
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
-        cloud, build = self.cloud(spec.cloud.region), spec.cloud.build
-        bucket_services = self.depot(cloud, spec.cloud.bucket)
+        bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
         issues = bucket_services.weights.flaws(weights_of(spec)) if bucket_services else None
-        return CloudInventory(
+        inventory = CloudInventory(
             bucket=bucket_services is not None,
             weights=issues == (),
             weights_flaws=issues or (),
@@ -226,10 +220,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
                 for name in {each.weights_name for each in spec.weights.additional}
                 if bucket_services is None or bucket_services.weights.flaws(name) != ()
             ),
-            image_built=build is not None and self.builder.exists(local_image(spec.name, build.tag)),
-            repository=cloud.images.repository(repository_name(spec.name)) if build else None,
             priced=False,
         )
+        return sagemaker_observe.with_image(inventory, spec, self.cloud, self.builder)
 
     def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:
         prices = self.cloud(spec.cloud.region).prices
