@@ -59,16 +59,35 @@ def source() -> tuple[str, str]:
     return _table()["source"], _table()["date"]
 
 
+@dataclass(frozen=True, slots=True)
+class KnownFailures:
+    """The entries in the order of the table, and lines that look alarming and mean nothing."""
+
+    failures: tuple[Failure, ...]
+    noise: tuple[Pattern, ...]
+
+
+def read_failures(table: Mapping[str, Any]) -> KnownFailures:
+    return KnownFailures(
+        failures=tuple(_failure(entry) for entry in table["failures"]),
+        noise=tuple(Pattern(*each) for each in table["noise"]),
+    )
+
+
 @cache
+def known_failures() -> KnownFailures:
+    """The packaged ones."""
+    return read_failures(_table())
+
+
 def failures() -> tuple[Failure, ...]:
     """Every known failure, in the order of the table."""
-    return tuple(_failure(entry) for entry in _table()["failures"])
+    return known_failures().failures
 
 
-@cache
 def noise() -> tuple[Pattern, ...]:
     """Lines that look alarming and mean nothing."""
-    return tuple(Pattern(*each) for each in _table()["noise"])
+    return known_failures().noise
 
 
 def _failure(entry: Mapping[str, Any]) -> Failure:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import accumulate, chain
 from types import MappingProxyType
 
-from lmi_deploy.catalog.known_failures import Failure, Level, Pattern, failures, noise
+from lmi_deploy.catalog.known_failures import Failure, KnownFailures, Level, Pattern, known_failures
 
 _RANK: dict[Level, int] = {"cause": 0, "weak": 1, "wrapper": 2}
 _RESTARTS = (
@@ -33,6 +33,7 @@ class DiagnosisContext:
     version: str = ""
     facts: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """Such as EndpointStatus: Failed, EnableNetworkIsolation: true."""
+    known: KnownFailures = field(default_factory=known_failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,9 @@ class Diagnosis:
     wrapper: bool
     settings: tuple[str, ...]
     link: str
+    source: str
+    """The thread or the source file where it was seen."""
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +76,56 @@ def diagnose(lines: Sequence[str], around: DiagnosisContext = UNKNOWN) -> Diagno
     chosen = [_best(run, around) for run in runs]
     hit = next((hit for hit in chosen if hit.failure.level != "wrapper"), None)
     if hit is None:
-        by_fact = _by_facts(around)
+        by_fact = diagnose_by_facts(around)
         if by_fact is not None:
             return by_fact
         hit = chosen[0] if chosen else None
     if hit is None:
         return None
+    return _of_hit(hit, lines)
+
+
+def known_causes(lines: Sequence[str], around: DiagnosisContext = UNKNOWN) -> list[Diagnosis]:
+    """What the table knows of each line, at most one for a line, in the order of the log."""
+    hits = list(_hits(lines, around))
+    replaced = {(name, hit.run) for hit in hits for name in hit.failure.over}
+    by_line: dict[int, list[_Match]] = {}
+    for hit in hits:
+        if (hit.failure.id, hit.run) not in replaced:
+            by_line.setdefault(hit.line, []).append(hit)
+    return [_of_hit(_best(by_line[line], around), lines) for line in sorted(by_line)]
+
+
+def noise_lines(lines: Sequence[str], around: DiagnosisContext) -> set[int]:
+    """Indices of harmless lines."""
+    return _matching(around.known.noise, lines)
+
+
+def restart_lines(lines: Sequence[str]) -> list[int]:
+    """Indices of the lines where a worker starts again."""
+    return sorted(_matching(_RESTARTS, lines))
+
+
+def _matching(patterns: Sequence[Pattern], lines: Sequence[str]) -> set[int]:
+    plain, text, starts = _text_of(lines)
+    return {at for each in patterns for at, _ in _found(each, text, plain, starts)}
+
+
+def _of_hit(hit: _Match, lines: Sequence[str]) -> Diagnosis:
     groups = {key: value for key, value in hit.match.groupdict().items() if value is not None}
     return _diagnosis(hit.failure, groups, evidence=lines[hit.line].strip(), line=hit.line + 1)
 
 
-def _hits(lines: Sequence[str], around: DiagnosisContext) -> Iterator[_Match]:
+def _text_of(lines: Sequence[str]) -> tuple[list[str], str, list[int]]:
+    """The lines without line breaks, all of them as one text, and where each begins in it."""
     plain = [line.replace("\n", " ") for line in lines]
-    text = "\n".join(plain)
-    starts = [0, *accumulate(len(line) + 1 for line in plain)][:-1]
-    ignored = {at for each in noise() for at, _ in _found(each, text, plain, starts)}
-    restarts = sorted({at for each in _RESTARTS for at, _ in _found(each, text, plain, starts)})
-    for failure in failures():
+    return plain, "\n".join(plain), [0, *accumulate(len(line) + 1 for line in plain)][:-1]
+
+
+def _hits(lines: Sequence[str], around: DiagnosisContext) -> Iterator[_Match]:
+    plain, text, starts = _text_of(lines)
+    ignored, restarts = noise_lines(lines, around), restart_lines(lines)
+    for failure in around.known.failures:
         if not _holds(failure.given, around.facts) or not _compiled(failure.frames).search(text):
             continue
         runs: set[int] = set()
@@ -166,9 +203,9 @@ def _key(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def _by_facts(around: DiagnosisContext) -> Diagnosis | None:
+def diagnose_by_facts(around: DiagnosisContext) -> Diagnosis | None:
     """An entry without a log line whose facts match."""
-    for failure in failures():
+    for failure in around.known.failures:
         if failure.given and _holds(failure.given, around.facts):
             named = ", ".join(f"{key}: {value}" for key, value in failure.given.items())
             return _diagnosis(failure, {}, evidence=named, line=0)
@@ -185,6 +222,8 @@ def _diagnosis(failure: Failure, groups: Mapping[str, str], *, evidence: str, li
         wrapper=failure.level == "wrapper",
         settings=failure.settings,
         link=f"docs/reference/failures.md#{failure.id}",
+        source=failure.source,
+        weak=failure.level == "weak",
     )
 
 

@@ -1,0 +1,271 @@
+"""The causes that a log shows, most likely first: known failures, and those that only the log's structure shows."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lmi_deploy.planning.cause_explanation import UNKNOWN_CAUSE, Explanation, explain_event
+from lmi_deploy.planning.log_diagnosis import (
+    UNKNOWN,
+    Diagnosis,
+    DiagnosisContext,
+    diagnose_by_facts,
+    known_causes,
+    noise_lines,
+    restart_lines,
+)
+from lmi_deploy.planning.log_events import LogEvent, read_events
+from lmi_deploy.planning.log_lines import is_routine, read_line
+
+Confidence = Literal["high", "medium", "low"]
+NumberedLine = tuple[int, str]
+MOST: Final = 5
+"""Causes of one log."""
+
+_WRAPPERS: Final = re.compile(
+    r"see (?:the )?(?:root cause|stack trace|error|log|above|traceback)|(?:engine|worker|process|model|executor|server|core|service)s?"
+    r"\b[\w ]{0,30} (?:initiali[sz]ation failed|failed to (?:start|initiali[sz]e|launch)|(?:has |have |is |was )?(?:died|dead|terminated|stopped"
+    r"|exited|crashed))|failed to start (?:worker|server|model|engine|the)|died unexpectedly|shutting down|stream closed|unrecoverable"
+    r"|stack trace (?:above|for)|Failed core proc|loading (?:of )?(?:the )?models? (?:\S+ )?failed|failed to load all models"
+    r"|error(?:s)? (?:occurred )?(?:while|during|when) (?:loading|invoking|initiali[sz]ing|starting) (?:the )?(?:model|module|handler|worker)"
+    r"|ping health check|please (?:check|see) (?:the )?cloudwatch|exit(?:ed)?(?: unexpectedly)?,? (?:with )?(?:exit )?(?:code|status):? 1\b"
+    r"|Failed to predict|failed (?:to )?register|Exception in (?:worker|thread|ASGI)|raised an? (?:exception|error)|failed (?:invoke|to invoke)",
+    re.IGNORECASE,
+)
+_CONSEQUENCES: Final = frozenset(
+    {
+        *("BrokenPipeError", "EOFError", "ConnectionResetError", "KeyboardInterrupt", "SystemExit"),
+        *("CancelledError", "CalledProcessError", "ChildFailedError", "EngineDeadError", "EngineException"),
+        *("ExecutionException", "CompletionException", "TranslateException", "RemoteDisconnected"),
+        *("ActorDiedError", "WorkerCrashedError", "ProcessRaisedException", "BrokenProcessPool", "StreamClosedError"),
+    }
+)
+_PROBES: Final = frozenset(
+    {"KeyError", "AttributeError", "StopIteration", "IndexError", "HTTPError", "HTTPStatusError", "StopAsyncIteration"}
+)
+"""Often caught on purpose: what is raised while they are handled says more."""
+_BENIGN: Final = re.compile(
+    r"\bfall(?:ing|s)? ?back|\binstead\b|will not be (?:available|used)|is disabled\b|\bignor(?:e|es|ed|ing)\b|\bslower\b|not (?:fully )?optimi[sz]ed"
+    r"|\bdeprecat|sub-?optimal|\bperformance\b|\bskip(?:ping|ped)?\b|will be used|no effect|\bretry(?:ing)?\b|(?<!NCCL )\bWARN(?:ING)?\b|, using\b|\busing the default"
+    r"|\bby default\b|\bdefault(?:s|ing) to\b|\bnote that\b|\bplease consider\b|\bproceed(?:ing)?\b|\bcontinu(?:e|ing)\b|\boverrid(?:e|ing|den)\b|\bnormal\b"
+    r"|\boptional\b|\brecommended\b|\bhence\b|in a future|\bto avoid\b|\bmake sure\b.{0,80}(?:fine.?tuned|trained)|will be (?:ignored|set|converted|disabled)|\bUserWarning",
+    re.IGNORECASE,
+)
+"""What only a warning says of itself."""
+_SERVICE: Final = re.compile(
+    r"\b(?:endpoints?|variant|inference components?|sagemaker|amazon|aws|iam|role|s3|arn:aws|ecr|vpc|subnets?|instance types?"
+    r"|model data|bucket|provision|quota|kms|request|invocation|prompt|tokens|model|lora)\b",
+    re.IGNORECASE,
+)
+"""What a refusal of a service or of a request is about: such a sentence is alone, without a log around it."""
+_NOT_LAST: Final = re.compile(
+    rf"{_BENIGN.pattern}|{_WRAPPERS.pattern}|^\s+(?:File |at |\^)|^(?:Traceback|Caused by)|(?:Exception|Error)$", re.IGNORECASE
+)
+_VALUE: Final = re.compile(r"^(?:Value|Assertion) (?:error|failed), (?P<said>.+)")
+_TABLE, _UNCAUGHT, _LINE, _VAGUE, _UNEXPLAINED, _SENTENCE, _UNSAID, _WRAPPER = range(8)
+"""How much a line says about the cause, from a known failure to a wrapper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One cause. `link` is the documentation of a known failure, `source` the place in the vendor's source."""
+
+    id: str
+    cause: str
+    evidence: str
+    line: int
+    """0 if the evidence is a fact, not a log line."""
+    remedy: str
+    settings: tuple[str, ...]
+    confidence: Confidence
+    source: str
+    link: str = ""
+    wrapper: bool = False
+    """It only says that something failed; the cause is in another log."""
+
+    @property
+    def explained(self) -> bool:
+        return not self.wrapper and UNKNOWN_CAUSE not in self.cause
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    rank: int
+    run: int
+    line: int
+    cause: Cause
+    start: int
+    """The first line of its chain, or of the log entry that shows it."""
+
+    @property
+    def order(self) -> tuple[bool, int, int, int]:
+        return self.rank == _WRAPPER, self.run, max(self.rank, _UNCAUGHT), self.line
+
+
+def find_causes(lines: Sequence[str] | Sequence[NumberedLine], around: DiagnosisContext = UNKNOWN) -> list[Cause]:
+    """The most likely first; none if the log shows no failure. Failures after a worker's restart come last: they may be
+    consequences. `lines` may have their numbers in a longer log."""
+    pairs = (each if isinstance(each, tuple) else (at, each) for at, each in enumerate(lines, start=1))
+    numbered = [(number, text) for number, text in pairs if not is_routine(text)]
+    numbers, texts = [number for number, _ in numbered], [text for _, text in numbered]
+    search = _Search(numbers, texts, around)
+    found = sorted(search.candidates(), key=lambda each: each.order)
+    wrappers = [each for each in found if each.rank == _WRAPPER]
+    first = min(wrappers, key=lambda each: each.line, default=None)
+    if first is not None and all(each.run > first.run for each in found if each.rank < _WRAPPER):
+        found = [*filter(None, [search.before(first)]), *found]
+    if not found and (by_fact := diagnose_by_facts(around)):
+        return [_known(by_fact, by_fact.line, "medium")]
+    causes: dict[str, Cause] = {}
+    for each in found:
+        causes.setdefault(_echo(each.cause.evidence), each.cause)
+    kept = [each for each in causes.values() if not each.wrapper] or list(causes.values())[:1]
+    return kept[:MOST]
+
+
+class _Search:
+    def __init__(self, numbers: Sequence[int], texts: Sequence[str], around: DiagnosisContext) -> None:
+        self.numbers = numbers
+        self.texts = texts
+        self.restarts = [numbers[at] for at in restart_lines(texts)]
+        self.harmless = {numbers[at] for at in noise_lines(texts, around)}
+        self.known = {numbers[each.line - 1]: each for each in known_causes(texts, around)}
+        self.at = {number: index for index, number in enumerate(numbers)}
+
+    def candidates(self) -> Iterator[_Candidate]:
+        for number, found in self.known.items():
+            rank = _WRAPPER if found.wrapper else _VAGUE if found.weak else _TABLE
+            yield _Candidate(rank, self._run(number), number, _known(found, number, "medium" if rank else "high"), number)
+        lines = (read_line(number, text) for number, text in zip(self.numbers, self.texts, strict=True))
+        chains: dict[int, list[LogEvent]] = {}
+        for event in read_events(lines):
+            benign = event.kind == "sentence" and _BENIGN.search(event.text)
+            if event.line not in self.harmless and not benign:
+                chains.setdefault(event.chain, []).append(event)
+        failed = len(self.known) > 0 or any(event.kind != "sentence" for chain in chains.values() for event in chain)
+        for chain in chains.values():
+            yield from self._of_chain(sorted(chain, key=lambda event: event.depth), failed=failed)
+
+    def before(self, wrapper: _Candidate) -> _Candidate | None:
+        """The last line that the process wrote before one that says that it failed."""
+        first = self.restarts[wrapper.run - 1] if wrapper.run else 0
+        for at in range(self.at[wrapper.start] - 1, -1, -1):
+            number = self.numbers[at]
+            if number <= first:
+                break
+            line = read_line(number, self.texts[at])
+            plain = line.severity not in ("info", "warning") and number not in self.harmless and number not in self.known
+            if plain and len(re.findall(r"[A-Za-z]{2,}", line.text)) > 2 and not _NOT_LAST.search(line.text):
+                event = LogEvent("sentence", number, line.text.strip(), line.speaker)
+                told = explain_event(event)
+                if not told.harmless:
+                    return _Candidate(_UNSAID, wrapper.run, number, self._cause(event, told, wrapper=False), number)
+        return None
+
+    def _of_chain(self, chain: Sequence[LogEvent], *, failed: bool) -> Iterator[_Candidate]:
+        """One candidate for a chain of exceptions, unless the table knows one of them."""
+        known = [self.known.get(line) for event in chain for line in (event.line, *(at for at, _ in event.more))]
+        if any(each is not None and not each.wrapper for each in known):
+            return
+        start = min(event.line for event in chain)
+        if len(chain) > 1:
+            chain = [event for event in chain if not event.heading] or chain
+        ranked = [(self._rank(event, told := explain_event(event)), event, told) for event in chain]
+        shown = [each for each in ranked if each[0] < _WRAPPER] or ranked[:1]
+        while len(shown) > 1 and shown[0][1].probing and shown[0][1].exception in _PROBES and shown[1][2].explained:
+            shown = shown[1:]
+        rank, event, told = shown[0]
+        if event.kind == "sentence" and (told.harmless or not (failed or self._is_failure(event, told))):
+            return
+        cause = self._cause(event, told, wrapper=rank == _WRAPPER)
+        yield _Candidate(rank, self._run(event.line), event.line, cause, start)
+
+    def _is_failure(self, event: LogEvent, told: Explanation) -> bool:
+        """Whether a sentence at no level, in a log that does not end badly, is a failure."""
+        if told.recognised or told.aws:
+            return True
+        return told.kind is not None and _SERVICE.search(event.text) is not None
+
+    def _rank(self, event: LogEvent, told: Explanation) -> int:
+        found = self.known.get(event.line)
+        if (found is not None and found.wrapper) or _WRAPPERS.search(event.text):
+            return _WRAPPER
+        if event.kind == "sentence":
+            return _SENTENCE if told.explained else _UNSAID
+        if event.handled:
+            return _SENTENCE
+        if event.exception in _CONSEQUENCES or (told.kind is not None and told.kind.weak):
+            return _UNEXPLAINED
+        if event.kind == "traceback" and not event.heading:
+            return _UNCAUGHT
+        if not told.explained:
+            return _UNEXPLAINED
+        return _VAGUE if event.kind == "error" and not told.recognised else _LINE
+
+    def _cause(self, event: LogEvent, told: Explanation, *, wrapper: bool) -> Cause:
+        line = self._evidence(event)
+        return Cause(
+            id=told.kind.id if told.kind else "",
+            cause="This line only says that something failed; the cause is in other lines." if wrapper else told.cause,
+            evidence=self.texts[self.at[line]].strip(),
+            line=line,
+            remedy=told.remedy,
+            settings=told.settings,
+            confidence="low" if wrapper else _confidence(told),
+            source=told.source or event.place,
+            wrapper=wrapper,
+        )
+
+    def _evidence(self, event: LogEvent) -> int:
+        """pydantic's first line only counts the errors: the next ones name them."""
+        if event.exception != "ValidationError":
+            return event.line
+        return next((number for number, text in event.more if _VALUE.match(text.strip())), event.line)
+
+    def _run(self, number: int) -> int:
+        return bisect_right(self.restarts, number)
+
+
+def _confidence(told: Explanation) -> Confidence:
+    match told.confidence:
+        case "high" | "medium" as confidence:
+            return confidence
+        case _:
+            return "low"
+
+
+def _known(found: Diagnosis, line: int, confidence: Confidence) -> Cause:
+    return Cause(
+        id=found.id,
+        cause=found.cause,
+        evidence=found.evidence,
+        line=line,
+        remedy=found.remedy,
+        settings=found.settings,
+        confidence="low" if found.wrapper else confidence,
+        source=found.source,
+        link=found.link,
+        wrapper=found.wrapper,
+    )
+
+
+def _echo(evidence: str) -> str:
+    """Equal for the same message of several ranks."""
+    return re.sub(r"\d+", "0", evidence[-200:])
+
+
+def as_fields(cause: Cause) -> Mapping[str, object]:
+    """For a program."""
+    return {
+        "cause": cause.cause,
+        "evidence": cause.evidence,
+        "line": cause.line,
+        "remedy": cause.remedy,
+        "settings": list(cause.settings),
+        "confidence": cause.confidence,
+        "source": cause.source,
+    }
