@@ -17,9 +17,11 @@ from lmi_deploy.planning.log_events import LogEvent
 UNKNOWN_CAUSE: Final = "This failure is not in the catalog; this line is the first cause."
 _SURE: Final = 18
 """Letters of a template from which it recognises a message by itself."""
+_SURE_OF_RAISED: Final = 12
+"""The same, if the exception agrees too."""
 _CODE: Final = re.compile(r"An error occurred \((?P<code>\w+)\)(?: when calling the (?P<operation>\w+) operation)?")
-_CODED: Final = re.compile(r"^(?:[\w.]+\.)?(?P<code>[A-Z]\w*(?:Exception|Fault|Failure|Error|Exceeded|Throttled))\b")
-_NAMES: Final = re.compile(r"(?<![\w/.-])(?:--)?([a-z][a-z0-9]*(?:[_-][a-z0-9]+)+)(?![\w/])")
+_CODED: Final = re.compile(r"^(?:[\w.]+\.)?(?P<code>[A-Z]\w*(?:Exception|Fault|Exceeded|Throttled))\b")
+_NAMES: Final = re.compile(r"(?<![\w/-])(?:--[a-z]\w*|(?:--)?[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+)(?![\w/])")
 _ALIASES: Final = {
     "tensor_parallel_size": "option.tensor_parallel_degree",
     "tp_size": "option.tensor_parallel_degree",
@@ -51,13 +53,16 @@ class Explanation:
 
     vendor: VendorMessage | None
     kind: FailureClass | None
+    raised: bool
+    """The message has the exception of the vendor's source."""
     aws: str
     """What AWS says about the error's code."""
     settings: tuple[str, ...]
 
     @property
     def recognised(self) -> bool:
-        return self.vendor is not None and not self.vendor.warning and self.vendor.letters >= _SURE
+        enough = _SURE_OF_RAISED if self.raised else _SURE
+        return self.vendor is not None and not self.vendor.warning and self.vendor.letters >= enough
 
     @property
     def explained(self) -> bool:
@@ -99,13 +104,14 @@ class Explanation:
 def explain_event(event: LogEvent) -> Explanation:
     """By its whole message, with the lines that follow the first."""
     vendor = vendor_messages().find(event.message)
-    words = f"{event.text} {_said(event)}"
+    words = f"{event.text} {_said(event)}".strip()
     code = _CODE.search(words) or _CODED.match(event.text)
     aws = vendor_messages().aws_error(code["code"]) if code else ""
     kind = class_of(words, event.exception)
     if kind is None and vendor is not None:
         kind = class_of(" ".join((vendor.condition, *vendor.names)))
-    return Explanation(vendor, kind, aws, tuple(_settings(words, vendor, kind)))
+    raised = vendor is not None and bool(event.exception) and vendor.exception == event.exception
+    return Explanation(vendor, kind, raised, aws, tuple(_settings(words, vendor, kind)))
 
 
 def _said(event: LogEvent) -> str:
@@ -129,7 +135,7 @@ def _settings(words: str, vendor: VendorMessage | None, kind: FailureClass | Non
 
 
 def _setting(name: str) -> str:
-    plain = name.replace("-", "_")
+    plain = name.removeprefix("--").replace("-", "_")
     return _ALIASES.get(plain) or (f"option.{plain}" if plain in _option_names() else "")
 
 

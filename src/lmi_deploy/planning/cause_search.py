@@ -27,7 +27,7 @@ MOST: Final = 5
 """Causes of one log."""
 
 _WRAPPERS: Final = re.compile(
-    r"see (?:the )?(?:root cause|stack trace|error|log|above|traceback)|(?:engine|worker|process|model|executor|server|core|service)s?"
+    r"see (?:the )?(?:root cause|stack trace|error|log|above|traceback)|\w*(?:engine|worker|process|model|executor|server|core|service)\w*"
     r"\b[\w ]{0,30} (?:initiali[sz]ation failed|failed to (?:start|initiali[sz]e|launch)|(?:has |have |is |was )?(?:died|dead|terminated|stopped"
     r"|exited|crashed))|failed to start (?:worker|server|model|engine|the)|died unexpectedly|shutting down|stream closed|unrecoverable"
     r"|stack trace (?:above|for)|Failed core proc|loading (?:of )?(?:the )?models? (?:\S+ )?failed|failed to load all models"

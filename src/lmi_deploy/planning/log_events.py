@@ -39,7 +39,7 @@ _JAVA: Final = re.compile(r"^(?:.{0,200}?\s)??(?P<class>(?:[a-z]\w*\.)+[A-Z]\w*(
 _CAUSED: Final = re.compile(r"^\s*Caused by: (?P<class>[\w.$]+)")
 _JAVA_FRAME: Final = re.compile(r"^\s+(?:at [\w.$/]+[(<]|\.\.\. \d+ more|Suppressed: )")
 _ENDS: Final = re.compile(
-    r"^(?:Killed$|Segmentation fault|Bus error|Aborted|Illegal instruction|terminate called|Fatal Python error|Floating point"
+    r"^(?:Killed$|.{0,80}: line \d+: +\d+ Killed\b|Segmentation fault|Bus error|Aborted|Illegal instruction|terminate called|Fatal Python error|Floating point"
     r"|!+ ?Segfault|\*\*\* (?:SIG|Process received signal)|thread '[^']*' panicked)|Signal: \w+ \(\d+\)$"
     r"|exec format error|core dumped|exit(?:ed)?(?: \w+)? (?:with )?(?:exit )?(?:code|status|signal)[: ]+(?:-?[1-9])"
     r"|exit code: -?[1-9]|Out of memory: Kill|oom-kill|OutOfMemoryError: Java heap|command not found$"
