@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from lmi_deploy.planning.cause_explanation import UNKNOWN_CAUSE, Explanation, explain_event
@@ -58,13 +58,19 @@ _BENIGN: Final = re.compile(
 """What only a warning says of itself."""
 _SERVICE: Final = re.compile(
     r"\b(?:endpoints?|variant|inference components?|sagemaker|amazon|aws|iam|role|s3|arn:aws|ecr|vpc|subnets?|instance types?"
-    r"|model data|bucket|provision|quota|kms|request|invocation|prompt|tokens|model|lora)\b",
+    r"|model data|bucket|provision|quota|kms|request|invocation|prompt|tokens|lora|adapters?|images?|container|handler|preload|message size)\b",
     re.IGNORECASE,
 )
 """What a refusal of a service or of a request is about: such a sentence is alone, without a log around it."""
 _NOT_LAST: Final = re.compile(
     rf"{_BENIGN.pattern}|{_WRAPPERS.pattern}|^\s+(?:File |at |\^)|^(?:Traceback|Caused by)|(?:Exception|Error)$", re.IGNORECASE
 )
+_ENDED: Final = re.compile(r"died|exited|exit code|terminated|stopped|crashed|stream closed|killed", re.IGNORECASE)
+_SILENT: Final = "A process ended without a message of its own: as a rule it was killed because memory ran out, or it crashed."
+_SILENT_REMEDY: Final = "Compare the memory that it used with the instance's; take more of it, or fewer workers, and look for Killed in the log."
+_SILENT_SETTINGS: Final = ("instance_type", "option.swap_space", "maxWorkers")
+_SHORT: Final = 3
+"""Lines of a log that is only an error message."""
 _VALUE: Final = re.compile(r"^(?:Value|Assertion) (?:error|failed), (?P<said>.+)")
 _TABLE, _UNCAUGHT, _LINE, _VAGUE, _UNEXPLAINED, _SENTENCE, _UNSAID, _WRAPPER = range(8)
 """How much a line says about the cause, from a known failure to a wrapper."""
@@ -117,7 +123,7 @@ def find_causes(lines: Sequence[str] | Sequence[NumberedLine], around: Diagnosis
     wrappers = [each for each in found if each.rank == _WRAPPER]
     first = min(wrappers, key=lambda each: each.line, default=None)
     if first is not None and all(each.run > first.run for each in found if each.rank < _WRAPPER):
-        found = [*filter(None, [search.before(first)]), *found]
+        found = [*filter(None, [search.before(first) or search.silent_end(wrappers, first.run)]), *found]
     if not found and (by_fact := diagnose_by_facts(around)):
         return [_known(by_fact, by_fact.line, "medium")]
     causes: dict[str, Cause] = {}
@@ -166,6 +172,15 @@ class _Search:
                     return _Candidate(_UNSAID, wrapper.run, number, self._cause(event, told, wrapper=False), number)
         return None
 
+    def silent_end(self, wrappers: Sequence[_Candidate], run: int) -> _Candidate | None:
+        """The line that says that the process ended, if it wrote nothing about the reason before it was started again."""
+        ends = [each for each in wrappers if each.run == run and _ENDED.search(each.cause.evidence)]
+        first = min(ends, key=lambda each: each.line, default=None)
+        if first is None:
+            return None
+        cause = replace(first.cause, cause=_SILENT, remedy=_SILENT_REMEDY, settings=_SILENT_SETTINGS, wrapper=False)
+        return replace(first, rank=_UNSAID, cause=cause)
+
     def _of_chain(self, chain: Sequence[LogEvent], *, failed: bool) -> Iterator[_Candidate]:
         """One candidate for a chain of exceptions, unless the table knows one of them."""
         known = [self.known.get(line) for event in chain for line in (event.line, *(at for at, _ in event.more))]
@@ -188,7 +203,7 @@ class _Search:
         """Whether a sentence at no level, in a log that does not end badly, is a failure."""
         if told.recognised or told.aws:
             return True
-        return told.kind is not None and _SERVICE.search(event.text) is not None
+        return (told.kind is not None or len(self.texts) <= _SHORT) and _SERVICE.search(event.text) is not None
 
     def _rank(self, event: LogEvent, told: Explanation) -> int:
         found = self.known.get(event.line)

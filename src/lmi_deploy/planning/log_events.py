@@ -22,7 +22,8 @@ _FRAME: Final = re.compile(r'^\s+File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, 
 _GROUP: Final = re.compile(r"^\s*[|+](?:-[+-]*)? ?(?=.)")
 _NAMED: Final = re.compile(
     r"^(?:\[ERROR\] |[Ee]rror: |ERROR[:]+ ?)?(?P<class>(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
-    r"(?:Error|Exception|Exit|Interrupt|Failure|Fault|NotFound|Timeout|Throttled|IsEnabled|Died|Refused|Expired|Invalid))"
+    r"(?:Error|Exception|Exit|Interrupt|Failure|Fault|NotFound|Timeout|Throttled|IsEnabled|Died|Refused|Expired|Invalid"
+    r"|Exceeded|Unavailable|Denied|InUse|Capacity|Unauthorized))"
     r"(?: \(HTTP \d+\))?(?::\s|$|\s*\(|\s+ErrorCode)"
 )
 _SAID: Final = re.compile(
@@ -42,7 +43,7 @@ _ENDS: Final = re.compile(
     r"^(?:Killed$|.{0,80}: line \d+: +\d+ Killed\b|Segmentation fault|Bus error|Aborted|Illegal instruction|terminate called|Fatal Python error|Floating point"
     r"|!+ ?Segfault|\*\*\* (?:SIG|Process received signal)|thread '[^']*' panicked)|Signal: \w+ \(\d+\)$"
     r"|exec format error|core dumped|exit(?:ed)?(?: \w+)? (?:with )?(?:exit )?(?:code|status|signal)[: ]+(?:-?[1-9])"
-    r"|exit code: -?[1-9]|Out of memory: Kill|oom-kill|OutOfMemoryError: Java heap|command not found$"
+    r"|exit code: -?[1-9]|died unexpectedly|was terminated by|Out of memory: Kill|oom-kill|OutOfMemoryError: Java heap|command not found$"
 )
 _WHAT: Final = re.compile(r"^\s*what\(\):\s")
 _FAILING: Final = re.compile(
@@ -50,7 +51,7 @@ _FAILING: Final = re.compile(
     r"|exceed(?:s|ed)?|unsupported|not supported|not support|does not|doesn't|must be|must have|not available|unavailable"
     r"|insufficient|not enough|too (?:large|long|old|many|small|big|short)|missing|unknown|unrecognized|refused|timed? ?out"
     r"|restricted|expired|mismatch|conflict(?:s|ing)?|corrupt(?:ed)?|out of|not authorized|forbidden|incorrect|unexpected"
-    r"|required|requires|is not|are not|no \w+ (?:is |are |was |were )?(?:found|available)|took longer|is empty|no cached|please use|oversize|only supports?|panic(?:ked)?|throttl\w+|greater than"
+    r"|required|requires|is not|are not|no \w+ (?:is |are |was |were )?(?:found|available)|took longer|is empty|no cached|please (?:use|make sure|ensure|check)|oversize|can ?not|no longer|has been removed|no (?:object|file|model)s?\b|not pass|not grant|too slow|only supports?|panic(?:ked)?|throttl\w+|greater than"
     r"|less than|smaller than|larger than|not enabled|need to|needs to|already exist\w*|shouldn't)\b",
     re.IGNORECASE,
 )

@@ -10,7 +10,7 @@ Severity = Literal["error", "warning", "info", ""]
 LONGEST: Final = 4_000
 """Characters of a line that are looked at."""
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
+_ANSI: Final = re.compile(r"(?:\x1b|#033)\[[0-9;]*m")
 _RELAYED: Final = re.compile(r"^.{0,160}?\bW-(?P<worker>[\w.-]*?)-?std(?:out|err)\b:?(?: MODEL_LOG -| \S+ -)? ?")
 """DJLServing, TorchServe and MMS write a worker's output at a level of their own, which says nothing."""
 _PREFIXES: Final = tuple(
@@ -18,6 +18,9 @@ _PREFIXES: Final = tuple(
     for each in (
         r"^\[?\d{4}-(?:\d\d|[A-Z][a-z]{2})-\d\d[ T]\d\d:\d\d:\d\d(?:[.,:]\d+)?(?:Z| ?[+-]\d\d:?\d\d)?\]?(?: -)? {0,2}",
         r"^\[?\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\]? ?",
+        r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+\[\d+\]: ",
+        r'^\d{13},"?',
+        r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M (?P<level>[A-Z]+) \d+ \[[^\]]*\]: ?",
         r"^\[(?P<rank>\d+,\d+)\]<std(?:out|err)>: ?",
         r"^\((?P<process>[\w<>]+[^()]*\b(?:pid|rank|ip)=[^()]*)\) ?",
         r"^\((?P<process>EngineCore(?:_\w+)?|APIServer(?:_\w+)?|Worker\w*)\) ?",
@@ -25,7 +28,7 @@ _PREFIXES: Final = tuple(
         r"^\[TensorRT-LLM\]\[(?P<level>[A-Z]+)\] ?",
         r"^\[TRT(?:-LLM)?\] \[(?P<level>[A-Z])\] ?",
         r"^(?P<level>[IWEF])\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ [^\]]*\] ?",
-        r"^\[(?P<level>DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL) *\] ?",
+        r"^\[(?P<level>DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|[Ii]nfo|[Ww]arn|[Ee]rror) *\] ?",
         r"^(?P<level>DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?",
         r"^(?P<level>DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL):[\w.]*: ?",
         r"^(?P<level>DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL) *(?::| -|(?= )) {0,4}",
@@ -66,7 +69,7 @@ def is_routine(raw: str) -> bool:
 
 def read_line(number: int, raw: str) -> LogLine:
     text = raw[:LONGEST].rstrip("\r\n")
-    if "\x1b" in text:
+    if "\x1b" in text or "#033[" in text:
         text = _ANSI.sub("", text)
     speakers: list[str] = []
     level: Severity = ""
@@ -91,8 +94,8 @@ def _without_prefix(text: str, speakers: list[str]) -> tuple[str, Severity]:
         if found and found.end():
             groups = found.groupdict()
             speakers += [each for key in ("rank", "process") if (each := groups.get(key))]
-            return text[found.end() :], _SEVERITIES.get(groups.get("level") or "", "")
+            return text[found.end() :], _SEVERITIES.get((groups.get("level") or "").upper(), "")
     return text, ""
 
 
-_FIRST: Final = frozenset("[(0123456789IWEFDC" + "PMRLabcdefghijklmnopqrstuvwxyzTV")
+_FIRST: Final = frozenset("[(0123456789IWEFDC" + "PMRLabcdefghijklmnopqrstuvwxyzTVJASON")
