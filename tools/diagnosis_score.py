@@ -1,7 +1,7 @@
 """How well failures are diagnosed whose entries are left out of the table.
 
-`python -m tools.diagnosis_score [train|left-out]` takes each entry of that part out of the table of known failures (with
-all others of the part), composes logs around its lines (`composed`), and judges what `find_causes` makes of them:
+`python -m tools.diagnosis_score [train|left-out]` takes the entries of that part out of the table of known failures,
+composes logs around its lines (`composed`), and judges what `find_causes` makes of them:
 
 - the cause line is right if the first cause's evidence is one of the entry's lines;
 - the cause is explained if it is right and a class of failures, a vendor's message or AWS's model explains it;
@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from lmi_deploy.catalog.known_failures import read_failures
-from lmi_deploy.planning.cause_search import Cause, find_causes
+from lmi_deploy.planning.cause_search import find_causes
+from lmi_deploy.planning.failure_cause import Cause
 from lmi_deploy.planning.log_diagnosis import DiagnosisContext
 from tools.diagnosis_split import PARTS, Entry, failures, noise
 from tools.generate_failures import SAMPLES, table
@@ -32,8 +33,8 @@ _BEFORE: Final = (
     "[INFO ] ModelServer - Starting model server ...",
     "[INFO ] LmiUtils - Detected mpi_mode: false, rolling_batch: disable, tensor_parallel_degree: 1",
     "[WARN ] PyProcess - W-196-model-stderr: FutureWarning: `torch_dtype` is deprecated! Use `dtype` instead!",
-    "[INFO ] PyProcess - W-196-model-stdout: INFO 10-21 11:22:33 [__init__.py:216] Automatically detected platform cuda.",
-    "[INFO ] PyProcess - W-196-model-stdout: INFO 10-21 11:22:35 [model.py:547] Resolved architecture: LlamaForCausalLM",
+    "[INFO ] PyProcess - W-196-model-stdout: INFO 10-21 11:22:33 [__init__.py:216] Detected platform cuda.",
+    "[INFO ] PyProcess - W-196-model-stdout: INFO 10-21 11:22:35 [model.py:547] Architecture: LlamaForCausalLM",
 )
 _AFTER: Final = (
     "[ERROR] ModelServer - Failed register workflow",
@@ -42,7 +43,7 @@ _AFTER: Final = (
     "Caused by: ai.djl.engine.EngineException: Failed to start worker",
     "\tat ai.djl.python.engine.PyProcess.startPythonProcess(PyProcess.java:171)",
     "[INFO ] PyProcess - retry: 1, Restart python process ...",
-    "[INFO ] PyProcess - W-197-model-stdout: ValueError: Free memory on device (3/21 GiB) on startup is less than desired",
+    "[INFO ] PyProcess - W-197-model-stdout: ValueError: Free memory on device (3/21 GiB) is less than desired",
 )
 _FRAMES: Final = (
     "Traceback (most recent call last):",
@@ -70,7 +71,9 @@ def composed(entry: Entry) -> list[str]:
         return [*entry["lines"]]
     lines = [*_BEFORE]
     for line in entry["lines"]:
-        if line.split(":")[0].rpartition(".")[2].endswith(("Error", "Exception")) and not line.startswith(("java", "ai.")):
+        if line.split(":")[0].rpartition(".")[2].endswith(("Error", "Exception")) and not line.startswith(
+            ("java", "ai.")
+        ):
             function = entry.get("frames", "load").split("|")[0]
             lines += [_WORKER + frame.format(function=function) for frame in _FRAMES]
             lines.append(_WORKER + line)
@@ -139,15 +142,22 @@ def main(parts: Sequence[str]) -> int:
     for part in parts or PARTS:
         print(f"== {part}: {_score(part)}")
         for each in judge(part):
-            if "-v" in sys.argv or not (each.right and each.explained and each.settings in (True, None)):
-                print(f"{each.entry['id']}: right {each.right}, explained {each.explained}, settings {each.settings}")
+            if not (each.right and each.explained and each.settings in (True, None)):
+                print(
+                    f"{each.entry['id']}: right {each.right}, explained {each.explained}, settings {each.settings}"
+                )
                 print(f"    {each.entry['lines'][0][:150]}")
-                if each.found:
-                    print(f"    -> {each.found.line} [{each.found.id}] {each.found.evidence[:110]}\n       {each.found.cause[:140]} {each.found.settings}")
+                print(_shown(each.found))
         for line, found in mistaken_noise(part):
-            print(f"noise: {line[:120]}\n    -> [{found.id}] {found.cause[:150]}")
+            print(f"noise: {line[:120]}\n{_shown(found)}")
     return 0
 
 
+def _shown(found: Cause | None) -> str:
+    if found is None:
+        return "    -> nothing"
+    return f"    -> {found.line} [{found.id}] {found.evidence[:110]}\n       {found.cause[:140]} {found.settings}"
+
+
 if __name__ == "__main__":
-    sys.exit(main([each for each in sys.argv[1:] if each in PARTS]))
+    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Which known failures rules of diagnosis were written from, and which were left out to measure them.
 
-The split is by class, so that no near-duplicate of a sentence is in both parts: entries belong to one class if their ids
+The split is by class, so that no near-duplicate of a sentence is in both parts: entries are of one class if their ids
 begin with the same words, if one replaces the other (`over`), or if their lines or causes share most words. Each class
 goes to one part by a hash of its first id and SEED: a new entry moves no other one.
 """

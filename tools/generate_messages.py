@@ -101,7 +101,14 @@ def _row(found: _Found, frequency: Counter[str], place: int, exceptions: list[st
     rare = sorted(set(_words(shown(text))), key=lambda word: (frequency[word], -len(word), word))[:2]
     mask = sum(1 << index for index in found.versions)
     numbers = (found.package, mask, place, found.last.line, exceptions.index(found.last.exception))
-    columns = (*rare, found.last.kind, *map(str, numbers), found.last.condition, ",".join(found.last.names), text)
+    columns = (
+        *rare,
+        found.last.kind,
+        *map(str, numbers),
+        found.last.condition,
+        ",".join(found.last.names),
+        text,
+    )
     return "\t".join(re.sub(r"[\t\n\r]", " ", each) for each in columns)
 
 

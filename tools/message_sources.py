@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Final
 
 _PLATFORMS: Final = ("manylinux1", "manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_31")
-_UNREAD: Final = ("/tests/", "/test/", "/testing/", "/benchmarks/", "/examples/", "/convert_", "conversion_", "/training/")
+_UNREAD: Final = (
+    "/tests/",
+    "/test/",
+    "/testing/",
+    "/benchmarks/",
+    "/examples/",
+    "/convert_",
+    "conversion_",
+    "/training/",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +40,7 @@ class Package:
 
 
 PACKAGES: Final = (
-    Package(
-        "vllm", ("0.6.3.post1", "0.8.4", "0.11.1", "0.15.1", "0.18.0", "0.23.0", "0.26.0"), ("vllm/",)
-    ),
+    Package("vllm", ("0.6.3.post1", "0.8.4", "0.11.1", "0.15.1", "0.18.0", "0.23.0", "0.26.0"), ("vllm/",)),
     Package("transformers", ("4.51.3", "4.57.6", "5.5.0"), ("transformers/",)),
     Package("accelerate", ("1.6.0", "1.12.0"), ("accelerate/",)),
     Package("huggingface-hub", ("0.30.2", "0.36.0", "1.3.0"), ("huggingface_hub/",)),

@@ -58,9 +58,7 @@ class _Module:
         for statement in body:
             yield from self._statement(statement, condition, scope)
 
-    def _statement(
-        self, node: ast.stmt, condition: str, scope: dict[str, ast.expr]
-    ) -> Iterator[Template]:
+    def _statement(self, node: ast.stmt, condition: str, scope: dict[str, ast.expr]) -> Iterator[Template]:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from self.block(node.body, "", dict(scope))
@@ -90,9 +88,7 @@ class _Module:
             yield from self.block(handler.body, f"except {caught}", scope)
         yield from self.block([*node.orelse, *node.finalbody], condition, scope)
 
-    def _simple(
-        self, node: ast.stmt, condition: str, scope: dict[str, ast.expr]
-    ) -> Iterator[Template]:
+    def _simple(self, node: ast.stmt, condition: str, scope: dict[str, ast.expr]) -> Iterator[Template]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _has_text(value):
                 scope[name] = value
@@ -108,8 +104,13 @@ class _Module:
 def _reported(call: ast.Call) -> tuple[str, ast.expr] | None:
     """The exception's class (or the log's level) and the message of a call that reports something."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    messages = [*call.args, *(each.value for each in call.keywords if each.arg in ("message", "msg", "detail"))]
-    texts = [each for each in messages[:3] if not isinstance(each, ast.Constant) or isinstance(each.value, str)]
+    messages = [
+        *call.args,
+        *(each.value for each in call.keywords if each.arg in ("message", "msg", "detail")),
+    ]
+    texts = [
+        each for each in messages[:3] if not isinstance(each, ast.Constant) or isinstance(each.value, str)
+    ]
     if not texts:
         return None
     if name.endswith(("Error", "Exception", "Exit")) or name in ("create_error_response",):
@@ -129,7 +130,7 @@ def _template(node: ast.expr, said: str, condition: str, scope: dict[str, ast.ex
     known = set(_NAME.findall(condition))
     names = tuple(dict.fromkeys(name for name in message.names if name not in known))
     yield Template(
-        text=message.text,
+        text=_PERCENT.sub(HOLE, message.text) if said in ("warning", "error") else message.text,
         kind=kind,
         exception="" if said in ("warning", "error") else said,
         condition=condition[:_LONGEST],
@@ -145,7 +146,9 @@ def _message(node: ast.expr, scope: dict[str, ast.expr]) -> _Message:
     return found
 
 
-def _read(node: ast.expr, scope: dict[str, ast.expr], found: _Message, *, depth: int) -> None:
+def _read(  # noqa: C901 - one case for each form of a message
+    node: ast.expr, scope: dict[str, ast.expr], found: _Message, *, depth: int
+) -> None:
     """Append the text of an expression, with a hole for what is only known at run time."""
     match node:
         case ast.Constant(value=str(text)):
@@ -162,7 +165,9 @@ def _read(node: ast.expr, scope: dict[str, ast.expr], found: _Message, *, depth:
             found.names += _names(right)
         case ast.Call(func=ast.Attribute(value=value, attr="format")):
             found.text += _BRACES.sub(HOLE, _message(value, scope).text)
-            found.names += [name for each in (*node.args, *(k.value for k in node.keywords)) for name in _names(each)]
+            found.names += [
+                name for each in (*node.args, *(k.value for k in node.keywords)) for name in _names(each)
+            ]
         case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _SAME and _has_text(value):
             _read(value, scope, found, depth=depth)
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[first, *_]) if name in _SAME:

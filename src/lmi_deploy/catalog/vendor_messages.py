@@ -83,6 +83,12 @@ class VendorMessages:
         for number, row in enumerate(rows):
             self._index.setdefault(row[: row.index("\t")], []).append(number)
 
+    @property
+    def source(self) -> tuple[str, str]:
+        """The releases that were read, and when."""
+        read = (f"{name} {', '.join(versions)}" for name, versions, _ in self.head["packages"])
+        return "; ".join((*read, f"botocore {self.head['aws']['botocore']}")), self.head["date"]
+
     def find(self, text: str, count: LookupCount | None = None) -> VendorMessage | None:
         """The template that recognises most of `text`; errors before warnings of the same length."""
         best: tuple[int, bool, int] = (0, False, -1)
@@ -98,9 +104,8 @@ class VendorMessages:
                 if count is not None:
                     count.patterns += 1
                 letters, pattern, error = _compiled(row)
-                if letters > best[0] or (letters == best[0] and error > best[1]):
-                    if pattern.search(text):
-                        best = letters, error, number
+                if (letters, error) > best[:2] and pattern.search(text):
+                    best = letters, error, number
         return self._message(best[2], best[0]) if best[2] >= 0 else None
 
     def aws_error(self, code: str) -> str:

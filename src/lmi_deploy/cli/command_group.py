@@ -39,6 +39,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "proxy": CommandEntry("proxy", "Serve OpenAI's API on this machine, and send requests to deployments."),
     "logs": CommandEntry("logs", "Show the logs of the model server.", reads=True),
+    "diagnose": CommandEntry("diagnose", "Say why a deployment failed, by its log or any log.", reads=True),
     "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
     "wait": CommandEntry("wait", "Wait until a deployment started with `lmi up --detach` answers."),
     "rollback": CommandEntry("rollback", "Roll back to an earlier generation."),

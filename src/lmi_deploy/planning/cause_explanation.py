@@ -12,14 +12,16 @@ from typing import Final
 from lmi_deploy.catalog import options, vllm_arguments
 from lmi_deploy.catalog.failure_classes import FailureClass, class_of
 from lmi_deploy.catalog.vendor_messages import VendorMessage, vendor_messages
+from lmi_deploy.planning.failure_cause import UNKNOWN_CAUSE, Confidence
 from lmi_deploy.planning.log_events import LogEvent
 
-UNKNOWN_CAUSE: Final = "This failure is not in the catalog; this line is the first cause."
 _SURE: Final = 18
 """Letters of a template from which it recognises a message by itself."""
 _SURE_OF_RAISED: Final = 12
 """The same, if the exception agrees too."""
-_CODE: Final = re.compile(r"An error occurred \((?P<code>\w+)\)(?: when calling the (?P<operation>\w+) operation)?")
+_CODE: Final = re.compile(
+    r"An error occurred \((?P<code>\w+)\)(?: when calling the (?P<operation>\w+) operation)?"
+)
 _CODED: Final = re.compile(r"^(?:[\w.]+\.)?(?P<code>[A-Z]\w*(?:Exception|Fault|Exceeded|Throttled))\b")
 _NAMES: Final = re.compile(r"(?<![\w/-])(?:--[a-z]\w*|(?:--)?[a-z][a-z0-9]*(?:[_-][a-z0-9]+)+)(?![\w/])")
 _ALIASES: Final = {
@@ -45,6 +47,8 @@ _ALIASES: Final = {
 }
 """Names in the sources of what a recipe calls differently."""
 _FEW: Final = 6
+_GENERAL: Final = ("option-value", "unknown-option")
+"""Classes whose remedy is the setting itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,11 @@ class Explanation:
 
     @property
     def remedy(self) -> str:
+        own = [each for each in self.settings if self.kind is None or each not in self.kind.settings]
+        if own and (self.kind is None or self.kind.id in _GENERAL):
+            return f"Correct {', '.join(own[:3])}: the message and the condition in the source name what is allowed."
         if self.kind:
             return self.kind.remedy
-        if self.settings:
-            return f"Correct {', '.join(self.settings[:3])}, or what the message names."
         return "Read the lines around this one: they say what the program was doing."
 
     @property
@@ -95,7 +100,7 @@ class Explanation:
         return self.vendor.place if self.recognised and self.vendor else ""
 
     @property
-    def confidence(self) -> str:
+    def confidence(self) -> Confidence:
         if self.kind and (self.recognised or self.aws):
             return "high"
         return "medium" if self.explained else "low"
@@ -128,10 +133,12 @@ def _checked(vendor: VendorMessage) -> str:
 
 def _settings(words: str, vendor: VendorMessage | None, kind: FailureClass | None) -> Iterator[str]:
     """Those that the message and the vendor's condition name, then those of the class; each once."""
-    text = words if vendor is None or vendor.warning else f"{words} {vendor.condition} {' '.join(vendor.names)}"
+    text = (
+        words if vendor is None or vendor.warning else f"{words} {vendor.condition} {' '.join(vendor.names)}"
+    )
     named = (_setting(each) for each in _NAMES.findall(text))
     found = dict.fromkeys([*filter(None, named), *(kind.settings if kind else ())])
-    yield from list(found)[:_FEW]
+    yield from [each for each in found if each != "option.*" or len(found) == 1][:_FEW]
 
 
 def _setting(name: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
-from lmi_deploy.planning.cause_explanation import UNKNOWN_CAUSE, Explanation, explain_event
+from lmi_deploy.planning.cause_explanation import Explanation, explain_event
+from lmi_deploy.planning.failure_cause import Cause, Confidence
 from lmi_deploy.planning.log_diagnosis import (
     UNKNOWN,
     Diagnosis,
@@ -20,82 +21,45 @@ from lmi_deploy.planning.log_diagnosis import (
 )
 from lmi_deploy.planning.log_events import LogEvent, read_events
 from lmi_deploy.planning.log_lines import is_routine, read_line
+from lmi_deploy.planning.log_words import BENIGN, SERVICE, WRAPPERS
 
-Confidence = Literal["high", "medium", "low"]
 NumberedLine = tuple[int, str]
 MOST: Final = 5
 """Causes of one log."""
 
-_WRAPPERS: Final = re.compile(
-    r"see (?:the )?(?:root cause|stack trace|error|log|above|traceback)|\w*(?:engine|worker|process|model|executor|server|core|service)\w*"
-    r"\b[\w ]{0,30} (?:initiali[sz]ation failed|failed to (?:start|initiali[sz]e|launch)|(?:has |have |is |was )?(?:died|dead|terminated|stopped"
-    r"|exited|crashed))|failed to start (?:worker|server|model|engine|the)|died unexpectedly|shutting down|stream closed|unrecoverable"
-    r"|stack trace (?:above|for)|Failed core proc|loading (?:of )?(?:the )?models? (?:\S+ )?failed|failed to load all models"
-    r"|error(?:s)? (?:occurred )?(?:while|during|when) (?:loading|invoking|initiali[sz]ing|starting) (?:the )?(?:model|module|handler|worker)"
-    r"|ping health check|please (?:check|see) (?:the )?cloudwatch|exit(?:ed)?(?: unexpectedly)?,? (?:with )?(?:exit )?(?:code|status):? 1\b"
-    r"|Failed to predict|failed (?:to )?register|Exception in (?:worker|thread|ASGI)|raised an? (?:exception|error)|failed (?:invoke|to invoke)",
-    re.IGNORECASE,
-)
 _CONSEQUENCES: Final = frozenset(
     {
         *("BrokenPipeError", "EOFError", "ConnectionResetError", "KeyboardInterrupt", "SystemExit"),
         *("CancelledError", "CalledProcessError", "ChildFailedError", "EngineDeadError", "EngineException"),
         *("ExecutionException", "CompletionException", "TranslateException", "RemoteDisconnected"),
-        *("ActorDiedError", "WorkerCrashedError", "ProcessRaisedException", "BrokenProcessPool", "StreamClosedError"),
+        *("ActorDiedError", "WorkerCrashedError", "ProcessRaisedException", "BrokenProcessPool"),
     }
 )
 _PROBES: Final = frozenset(
-    {"KeyError", "AttributeError", "StopIteration", "IndexError", "HTTPError", "HTTPStatusError", "StopAsyncIteration"}
+    ("KeyError", "AttributeError", "StopIteration", "IndexError", "HTTPError", "HTTPStatusError")
 )
 """Often caught on purpose: what is raised while they are handled says more."""
-_BENIGN: Final = re.compile(
-    r"\bfall(?:ing|s)? ?back|\binstead\b|will not be (?:available|used)|is disabled\b|\bignor(?:e|es|ed|ing)\b|\bslower\b|not (?:fully )?optimi[sz]ed"
-    r"|\bdeprecat|sub-?optimal|\bperformance\b|\bskip(?:ping|ped)?\b|will be used|no effect|\bretry(?:ing)?\b|(?<!NCCL )\bWARN(?:ING)?\b|, using\b|\busing the default"
-    r"|\bby default\b|\bdefault(?:s|ing) to\b|\bnote that\b|\bplease consider\b|\bproceed(?:ing)?\b|\bcontinu(?:e|ing)\b|\boverrid(?:e|ing|den)\b|\bnormal\b"
-    r"|\boptional\b|\brecommended\b|\bhence\b|in a future|\bto avoid\b|\bmake sure\b.{0,80}(?:fine.?tuned|trained)|will be (?:ignored|set|converted|disabled)|\bUserWarning",
-    re.IGNORECASE,
-)
-"""What only a warning says of itself."""
-_SERVICE: Final = re.compile(
-    r"\b(?:endpoints?|variant|inference components?|sagemaker|amazon|aws|iam|role|s3|arn:aws|ecr|vpc|subnets?|instance types?"
-    r"|model data|bucket|provision|quota|kms|request|invocation|prompt|tokens|lora|adapters?|images?|container|handler|preload|message size)\b",
-    re.IGNORECASE,
-)
-"""What a refusal of a service or of a request is about: such a sentence is alone, without a log around it."""
 _NOT_LAST: Final = re.compile(
-    rf"{_BENIGN.pattern}|{_WRAPPERS.pattern}|^\s+(?:File |at |\^)|^(?:Traceback|Caused by)|(?:Exception|Error)$", re.IGNORECASE
+    rf"{BENIGN.pattern}|{WRAPPERS.pattern}|^\s+(?:File |at |\^)|^(?:Traceback|Caused by)|(?:Exception|Error)$",
+    re.IGNORECASE,
 )
-_ENDED: Final = re.compile(r"died|exited|exit code|terminated|stopped|crashed|stream closed|killed", re.IGNORECASE)
-_SILENT: Final = "A process ended without a message of its own: as a rule it was killed because memory ran out, or it crashed."
-_SILENT_REMEDY: Final = "Compare the memory that it used with the instance's; take more of it, or fewer workers, and look for Killed in the log."
+_ENDED: Final = re.compile(
+    r"died|exited|exit code|terminated|stopped|crashed|stream closed|killed", re.IGNORECASE
+)
+_SILENT: Final = (
+    "A process ended without a message of its own: as a rule it was killed because memory ran out, or it "
+    "crashed."
+)
+_SILENT_REMEDY: Final = (
+    "Compare the memory that it used with the instance's. Take more of it, or fewer workers, and look for "
+    "Killed in the log."
+)
 _SILENT_SETTINGS: Final = ("instance_type", "option.swap_space", "maxWorkers")
 _SHORT: Final = 3
 """Lines of a log that is only an error message."""
 _VALUE: Final = re.compile(r"^(?:Value|Assertion) (?:error|failed), (?P<said>.+)")
 _TABLE, _UNCAUGHT, _LINE, _VAGUE, _UNEXPLAINED, _SENTENCE, _UNSAID, _WRAPPER = range(8)
 """How much a line says about the cause, from a known failure to a wrapper."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """One cause. `link` is the documentation of a known failure, `source` the place in the vendor's source."""
-
-    id: str
-    cause: str
-    evidence: str
-    line: int
-    """0 if the evidence is a fact, not a log line."""
-    remedy: str
-    settings: tuple[str, ...]
-    confidence: Confidence
-    source: str
-    link: str = ""
-    wrapper: bool = False
-    """It only says that something failed; the cause is in another log."""
-
-    @property
-    def explained(self) -> bool:
-        return not self.wrapper and UNKNOWN_CAUSE not in self.cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +76,9 @@ class _Candidate:
         return self.rank == _WRAPPER, self.run, max(self.rank, _UNCAUGHT), self.line
 
 
-def find_causes(lines: Sequence[str] | Sequence[NumberedLine], around: DiagnosisContext = UNKNOWN) -> list[Cause]:
+def find_causes(
+    lines: Sequence[str] | Sequence[NumberedLine], around: DiagnosisContext = UNKNOWN
+) -> list[Cause]:
     """The most likely first; none if the log shows no failure. Failures after a worker's restart come last: they may be
     consequences. `lines` may have their numbers in a longer log."""
     pairs = (each if isinstance(each, tuple) else (at, each) for at, each in enumerate(lines, start=1))
@@ -145,14 +111,20 @@ class _Search:
     def candidates(self) -> Iterator[_Candidate]:
         for number, found in self.known.items():
             rank = _WRAPPER if found.wrapper else _VAGUE if found.weak else _TABLE
-            yield _Candidate(rank, self._run(number), number, _known(found, number, "medium" if rank else "high"), number)
+            if number in self.restarts and not found.wrapper:
+                rank = _UNSAID
+            yield _Candidate(
+                rank, self._run(number), number, _known(found, number, "medium" if rank else "high"), number
+            )
         lines = (read_line(number, text) for number, text in zip(self.numbers, self.texts, strict=True))
         chains: dict[int, list[LogEvent]] = {}
         for event in read_events(lines):
-            benign = event.kind == "sentence" and _BENIGN.search(event.text)
+            benign = event.kind == "sentence" and BENIGN.search(event.text)
             if event.line not in self.harmless and not benign:
                 chains.setdefault(event.chain, []).append(event)
-        failed = len(self.known) > 0 or any(event.kind != "sentence" for chain in chains.values() for event in chain)
+        failed = len(self.known) > 0 or any(
+            event.kind != "sentence" for chain in chains.values() for event in chain
+        )
         for chain in chains.values():
             yield from self._of_chain(sorted(chain, key=lambda event: event.depth), failed=failed)
 
@@ -164,26 +136,36 @@ class _Search:
             if number <= first:
                 break
             line = read_line(number, self.texts[at])
-            plain = line.severity not in ("info", "warning") and number not in self.harmless and number not in self.known
+            plain = (
+                line.severity not in ("info", "warning")
+                and number not in self.harmless
+                and number not in self.known
+            )
             if plain and len(re.findall(r"[A-Za-z]{2,}", line.text)) > 2 and not _NOT_LAST.search(line.text):
                 event = LogEvent("sentence", number, line.text.strip(), line.speaker)
                 told = explain_event(event)
                 if not told.harmless:
-                    return _Candidate(_UNSAID, wrapper.run, number, self._cause(event, told, wrapper=False), number)
+                    return _Candidate(
+                        _UNSAID, wrapper.run, number, self._cause(event, told, wrapper=False), number
+                    )
         return None
 
     def silent_end(self, wrappers: Sequence[_Candidate], run: int) -> _Candidate | None:
-        """The line that says that the process ended, if it wrote nothing about the reason before it was started again."""
+        """The line that says that the process ended, if it wrote nothing about the reason before its restart."""
         ends = [each for each in wrappers if each.run == run and _ENDED.search(each.cause.evidence)]
         first = min(ends, key=lambda each: each.line, default=None)
         if first is None:
             return None
-        cause = replace(first.cause, cause=_SILENT, remedy=_SILENT_REMEDY, settings=_SILENT_SETTINGS, wrapper=False)
+        cause = replace(
+            first.cause, cause=_SILENT, remedy=_SILENT_REMEDY, settings=_SILENT_SETTINGS, wrapper=False
+        )
         return replace(first, rank=_UNSAID, cause=cause)
 
     def _of_chain(self, chain: Sequence[LogEvent], *, failed: bool) -> Iterator[_Candidate]:
         """One candidate for a chain of exceptions, unless the table knows one of them."""
-        known = [self.known.get(line) for event in chain for line in (event.line, *(at for at, _ in event.more))]
+        known = [
+            self.known.get(line) for event in chain for line in (event.line, *(at for at, _ in event.more))
+        ]
         if any(each is not None and not each.wrapper for each in known):
             return
         start = min(event.line for event in chain)
@@ -191,7 +173,12 @@ class _Search:
             chain = [event for event in chain if not event.heading] or chain
         ranked = [(self._rank(event, told := explain_event(event)), event, told) for event in chain]
         shown = [each for each in ranked if each[0] < _WRAPPER] or ranked[:1]
-        while len(shown) > 1 and shown[0][1].probing and shown[0][1].exception in _PROBES and shown[1][2].explained:
+        while (
+            len(shown) > 1
+            and shown[0][1].probing
+            and shown[0][1].exception in _PROBES
+            and shown[1][2].explained
+        ):
             shown = shown[1:]
         rank, event, told = shown[0]
         if event.kind == "sentence" and (told.harmless or not (failed or self._is_failure(event, told))):
@@ -203,11 +190,11 @@ class _Search:
         """Whether a sentence at no level, in a log that does not end badly, is a failure."""
         if told.recognised or told.aws:
             return True
-        return (told.kind is not None or len(self.texts) <= _SHORT) and _SERVICE.search(event.text) is not None
+        return (told.kind is not None or len(self.texts) <= _SHORT) and SERVICE.search(event.text) is not None
 
     def _rank(self, event: LogEvent, told: Explanation) -> int:
         found = self.known.get(event.line)
-        if (found is not None and found.wrapper) or _WRAPPERS.search(event.text):
+        if (found is not None and found.wrapper) or WRAPPERS.search(event.text):
             return _WRAPPER
         if event.kind == "sentence":
             return _SENTENCE if told.explained else _UNSAID
@@ -225,12 +212,14 @@ class _Search:
         line = self._evidence(event)
         return Cause(
             id=told.kind.id if told.kind else "",
-            cause="This line only says that something failed; the cause is in other lines." if wrapper else told.cause,
+            cause="This line only says that something failed; the cause is in other lines."
+            if wrapper
+            else told.cause,
             evidence=self.texts[self.at[line]].strip(),
             line=line,
             remedy=told.remedy,
             settings=told.settings,
-            confidence="low" if wrapper else _confidence(told),
+            confidence="low" if wrapper else told.confidence,
             source=told.source or event.place,
             wrapper=wrapper,
         )
@@ -243,14 +232,6 @@ class _Search:
 
     def _run(self, number: int) -> int:
         return bisect_right(self.restarts, number)
-
-
-def _confidence(told: Explanation) -> Confidence:
-    match told.confidence:
-        case "high" | "medium" as confidence:
-            return confidence
-        case _:
-            return "low"
 
 
 def _known(found: Diagnosis, line: int, confidence: Confidence) -> Cause:
@@ -271,16 +252,3 @@ def _known(found: Diagnosis, line: int, confidence: Confidence) -> Cause:
 def _echo(evidence: str) -> str:
     """Equal for the same message of several ranks."""
     return re.sub(r"\d+", "0", evidence[-200:])
-
-
-def as_fields(cause: Cause) -> Mapping[str, object]:
-    """For a program."""
-    return {
-        "cause": cause.cause,
-        "evidence": cause.evidence,
-        "line": cause.line,
-        "remedy": cause.remedy,
-        "settings": list(cause.settings),
-        "confidence": cause.confidence,
-        "source": cause.source,
-    }

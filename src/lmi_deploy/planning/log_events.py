@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from lmi_deploy.planning.log_lines import LogLine
+from lmi_deploy.planning.log_lines import ParsedLine
+from lmi_deploy.planning.log_words import ENDS, FAILING, SAID
 
 EventKind = Literal["traceback", "java", "exception", "end", "error", "sentence"]
 """`end`: how a process ended; `sentence`: words of failure at no level."""
@@ -26,35 +27,16 @@ _NAMED: Final = re.compile(
     r"|Exceeded|Unavailable|Denied|InUse|Capacity|Unauthorized))"
     r"(?: \(HTTP \d+\))?(?::\s|$|\s*\(|\s+ErrorCode)"
 )
-_SAID: Final = re.compile(
-    r"^(?:\{.{0,60}\"(?:code|status|error|type)\": ?(?:[45]\d\d|\"\w*(?:Exception|Error))|An error occurred \((?P<code>\w+)\)|[45]\d\d (?:Client Error|Server Error|[A-Z]\w+[ :])"
-    r"|(?:[\w./-]+: )?(?:fatal(?: error)?|error|panic)(?:[:]| while | in | loading | when )|.{0,80}\berror: )",
-    re.IGNORECASE,
-)
-"""Words that only an error begins with, at whatever level."""
 _RAISED: Final = re.compile(r"^(?P<class>[A-Za-z_][\w.]*)(?::\s.*|\s*)$")
 _LATER: Final = re.compile(
     r"^(?P<handling>During handling of the above exception|The above exception was the direct cause)"
 )
-_JAVA: Final = re.compile(r"^(?:.{0,200}?\s)??(?P<class>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable))(?::\s|$)")
+_JAVA: Final = re.compile(
+    r"^(?:.{0,200}?\s)??(?P<class>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable))(?::\s|$)"
+)
 _CAUSED: Final = re.compile(r"^\s*Caused by: (?P<class>[\w.$]+)")
 _JAVA_FRAME: Final = re.compile(r"^\s+(?:at [\w.$/]+[(<]|\.\.\. \d+ more|Suppressed: )")
-_ENDS: Final = re.compile(
-    r"^(?:Killed$|.{0,80}: line \d+: +\d+ Killed\b|Segmentation fault|Bus error|Aborted|Illegal instruction|terminate called|Fatal Python error|Floating point"
-    r"|!+ ?Segfault|\*\*\* (?:SIG|Process received signal)|thread '[^']*' panicked)|Signal: \w+ \(\d+\)$"
-    r"|exec format error|core dumped|exit(?:ed)?(?: \w+)? (?:with )?(?:exit )?(?:code|status|signal)[: ]+(?:-?[1-9])"
-    r"|exit code: -?[1-9]|died unexpectedly|was terminated by|Out of memory: Kill|oom-kill|OutOfMemoryError: Java heap|command not found$"
-)
 _WHAT: Final = re.compile(r"^\s*what\(\):\s")
-_FAILING: Final = re.compile(
-    r"\b(?:fail(?:s|ed|ure)?|error|cannot|can't|could not|couldn't|unable to|not found|no such|den(?:ied|y)|invalid|illegal"
-    r"|exceed(?:s|ed)?|unsupported|not supported|not support|does not|doesn't|must be|must have|not available|unavailable"
-    r"|insufficient|not enough|too (?:large|long|old|many|small|big|short)|missing|unknown|unrecognized|refused|timed? ?out"
-    r"|restricted|expired|mismatch|conflict(?:s|ing)?|corrupt(?:ed)?|out of|not authorized|forbidden|incorrect|unexpected"
-    r"|required|requires|is not|are not|no \w+ (?:is |are |was |were )?(?:found|available)|took longer|is empty|no cached|please (?:use|make sure|ensure|check)|oversize|can ?not|no longer|has been removed|no (?:object|file|model)s?\b|not pass|not grant|too slow|only supports?|panic(?:ked)?|throttl\w+|greater than"
-    r"|less than|smaller than|larger than|not enabled|need to|needs to|already exist\w*|shouldn't)\b",
-    re.IGNORECASE,
-)
 _WARNED: Final = re.compile(r"^(?:.{0,200}:\d+: )?\w*Warning\b")
 
 
@@ -87,13 +69,15 @@ class LogEvent:
     @property
     def place(self) -> str:
         """The innermost frame in a package: file, line and function."""
-        packaged = [each for each in self.frames if "site-packages/" in each[0] or "dist-packages/" in each[0]]
+        packaged = [
+            each for each in self.frames if "site-packages/" in each[0] or "dist-packages/" in each[0]
+        ]
         path, line, function = (packaged or self.frames or (("", 0, ""),))[-1]
         short = re.split(r"(?:site|dist)-packages/", path)[-1]
         return f"{short}:{line}" + (f" in {function}" if function else "") if short else ""
 
 
-def read_events(lines: Iterable[LogLine]) -> list[LogEvent]:
+def read_events(lines: Iterable[ParsedLine]) -> list[LogEvent]:
     """Every failure, in the order of the log; a line belongs to one event at most."""
     streams: dict[str, _Stream] = {}
     events: list[LogEvent] = []
@@ -130,7 +114,7 @@ class _Stream:
     chains: int = 0
     java: bool = False
 
-    def read(self, line: LogLine) -> Iterator[LogEvent]:
+    def read(self, line: ParsedLine) -> Iterator[LogEvent]:
         text = _GROUP.sub("", line.text) if line.text.lstrip()[:1] in ("|", "+") else line.text
         if _START.search(text):
             self.inside, self.frames = True, []
@@ -141,13 +125,15 @@ class _Stream:
             self.later = True
             self.last.probing = later["handling"].startswith("During")
         elif caused := _CAUSED.match(text):
-            yield self._event("java", line, text.strip().removeprefix("Caused by: "), caused["class"], same=self.java)
+            yield self._event(
+                "java", line, text.strip().removeprefix("Caused by: "), caused["class"], same=self.java
+            )
         elif _JAVA_FRAME.match(text):
             self.java = self.java or (self.last is not None and self.last.kind == "java")
         else:
             yield from self._outside(line, text)
 
-    def _in_traceback(self, line: LogLine, text: str) -> Iterator[LogEvent]:
+    def _in_traceback(self, line: ParsedLine, text: str) -> Iterator[LogEvent]:
         if frame := _FRAME.match(text):
             self.frames.append((frame["path"], int(frame["line"]), frame["function"] or ""))
         elif text.strip() and not text.startswith((" ", "\t")):
@@ -156,9 +142,9 @@ class _Stream:
             same, self.later = self.later, False
             yield self._event("traceback", line, text, raised["class"] if raised else "", same=same)
 
-    def _outside(self, line: LogLine, text: str) -> Iterator[LogEvent]:
+    def _outside(self, line: ParsedLine, text: str) -> Iterator[LogEvent]:
         named = _NAMED.match(text.strip())
-        kind = _kind(line, text, named is not None)
+        kind = _kind(line, text, named=named is not None)
         if kind == "java" or (kind and kind != "sentence"):
             self.later = False
             java = _JAVA.match(text.strip()) if kind == "java" else None
@@ -169,22 +155,26 @@ class _Stream:
         elif kind and text.strip():
             yield self._event(kind, line, text.strip(), "", same=False)
 
-    def _headed(self, line: LogLine) -> bool:
+    def _headed(self, line: ParsedLine) -> bool:
         """Whether the line before, at level ERROR, is the headline of this stack."""
         headed = self.last is not None and self.last.kind == "error" and line.number - self.last.line == 1
         if self.last is not None and headed:
             self.last.heading = True
         return headed
 
-    def _continues(self, line: LogLine, text: str) -> bool:
+    def _continues(self, line: ParsedLine, text: str) -> bool:
         """Whether the line is the next one of the last event's message."""
         last = self.last
-        if last is None or last.kind not in ("traceback", "exception", "end") or line.severity not in ("", "error"):
+        if (
+            last is None
+            or last.kind not in ("traceback", "exception", "end")
+            or line.severity not in ("", "error")
+        ):
             return False
         before = last.more[-1][0] if last.more else last.line
         return bool(text.strip()) and line.number - before <= _NEAR and len(last.more) < _CONTINUED
 
-    def _event(self, kind: EventKind, line: LogLine, text: str, exception: str, *, same: bool) -> LogEvent:
+    def _event(self, kind: EventKind, line: ParsedLine, text: str, exception: str, *, same: bool) -> LogEvent:
         if not same:
             self.chains += 1
             self.java = False
@@ -202,17 +192,17 @@ class _Stream:
         return event
 
 
-def _kind(line: LogLine, text: str, named: bool) -> EventKind | None:
+def _kind(line: ParsedLine, text: str, *, named: bool) -> EventKind | None:
     stripped = text.strip()
     if not stripped or _WARNED.match(stripped):
         return None
-    if _ENDS.search(stripped) or _WHAT.match(text):
+    if ENDS.search(stripped) or _WHAT.match(text):
         return "end"
     java = _JAVA.match(stripped)
     if java and not text.startswith((" ", "\t")):
         return "java"
     if named:
         return "exception"
-    if line.severity == "error" or (line.severity == "" and _SAID.match(stripped)):
+    if line.severity == "error" or (line.severity == "" and SAID.match(stripped)):
         return "error"
-    return "sentence" if line.severity == "" and _FAILING.search(stripped) else None
+    return "sentence" if line.severity == "" and FAILING.search(stripped) else None

@@ -6,12 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from lmi_deploy.planning.log_words import ALARMING
+
 Severity = Literal["error", "warning", "info", ""]
 LONGEST: Final = 4_000
 """Characters of a line that are looked at."""
 
 _ANSI: Final = re.compile(r"(?:\x1b|#033)\[[0-9;]*m")
-_RELAYED: Final = re.compile(r"^.{0,160}?\bW-(?P<worker>[\w.-]*?)-?std(?:out|err)\b:?(?: MODEL_LOG -| \S+ -)? ?")
+_RELAYED: Final = re.compile(
+    r"^.{0,160}?\bW-(?P<worker>[\w.-]*?)-?std(?:out|err)\b:?(?: MODEL_LOG -| \S+ -)? ?"
+)
 """DJLServing, TorchServe and MMS write a worker's output at a level of their own, which says nothing."""
 _PREFIXES: Final = tuple(
     re.compile(each)
@@ -39,10 +43,6 @@ _PREFIXES: Final = tuple(
     )
 )
 _ROUTINE: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b")
-_ALARMING: Final = re.compile(
-    r"rror|xception|raceback|ailed|ailure|annot|able to|ot found|enied|nvalid|xceed|ut of |OOM|illed|not support|upported|[Rr]etry|estart"
-    r"|imed|imeout|issing|efused|ismatch|not (?:enough|available)|[Ww]arn"
-)
 _SEVERITIES: Final[dict[str, Severity]] = {
     **dict.fromkeys(("ERROR", "FATAL", "CRITICAL", "E", "F"), "error"),
     **dict.fromkeys(("WARN", "WARNING", "W"), "warning"),
@@ -51,8 +51,8 @@ _SEVERITIES: Final[dict[str, Severity]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
-    """`text` keeps its indentation; `speaker` tells interleaved processes apart; `number` counts from 1."""
+class ParsedLine:
+    """`text` keeps its indentation; `speaker` names the process, of several in one log; `number` counts from 1."""
 
     number: int
     text: str
@@ -64,10 +64,10 @@ def is_routine(raw: str) -> bool:
     """Whether a line is at level INFO or below and has no word of failure: most of a log, and left out early."""
     head = raw[:160]
     worker = max(head.rfind("stdout"), head.rfind("stderr"), 0)
-    return _ROUTINE.search(raw, worker, worker + 80) is not None and _ALARMING.search(raw, worker) is None
+    return _ROUTINE.search(raw, worker, worker + 80) is not None and ALARMING.search(raw, worker) is None
 
 
-def read_line(number: int, raw: str) -> LogLine:
+def read_line(number: int, raw: str) -> ParsedLine:
     text = raw[:LONGEST].rstrip("\r\n")
     if "\x1b" in text or "#033[" in text:
         text = _ANSI.sub("", text)
@@ -81,7 +81,7 @@ def read_line(number: int, raw: str) -> LogLine:
         rest, said = _without_prefix(text, speakers)
         level = said or level
         if rest == text:
-            return LogLine(number, text, " ".join(speakers), level)
+            return ParsedLine(number, text, " ".join(speakers), level)
         text = rest
 
 

@@ -10,7 +10,7 @@ from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import NotFound
-from lmi_deploy.planning.log_diagnosis import Diagnosis
+from lmi_deploy.planning.failure_cause import Cause
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
 
@@ -103,7 +103,7 @@ def _earlier(found: tuple[tuple[Generation, str], ...]) -> Iterator[PreviousGene
         )
 
 
-def _diagnosis(ref: DeploymentRef, deps: Dependencies, generation: Generation | None) -> Diagnosis | None:
+def _diagnosis(ref: DeploymentRef, deps: Dependencies, generation: Generation | None) -> Cause | None:
     engine = generation.serving.engine if generation else ""
     try:
         return of_log(deps.targets[ref.target].logs(ref, follow=False), engine)

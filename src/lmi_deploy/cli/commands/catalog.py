@@ -8,12 +8,14 @@ from typing import Any
 import click
 
 from lmi_deploy.catalog import (
+    failure_classes,
     images,
     instances,
     known_failures,
     options,
     sagemaker_limits,
     server_arguments,
+    vendor_messages,
     vllm_arguments,
 )
 from lmi_deploy.cli.context import open_context
@@ -64,6 +66,11 @@ def _tables() -> Iterator[Row]:
             f"arguments of {engine}", server_arguments.source(engine), f"{count} versions of {server}"
         )
     yield _line("known failures", known_failures.source(), f"{len(known_failures.failures())} failures")
+    yield _line(
+        "classes of failures", failure_classes.source(), f"{len(failure_classes.failure_classes())} classes"
+    )
+    messages = vendor_messages.vendor_messages()
+    yield _line("messages of vendors", messages.source, f"{messages.count} messages")
 
 
 def _line(table: str, source: tuple[str, str], entries: str, region: str = "") -> Row:
