@@ -19,6 +19,7 @@ BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
 ORDER = (
     "startup",
     "validate",
+    "diagnosis",
     "deployment",
     "engines",
     "size",

@@ -93,3 +93,21 @@ def test_failed_deployment_is_diagnosed_by_up_status_and_diagnose(app: LocalApp)
     assert diagnosed.code == 0
     assert json.loads(diagnosed.out)["causes"][0]["line"] == 5
     assert "the whole log: lmi logs tiny" in app.lmi("diagnose", "tiny").out
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_server_that_fails_in_the_foreground_is_diagnosed_or_says_how(
+    app: LocalApp, flags: tuple[str, ...]
+) -> None:
+    Path("model").mkdir()
+    Path("model/model.py").write_text("def handle(inputs):\n    return None\n")
+    app.servers.foreground_ends_with = 1
+    app.servers.foreground_lines = ("ModuleNotFoundError: No module named 'flash_attn'",)
+    result = app.lmi("serve", "model", *flags)
+    assert result.code == 1
+    if flags:
+        error = result.result["error"]
+        assert "flash_attn" in error["message"]
+        assert "requirements.txt" in error["hint"]
+    else:
+        assert "`lmi diagnose --log server.log` finds the cause" in result.err

@@ -79,6 +79,7 @@ class FakeModelServers:
         self.stopped: list[tuple[str, float]] = []
         """Every stop, with its grace."""
         self.foreground_ends_with = 0
+        self.foreground_lines: tuple[str, ...] = ("a line of the server's",)
         self._processes: dict[Path, _ServerProcess] = {}
         self._reserved: dict[int, socket.socket] = {}
 
@@ -126,7 +127,8 @@ class FakeModelServers:
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
         if report is not None:
-            report("a line of the server's")
+            for line in self.foreground_lines:
+                report(line)
         return self.foreground_ends_with
 
     def log(self, home: Path) -> Path:

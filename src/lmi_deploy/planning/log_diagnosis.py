@@ -33,7 +33,12 @@ class DiagnosisContext:
     version: str = ""
     facts: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """Such as EndpointStatus: Failed, EnableNetworkIsolation: true."""
-    known: KnownFailures = field(default_factory=known_failures)
+    known: KnownFailures | None = None
+    """None: the packaged table."""
+
+    @property
+    def table(self) -> KnownFailures:
+        return known_failures() if self.known is None else self.known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +103,7 @@ def known_causes(lines: Sequence[str], around: DiagnosisContext = UNKNOWN) -> li
 
 def noise_lines(lines: Sequence[str], around: DiagnosisContext) -> set[int]:
     """Indices of harmless lines."""
-    return _matching(around.known.noise, lines)
+    return _matching(around.table.noise, lines)
 
 
 def restart_lines(lines: Sequence[str]) -> list[int]:
@@ -125,7 +130,7 @@ def _text_of(lines: Sequence[str]) -> tuple[list[str], str, list[int]]:
 def _hits(lines: Sequence[str], around: DiagnosisContext) -> Iterator[_Match]:
     plain, text, starts = _text_of(lines)
     ignored, restarts = noise_lines(lines, around), restart_lines(lines)
-    for failure in around.known.failures:
+    for failure in around.table.failures:
         if not _holds(failure.given, around.facts) or not _compiled(failure.frames).search(text):
             continue
         runs: set[int] = set()
@@ -205,7 +210,7 @@ def _key(version: str) -> tuple[int, ...]:
 
 def diagnose_by_facts(around: DiagnosisContext) -> Diagnosis | None:
     """An entry without a log line whose facts match."""
-    for failure in around.known.failures:
+    for failure in around.table.failures:
         if failure.given and _holds(failure.given, around.facts):
             named = ", ".join(f"{key}: {value}" for key, value in failure.given.items())
             return _diagnosis(failure, {}, evidence=named, line=0)

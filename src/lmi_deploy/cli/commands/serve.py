@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.events import Line
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.workflows import serve
+from lmi_deploy.workflows.error_diagnosis import advice, of_log
 
 ENDED_BY_CTRL_C = 130
 _EXPECTED_EXITS = (0, ENDED_BY_CTRL_C, 143)
+_LINES = 20_000
+"""Kept of the output, to diagnose a failure."""
 """Exit codes of a server that was stopped on request."""
 
 
@@ -76,15 +80,27 @@ def command(
     context.view.note(
         f"serving {folder} at http://{options.host}:{options.port}/invocations once it is loaded; Ctrl-C stops it"
     )
-    log = (lambda text: context.view.show(Line(key="server", text=text))) if as_json else None
-    code = serve.run(options, interpreter, context.deps, report=log)
+    lines: deque[str] = deque(maxlen=_LINES)
+
+    def log(text: str) -> None:
+        lines.append(text)
+        context.view.show(Line(key="server", text=text))
+
+    # For people the output goes directly to the terminal, with its colours.
+    code = serve.run(options, interpreter, context.deps, report=log if as_json else None)
     if code not in _EXPECTED_EXITS:
-        raise DeployFailed(
-            f"{folder}: the model server ended with exit code {code}",
-            hint="read its last lines above; docs/reference/failures.md explains many of them",
-        )
+        raise _failed(folder, code, lines)
     context.view.result({"folder": str(folder), "exit_code": code})
     return code
+
+
+def _failed(folder: Path, code: int, lines: deque[str]) -> DeployFailed:
+    found = of_log(lines, "")
+    message = f"{folder}: the model server ended with exit code {code}"
+    if found is None:
+        hint = f"`lmi serve {folder} 2>&1 | tee server.log`, then `lmi diagnose --log server.log` finds the cause"
+        return DeployFailed(message, hint=hint)
+    return DeployFailed(f"{message}. {found.cause}", hint=advice(found), details=[found.evidence])
 
 
 def _watch(options: serve.ServeOptions, context: CommandContext) -> int:
