@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from lmi_deploy.domain.number_text import gib_text
-from lmi_deploy.sizing import accelerate, neuron, tensor_split, tensorrt_llm, vllm, vllm_cpu
+from lmi_deploy.sizing import accelerate, encoder, neuron, sglang, tensor_split, tensorrt_llm, vllm, vllm_cpu
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.device_support import unsupported
 from lmi_deploy.sizing.devices import Devices
 from lmi_deploy.sizing.kv_cache_size import longest_sequence, tokens_in
 from lmi_deploy.sizing.memory_demand import Demand, SizingCase
 from lmi_deploy.sizing.quantization import Quantization, stored_quantization
-from lmi_deploy.sizing.sizing_request import SizingRequest
+from lmi_deploy.sizing.sizing_request import INFERENTIA_1, ON_NEURON, SizingRequest
 from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensor_parallel_degree import NotDivisible, require_divisible, whole_degree
 from lmi_deploy.sizing.tensors import CannotTell, Tensor, total_size
@@ -108,10 +108,7 @@ def _subject(checkpoint: Checkpoint, request: SizingRequest, devices: Devices) -
         raise CannotTell("the model is a GGUF file, which the engines of LMI cannot load")
     shape = read_architecture(checkpoint.table)
     quantization = stored_quantization(checkpoint.table)
-    if request.engine == "neuronx" and devices.kind != "neuron":
-        raise CannotTell(f"engine neuronx needs NeuronCores; {devices.instance or devices.name} has none")
-    if request.engine != "neuronx" and devices.kind == "neuron":
-        raise CannotTell(f"engine {request.engine} does not run on {devices.name}; engine neuronx does")
+    _require_kind(request, devices)
     tensors = checkpoint.tensors or _without_headers(checkpoint, shape, quantization)
     pipeline = request.whole("pipeline_parallel_degree") or 1
     degree = whole_degree(request, devices, pipeline, shape)
@@ -127,6 +124,17 @@ def _subject(checkpoint: Checkpoint, request: SizingRequest, devices: Devices) -
         pipeline=pipeline,
         pickles=checkpoint.pickles,
     )
+
+
+def _require_kind(request: SizingRequest, devices: Devices) -> None:
+    if request.engine in ON_NEURON and devices.kind != "neuron":
+        raise CannotTell(
+            f"engine {request.engine} needs NeuronCores; {devices.instance or devices.name} has none"
+        )
+    if devices.kind == "neuron":
+        suited = "neuron" if devices.name == INFERENTIA_1 else "neuronx"
+        if request.engine != suited:
+            raise CannotTell(f"engine {request.engine} does not run on {devices.name}; engine {suited} does")
 
 
 def _without_headers(
@@ -168,6 +176,12 @@ def demand_of(subject: SizingCase) -> Demand:
             return tensor_split.demand(subject)
         case "accelerate":
             return accelerate.demand(subject)
+        case "sglang":
+            return sglang.demand(subject)
+        case "tei":
+            return encoder.tei_demand(subject)
+        case "neuron":
+            return encoder.neuron_demand(subject)
 
 
 def _fit_of(subject: SizingCase, checkpoint: Checkpoint, *, limits: bool) -> Fit:
@@ -234,7 +248,8 @@ def _verdict(subject: SizingCase, demand: Demand, needed: int) -> tuple[Verdict,
         return "does-not-fit", what
     if subject.devices.kind == "gpu" and 0 < demand.outside < demand.reserve + margin:
         taken, left = gib_text(demand.reserve, 2), gib_text(demand.outside, 2)
-        what = f"gpu_memory_utilization leaves {left} for the CUDA context, NCCL and graphs, which take about {taken}"
+        setting = "mem_fraction_static" if subject.request.engine == "sglang" else "gpu_memory_utilization"
+        what = f"{setting} leaves {left} for the CUDA context, NCCL and graphs, which take about {taken}"
         return "tight", what
     if needed + margin > memory:
         return "tight", f"less than {share:.0%} of the device is left"

@@ -10,7 +10,7 @@ from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
-from lmi_deploy.sizing.sizing_request import SizingRequest
+from lmi_deploy.sizing.sizing_request import INFERENTIA_1, ON_NEURON, SizingRequest
 from lmi_deploy.sizing.tensors import CannotTell
 
 
@@ -91,7 +91,13 @@ def _types(request: SizingRequest, prices: RegionPrices) -> list[tuple[float | N
             devices = instance_devices(name)
         except CannotTell:
             continue
-        if devices.kind == ("neuron" if request.engine == "neuronx" else "gpu"):
+        if _runs_on(request, devices):
             price = prices.hourly.get(name)
             found.append((price.hourly if price else None, name, devices))
     return sorted(found, key=lambda one: (one[0] is None, one[0] or 0, one[1]))
+
+
+def _runs_on(request: SizingRequest, devices: Devices) -> bool:
+    if request.engine in ON_NEURON:
+        return devices.kind == "neuron" and (devices.name == INFERENTIA_1) == (request.engine == "neuron")
+    return devices.kind == "gpu"

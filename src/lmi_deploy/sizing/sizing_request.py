@@ -14,7 +14,17 @@ from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, SERVER_VERSION
 from lmi_deploy.sizing.tensors import CannotTell
 
-SizedEngine = Literal["vllm", "tensorrt-llm", "accelerate", "neuronx", "deepspeed", "fastertransformer"]
+SizedEngine = Literal[
+    "vllm",
+    "tensorrt-llm",
+    "accelerate",
+    "neuronx",
+    "deepspeed",
+    "fastertransformer",
+    "sglang",
+    "tei",
+    "neuron",
+]
 ENGINES: Final[dict[str, SizedEngine]] = {
     "vllm": "vllm",
     "lmi-dist": "vllm",
@@ -23,7 +33,14 @@ ENGINES: Final[dict[str, SizedEngine]] = {
     "neuronx": "neuronx",
     "deepspeed": "deepspeed",
     "fastertransformer": "fastertransformer",
+    "vllm-server": "vllm",
+    "sglang": "sglang",
+    "tei": "tei",
+    "neuron": "neuron",
 }
+ON_NEURON: Final = ("neuronx", "neuron")
+"""Engines whose devices are NeuronCores; those of `neuron` are Inferentia 1's."""
+INFERENTIA_1: Final = "AWS Inferentia"
 LMI_VLLM: Final = {number: vllm_arguments.number(number) for number in vllm_arguments.images()}
 """The vLLM of an LMI image."""
 _FIRST_LMI_SERVER: Final = 19
@@ -35,6 +52,9 @@ _SHORT: Final[dict[str, str]] = {
     "tensor_parallel_size": "tensor_parallel_degree",
     "pipeline_parallel_size": "pipeline_parallel_degree",
     "quantization": "quantize",
+    "tp_size": "tensor_parallel_degree",
+    "pp_size": "pipeline_parallel_degree",
+    "context_length": "max_model_len",
 }
 
 

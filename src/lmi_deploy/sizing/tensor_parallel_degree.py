@@ -10,7 +10,9 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
 from lmi_deploy.sizing.devices import Devices
+from lmi_deploy.sizing.neuron_pipeline import pipeline_cores
 from lmi_deploy.sizing.sizing_request import SizedEngine, SizingRequest
+from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensors import CannotTell
 
 SPLITS_HEADS: Final = (
@@ -36,8 +38,12 @@ def whole_degree(request: SizingRequest, devices: Devices, pipeline: int, shape:
     requested = request.degree
     if requested is None and request.text("tensor_parallel_degree") not in ("", "max", "auto"):
         requested = request.whole("tensor_parallel_degree")
-    if devices.kind == "cpu":
+    if devices.kind == "cpu" or request.engine in _ON_ONE_DEVICE:
         return 1
+    if request.engine == "neuron" and request.text("layout") != "pipeline":
+        return 1
+    if request.engine == "neuron" and requested is None:
+        return pipeline_cores(sum(tensor.items for tensor in tensors_of(shape, None)), existing).cores
     free = max(1, existing // pipeline)
     degree = requested or (best_degree(shape, free) if request.engine in SPLITS_HEADS else free)
     if degree * pipeline > existing:
@@ -50,13 +56,18 @@ def whole_degree(request: SizingRequest, devices: Devices, pipeline: int, shape:
 def require_divisible(shape: Architecture, engine: SizedEngine, degree: int) -> None:
     """As vllm 0.11.0 checks it (config/model.py verify_with_parallel_config; layers/linear.py divide)."""
     # optimum-neuron pads query heads up to a multiple of the degree; a 70B with 64 heads runs on 24 cores.
-    if engine in ("accelerate", "neuronx") or degree == 1 or shape.family.kind == "encoder":
+    if engine in ("accelerate", "neuronx", "neuron") or degree == 1 or shape.family.kind == "encoder":
         return
     if shape.heads % degree:
         raise NotDivisible(
             f"degree {degree} does not divide the {shape.heads} attention heads; use {best_degree(shape, degree)}"
         )
-    if shape.kv_heads % degree and degree % shape.kv_heads and not shape.latent and engine == "vllm":
+    if (
+        shape.kv_heads % degree
+        and degree % shape.kv_heads
+        and not shape.latent
+        and engine in ("vllm", "sglang")
+    ):
         raise NotDivisible(
             f"degree {degree} and {shape.kv_heads} key/value heads do not divide each other;"
             f" use {best_degree(shape, degree)}"

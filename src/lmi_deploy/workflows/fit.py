@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lmi_deploy.catalog import vllm_arguments
-from lmi_deploy.catalog.server_version import server_tag
+from lmi_deploy.catalog import images, vllm_arguments
+from lmi_deploy.catalog.server_version import FAMILIES, server_tag
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Engine, Recipe
@@ -21,7 +21,7 @@ from lmi_deploy.sizing.fit_notes import notes
 from lmi_deploy.sizing.fitting_instances import FittingInstance, cheapest_fitting, fitting_instances
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.remedies import Remedy, remedies
-from lmi_deploy.sizing.sizing_request import ENGINES, SizingRequest, engine_version, normalized
+from lmi_deploy.sizing.sizing_request import ENGINES, NEWEST_VLLM, SizingRequest, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.checkpoint_headers import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -133,7 +133,7 @@ def judge(
 
 def _refused_class(fit_request: FitRequest, checkpoint: Checkpoint, request: SizingRequest) -> Mistake | None:
     """That the vLLM of the request has no model for the checkpoint's class; None if it has, or if that is unknown."""
-    if request.engine != "vllm":
+    if request.engine != "vllm" or request.vllm > NEWEST_VLLM:
         return None
     settings = EngineSettings(
         options=fit_request.options, environment={}, image=vllm_arguments.image_of(request.vllm)
@@ -211,7 +211,7 @@ def sizing_request(fit_request: FitRequest) -> SizingRequest:
     engine = ENGINES.get(fit_request.engine)
     if engine is None:
         raise CannotTell(f"lmi cannot judge engine {fit_request.engine}; it knows {', '.join(ENGINES)}")
-    version, lmi = engine_version(fit_request.version if engine == "vllm" else None)
+    version, lmi = engine_version(_version(fit_request) if engine == "vllm" else None)
     is_here = fit_request.machine is not None and not fit_request.gpu and not fit_request.instances
     return SizingRequest(
         engine=engine,
@@ -222,6 +222,13 @@ def sizing_request(fit_request: FitRequest) -> SizingRequest:
         sequences=fit_request.sequences,
         options=normalized(fit_request.options),
     )
+
+
+def _version(fit_request: FitRequest) -> str | None:
+    """The server's; that of vLLM's own server is vLLM's."""
+    if fit_request.engine != "vllm-server":
+        return fit_request.version
+    return f"vllm-{(fit_request.version or images.latest(FAMILIES['vllm-server'])).removeprefix('vllm-')}"
 
 
 def _devices(fit_request: FitRequest) -> list[Devices | None]:

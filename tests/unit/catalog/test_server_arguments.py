@@ -165,7 +165,11 @@ def test_a_known_argument_and_what_a_newer_server_may_have_pass(
 
 
 def _recipe(engine: str, version: str, option: str) -> str:
-    container = f"version: {version}" if version != "own image" else "image: 123456789012.dkr.ecr.us-east-1.amazonaws.com/own:1"
+    container = (
+        f"version: {version}"
+        if version != "own image"
+        else "image: 123456789012.dkr.ecr.us-east-1.amazonaws.com/own:1"
+    )
     return (
         f"name: a\nmodel_id: org/m\nengine: {engine}\ntask: text-generation\ninstance_type: ml.g5.xlarge\n"
         f"container: {{{container}}}\noptions: {{{option}}}\n"
