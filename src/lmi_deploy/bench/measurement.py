@@ -79,7 +79,7 @@ def point_name(factors: Mapping[str, Factor], load: Load) -> str:
     parts = [str(value) if isinstance(value, str) else f"{name}={value}" for name, value in factors.items()]
     here = {"concurrency", "rate"} & {*factors}
     if not here:
-        parts.append(f"c={load.concurrency}" if load.kind == "closed" else f"{load.rate:.4g}/s")
+        parts.append(load.brief)
     return ", ".join(parts)
 
 
@@ -163,7 +163,8 @@ def _summed_load(loads: Sequence[Load]) -> Load:
     first = loads[0]
     if first.kind == "closed":
         return replace(first, concurrency=sum(load.concurrency or 0 for load in loads))
-    return replace(first, rate=math.fsum(load.rate or 0 for load in loads))
+    given = [load.rate for load in loads if load.rate is not None]
+    return replace(first, rate=math.fsum(given) if given else None)
 
 
 def _summed_counts(counts: Sequence[RequestCounts]) -> RequestCounts:

@@ -90,7 +90,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """`concurrency` of a closed loop, `rate` (requests per second) of an open one."""
+    """`concurrency` of a closed loop, `rate` (requests per second) of an open one; a replayed trace has neither."""
 
     kind: LoadKind
     concurrency: int | None = None
@@ -101,7 +101,15 @@ class Load:
     def words(self) -> str:
         if self.kind == "closed":
             return f"closed loop, concurrency {self.concurrency}"
-        return f"open loop, {self.rate:.4g} requests/s" + (f", {self.arrivals}" if self.arrivals else "")
+        rate = f"{self.rate:.4g} requests/s" if self.rate is not None else ""
+        return ", ".join(filter(None, ["open loop", rate, self.arrivals]))
+
+    @property
+    def brief(self) -> str:
+        """In the name of a point; a replayed trace has no rate of its own."""
+        if self.kind == "closed":
+            return f"c={self.concurrency}"
+        return f"{self.rate:.4g}/s" if self.rate is not None else self.arrivals or "open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

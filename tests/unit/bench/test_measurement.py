@@ -151,6 +151,16 @@ def test_goodput_counts_the_requests_within_every_limit() -> None:
     assert point.rate("goodput_per_s") == pytest.approx(point.rate("requests_per_s") * 0.75, rel=0.01)
 
 
+def test_replayed_trace_has_no_rate_but_a_name_and_figures() -> None:
+    run = open_run(50, requests=400)
+    load = replace(run.settings.load, rate=None, arrivals="replay")
+    replayed = replace(run, settings=replace(run.settings, load=load))
+    point = point_of(replayed)
+    assert (point.name, point.load.words) == ("replay", "open loop, replay")
+    assert point.rate("requests_per_s") == pytest.approx(50, rel=0.15)
+    assert merged([point, point]).load.rate is None
+
+
 def test_timeline_counts_each_request_once() -> None:
     point = point_of(closed_run(0.1, concurrency=4, requests=1000))
     assert sum(one.completed for one in point.timeline) == 1000
