@@ -181,6 +181,18 @@ def test_the_engines_own_compiler_is_an_optimization_job(app: CloudApp) -> None:
     assert not any(line.startswith("option.model_dir") for line in lines)
 
 
+def test_a_failed_optimization_job_says_why(app: CloudApp) -> None:
+    write_recipe(
+        f"name: tiny\nmodel_id: {MODEL}\nengine: neuronx\ninstance_type: ml.inf2.8xlarge\ncompile: {{}}\n"
+        "tensor_parallel_degree: 2\n"
+    )
+    app.cloud.optimizations.reason = "ClientError: NCC_EBVF030: too many instructions"
+    ran = app.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 1
+    assert "NCC_EBVF030" in ran.err
+    assert (results(app), keys(app, "jobs/")) == ([], [])
+
+
 def interrupted(app: CloudApp, *, at: int) -> Ran:
     """By Ctrl-C, at this look at the job."""
     jobs, looks = app.cloud.jobs, count(1)

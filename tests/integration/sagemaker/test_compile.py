@@ -121,6 +121,14 @@ def test_printed_policies_suffice_for_the_compiler_of_an_engine(
     assert recorded() - listed() == set()
 
 
+def test_key_and_local_disks_go_together(ada: Principal) -> None:
+    """SageMaker refuses VolumeKmsKeyId for an instance type with local disks: only the result is encrypted."""
+    key = ada.aws.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    recipe = BY_SCRIPT.replace("batch: 4}", "batch: 4}, instance_type: ml.g5.xlarge")
+    granted(ada, recipe.replace("endpoint: {", f"endpoint: {{kms_key: {key}, "))
+    assert "on 1 x ml.g5.xlarge" in run_granted(ada, "compile", "r.yaml", "--yes")
+
+
 @pytest.mark.parametrize(
     "less",
     [

@@ -66,7 +66,7 @@ def _request(settings: JobSettings) -> dict[str, Any]:
         "InstanceType": settings.instance,
         "VolumeSizeInGB": settings.volume_gb,
     }
-    if settings.kms_key:
+    if settings.kms_key and not settings.local_disks:
         cluster["VolumeKmsKeyId"] = settings.kms_key
     requested: dict[str, Any] = {
         "RoleArn": settings.role,

@@ -41,6 +41,8 @@ class JobSettings:
     vpc: Vpc | None = None
     outputs: Pairs = field(default=(), metadata=ADDED)
     """(folder in the container, s3:// prefix): uploaded at the end."""
+    local_disks: bool = field(default=False, metadata=ADDED)
+    """Whether the instance has them: SageMaker accepts no key for its volumes then (ProcessingClusterConfig)."""
 
     @property
     def title(self) -> str:

@@ -69,7 +69,7 @@ class CompileJobs:
             watch = self.watch(job, action)
             observed = yield from watch.until_ended(action.settings.timeout, hint=hint)
         if observed.status != "Completed":
-            error = self._failure(observed)
+            error = self._failure(observed, action)
             clear_job(self.depot.store, action.job)
             raise error
         manifest = yield from self._stored(job, action)
@@ -255,10 +255,10 @@ class CompileJobs:
                     hint="run the same command again: it compiles again",
                 )
 
-    def _failure(self, ended: ObservedJob) -> CompileFailed:
+    def _failure(self, ended: ObservedJob, action: RunCompileJob) -> CompileFailed:
         why = ended.message or ended.reason or "no reason given"
         return CompileFailed(
             f"{ended.name}: the job ended {ended.status}: {why}",
             hint="correct the cause and run `lmi compile` again; nothing of its output was kept",
-            details=list(self.cloud.jobs.lines(ended.name))[-_LAST:],
+            details=list(self._jobs(action).lines(ended.name))[-_LAST:],
         )

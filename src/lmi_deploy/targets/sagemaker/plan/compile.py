@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory
@@ -84,6 +85,7 @@ def _processing(spec: Spec, place: CompilePlace) -> JobSettings:
         timeout=place.timeout,
         kms_key=spec.cloud.kms_key,
         vpc=spec.cloud.vpc,
+        local_disks=has_local_disks(place.instance),
     )
 
 
