@@ -8,6 +8,7 @@ from typing import Any
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts, FileEntry, ModelListing
+from lmi_deploy.domain.image_build import BuildContext, ImageBuild
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.resolve import resolve
@@ -51,6 +52,13 @@ def compiled_spec(*, script: bool = True) -> Spec:
         "instance_type: ml.inf2.8xlarge\ntask: text-generation\ncompile: {}\n", engine="neuronx"
     )
     return resolve(recipe, cloud_facts(), place_of)
+
+
+def built_spec() -> Spec:
+    """Of a recipe whose image lmi builds."""
+    context = BuildContext(folder="/image", digest="d" * 64, files=1, size=10)
+    build = ImageBuild(context=context, dockerfile="Dockerfile", arguments=(), platform="linux/amd64")
+    return placed_spec(build=build)
 
 
 def placed_spec(**changes: Any) -> Spec:

@@ -17,6 +17,7 @@ KINDS = {
     Phase.BOOTSTRAP: {"MakeBucket"},
     Phase.STORE: {
         *("InstallEngine", "BuildEnvironment", "FetchWeights", "PutArtifact"),
+        *("BuildImage", "MakeRepository", "PushImage"),
         *("PushWeights", "RunTransferJob", "RunCompileJob", "StopTransferJob"),
     },
     Phase.CREATE: {"CreateModel", "CreateEndpointConfig"},
@@ -31,12 +32,12 @@ KINDS = {
     Phase.STOP: {"StopServer", "DeleteEndpoint"},
     Phase.CLEANUP: {
         *("RemoveArtifact", "RemoveDeployment", "DeleteEndpointConfig", "DeleteModel"),
-        *("DeleteLogs", "DeleteWeights"),
+        *("DeleteLogs", "DeleteWeights", "DeleteImage", "DeleteRepository"),
     },
 }
 BINDING = {
     *("CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint", "RunTransferJob", "RunCompileJob", "SetScaling"),
-    *("DeleteWeights", "DeleteLogs", "StartServer", "StopServer", "TakeAddress"),
+    *("DeleteRepository", "DeleteWeights", "DeleteLogs", "StartServer", "StopServer", "TakeAddress"),
 }
 
 

@@ -28,6 +28,8 @@ FIELDS = {
     "Vpc": "subnets security_groups",
     "Scaling": "least most invocations",
     "Travel": "via engine memory",
+    "ImageBuild": "context dockerfile arguments platform",
+    "BuildContext": "folder digest files size",
     "CompilePlace": "what image role instance volume_gb timeout",
     "CompileSpec": "weights engine compiler image device script requirements arguments options",
     "JobPlace": "image role instance count volume_gb timeout hub",

@@ -198,7 +198,7 @@ def _of_own_server(partial: ParsedFields) -> Iterator[Problem]:
     from lmi_deploy.catalog import server_arguments
 
     server = server_arguments.server_of(engine, partial.value("container.version") or "")
-    is_known = server.is_exact and "container.image" not in partial.found
+    is_known = server.is_exact and not {"container.image", "container.build"} & partial.found.keys()
     for name, value in partial.value("options", ()):
         plain = name.replace("-", "_")
         rule = server_arguments.argument(plain, server)

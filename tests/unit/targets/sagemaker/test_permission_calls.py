@@ -13,7 +13,7 @@ from botocore import xform_name
 from lmi_deploy.aws.s3.error_messages import ACTIONS
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.targets.sagemaker.permissions import policies
-from tests.support.cloud_factories import cloud_spec, compiled_spec
+from tests.support.cloud_factories import built_spec, cloud_spec, compiled_spec
 
 AWS = Path(__file__).resolve().parents[4] / "src" / "lmi_deploy" / "aws"
 ADAPTERS = (*AWS.glob("*.py"), *(AWS / "sagemaker").glob("*.py"))
@@ -25,6 +25,7 @@ PREFIXES = {
     "service-quotas": "servicequotas",
     "pricing": "pricing",
     "resourcegroupstaggingapi": "tag",
+    "ecr": "ecr",
     "iam": "iam",
     "secretsmanager": "secretsmanager",
 }
@@ -40,9 +41,19 @@ BEHIND = {
     "kms:Decrypt",
     "kms:DescribeKey",
     "kms:GenerateDataKey",
+    # Of a push by the container CLI; ecr:TagResource for a repository that is created with tags.
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:TagResource",
+    "ecr:UploadLayerPart",
     # Of the requests that a client sends with a token of `lmi token`.
     "sagemaker:CallWithBearerToken",
 }
+OF_ECR = {"ListTagsForResource"}
+"""Operations that other services have, too, and that lmi uses only of ECR."""
 BY_THE_ROLE = {"secretsmanager:GetSecretValue"}
 
 
@@ -75,11 +86,12 @@ def actions() -> dict[str, str]:
         xform_name(name): f"{prefix}:{name}"
         for service, prefix in PREFIXES.items()
         for name in session.get_service_model(service).operation_names
+        if service == "ecr" or name not in OF_ECR
     }
 
 
 def granted() -> set[str]:
-    specs = (whole(), compiled_spec(), compiled_spec(script=False))
+    specs = (whole(), compiled_spec(), compiled_spec(script=False), built_spec())
     return {right.action for spec in specs for right in policies(spec).deployer.rights}
 
 
