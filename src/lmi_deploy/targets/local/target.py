@@ -139,7 +139,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             missing_additional=tuple(
                 hubs(each.model_id).missing(each.listing, each.files) for each in spec.weights.additional
             ),
-            image=spec.machine.build is None or self.builder.exists(spec.machine.image),
+            image=spec.place.build is None or self.builder.exists(spec.place.image),
         )
 
     def remember(self, ref: DeploymentRef) -> None:
