@@ -124,6 +124,23 @@ def test_conversation_that_no_longer_fits_is_explained(app: LocalApp, answering:
     assert "next: /reset starts a new conversation" in result.err
 
 
+def test_an_error_without_a_reason_is_explained_too(app: LocalApp, answering: list[FakeResponse]) -> None:
+    app.lmi("up", "--yes")
+    body = {"code": 424, "message": "Async Inference Failure service.invoke_handler_async() failure"}
+    answering[:] = [(424, "application/json", json.dumps(body).encode())]
+    result = app.lmi("chat", "tiny", stdin=b"Hello\n")
+    assert result.code == 1
+    assert "prompt and max_tokens together exceed max_model_len; /reset starts a new" in result.err
+
+
+def test_the_probes_error_without_a_reason_is_explained(app: LocalApp, answering: list[FakeResponse]) -> None:
+    body = {"code": 424, "message": "Async Inference Failure service.invoke_handler_async() failure"}
+    answering[:] = [(424, "application/json", json.dumps(body).encode())]
+    result = app.lmi("up", "--yes")
+    assert result.code != 0
+    assert "prompt and max_tokens together exceed max_model_len; check `lmi logs tiny`" in result.err
+
+
 def test_json_is_a_line_a_piece_a_turn_and_the_end(app: LocalApp, sent: list[dict[str, Any]]) -> None:
     result = app.lmi("chat", "tiny", "--json", stdin=b"Hello\n")
     assert [line["event"] for line in result.lines] == ["piece", "piece", "answered", "result"]

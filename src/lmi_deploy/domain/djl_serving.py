@@ -23,3 +23,8 @@ USUAL_REASON: Final = (
 """Seen with DJL's engine 0.34.0 and vLLM 0.10.2, 2026-11-22."""
 ENGINE_VERSION: Final = "0.34.0"
 """DJL's Python engine on Maven Central: the newest published there, on the wire the same as 0.36 (2026-11-21)."""
+
+
+def usual_reason(*texts: str) -> str:
+    """The usual reason of an error that DJL's service gives none for; empty for any other error."""
+    return USUAL_REASON if any(NO_REASON in text for text in texts) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.engines.response_stream_decoder import LONGEST_ERROR, error_text
 from lmi_deploy.errors import AccessError, LmiError, NotFound, UsageRefused
 
@@ -60,6 +61,8 @@ def server_error(status: int, content: bytes, *, reason: str = "", retry_after: 
     text = content.decode("utf-8", "replace")
     value = parse_json(text)
     message = error_text(value) or text.strip()[:LONGEST_ERROR] or reason or f"the server responded {status}"
+    if usual := usual_reason(text):
+        message = f"{message} ({usual})"
     body = value if isinstance(value, dict) else {}
     error = body.get("error")
     fields = error if isinstance(error, dict) else {}

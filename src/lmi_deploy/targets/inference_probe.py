@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
+from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.events import Answered, Event
 from lmi_deploy.domain.inference_http import (
     ADAPTER_HEADER,
@@ -52,9 +53,10 @@ def _send(
     text, why, output = _read(probe, codec, head, body)
     if why:
         of = f" of the adapter {adapter}" if adapter else ""
+        own = f"check `lmi logs {name}`, and `probe` in the recipe"
         raise DeployFailed(
             f"the model is loaded, but the probe{of} failed: {why}",
-            hint=f"check `lmi logs {name}`, and `probe` in the recipe",
+            hint="; ".join(filter(None, (usual_reason(why, output), own))),
             details=output.strip()[:2000].splitlines(),
         )
     seconds = round(clock.monotonic() - started, 3)

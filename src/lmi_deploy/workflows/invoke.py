@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from lmi_deploy.domain.djl_serving import NO_REASON, USUAL_REASON
+from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.serving_record import ServingRecord
@@ -123,7 +123,7 @@ def _require_adapter_is_used(request: InferenceRequest, serving: ServingRecord) 
         raise UsageRefused(
             f"--adapter {request.adapter}: this server ignores the adapter in a stream, and the model itself would "
             "answer",
-            hint="add --no-stream",
+            hint="ask by `lmi invoke --no-stream`",
         )
 
 
@@ -135,7 +135,10 @@ def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: fl
         measured.characters += len(chunk.text)
         measured.finish = chunk.finish or measured.finish
         if chunk.error:
-            raise DeployFailed(f"the response ended early: {chunk.error}", hint=f"see `lmi logs {name}`")
+            own = f"see `lmi logs {name}`"
+            reason = usual_reason(chunk.error)
+            hint = f"{reason}; otherwise {own}" if reason else own
+            raise DeployFailed(f"the response ended early: {chunk.error}", hint=hint)
         yield chunk
 
 
@@ -143,8 +146,8 @@ def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
     text = body.decode("utf-8", "replace").strip()[:_ERROR_BODY]
     own = f"see `lmi logs {name}`"
     hint = "correct the request; the deployment works" if 400 <= head.status < 424 else own
-    if NO_REASON in text:
-        hint = f"{USUAL_REASON}; otherwise {own}"
+    if reason := usual_reason(text):
+        hint = f"{reason}; otherwise {own}"
     return DeployFailed(
         f"the server responded {head.status} {head.reason}", hint=hint, details=text.splitlines()
     )

@@ -21,6 +21,12 @@ def test_the_shape_is_openais() -> None:
     }
 
 
+def test_an_error_without_a_reason_gets_the_usual_one() -> None:
+    body = b'{"code":424,"message":"Async Inference Failure service.invoke_handler_async() failure"}'
+
+    assert "prompt and max_tokens together exceed max_model_len" in server_error(424, body).message
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [

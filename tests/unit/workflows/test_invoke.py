@@ -151,7 +151,7 @@ def test_stream_with_an_adapter_is_refused_where_vllm_would_ignore_the_adapter(
         UsageRefused, match="--adapter sql: this server ignores the adapter in a stream"
     ) as refused:
         ask(stream=True)
-    assert refused.value.hint == "add --no-stream"
+    assert refused.value.hint == "ask by `lmi invoke --no-stream`"
     ask(stream=False)
     ask(stream=True, adapter="")
 
@@ -162,6 +162,14 @@ def test_error_without_a_reason_gets_the_usual_one(tmp_path: Path) -> None:
     given = deps(tmp_path, (0, head), (0, body))
     with pytest.raises(DeployFailed) as refused:
         list(invoke(REF, InferenceRequest(prompt="x"), given, ResponseMetrics(), timeout=1))
+    assert "exceed max_model_len; otherwise see `lmi logs tiny`" in refused.value.hint
+
+
+def test_error_without_a_reason_in_a_stream_gets_the_usual_one(tmp_path: Path) -> None:
+    parts = [(0.0, LINES), (0.0, b'{"error": "service.invoke_handler_async() failure"}\n')]
+    given = deps(tmp_path, *parts)
+    with pytest.raises(DeployFailed) as refused:
+        list(invoke(REF, InferenceRequest(prompt="x", stream=True), given, ResponseMetrics(), timeout=1))
     assert "exceed max_model_len; otherwise see `lmi logs tiny`" in refused.value.hint
 
 

@@ -24,6 +24,7 @@ from lmi_deploy.cli.shared_options import (
     place_options,
     request_options,
 )
+from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.events import Answered
 from lmi_deploy.domain.inference_http import InferenceRequest, Turn
 from lmi_deploy.domain.record import DeploymentRef
@@ -132,6 +133,8 @@ class Conversation:
         except LmiError as error:
             if any(_TOO_LONG.search(text) for text in (error.message, *error.details)):
                 error.hint = _SHORTEN
+            elif reason := usual_reason(error.message, *error.details):
+                error.hint = f"{reason}; {_SHORTEN}"
             raise
         if measured.finish == "length":
             self.context.view.note("[cut at the token limit (-p max_tokens=N)]")
