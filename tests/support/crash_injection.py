@@ -137,7 +137,10 @@ class CrashingCloud(FakeCloud):
 
     def cloud(self, region: str = "") -> Cloud:
         plain = super().cloud(region)
-        ports = ("account", "hosting", "scalers", "schedules", "tagged", "logs", "jobs", "images")
+        ports = (
+            *("account", "hosting", "scalers", "schedules", "tagged", "logs", "images"),
+            *("jobs", "optimizations"),
+        )
         watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}
         return Cloud(
             caller=plain.caller,
