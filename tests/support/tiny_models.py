@@ -71,6 +71,44 @@ def encoder(size: int) -> Any:
     return BertModel(BertConfig(vocab_size=size, max_position_embeddings=64, **SIZE))
 
 
+def save_vision(out: Path) -> None:
+    """LLaVA: CLIP's tower of 4 patches, Llama, and a chat template that says where images go."""
+    from transformers import (
+        CLIPImageProcessor,
+        CLIPVisionConfig,
+        LlamaConfig,
+        LlavaConfig,
+        LlavaForConditionalGeneration,
+        LlavaProcessor,
+    )
+
+    marked = tokenizer()
+    marked.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    marked.model_input_names = ["input_ids", "attention_mask"]
+    image = marked.convert_tokens_to_ids("<image>")
+    sees = CLIPVisionConfig(image_size=16, patch_size=8, projection_dim=32, **SIZE)
+    writes = LlamaConfig(vocab_size=len(marked), max_position_embeddings=128, **SIZE)
+    config = LlavaConfig(
+        vision_config=sees, text_config=writes, image_token_index=image, vision_feature_layer=-1
+    )
+    LlavaForConditionalGeneration(config).save_pretrained(out)
+    side = {"height": 16, "width": 16}
+    LlavaProcessor(
+        CLIPImageProcessor(size={"shortest_edge": 16}, crop_size=side),
+        marked,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        image_token="<image>",
+        chat_template=CHAT_TEMPLATE,
+    ).save_pretrained(out)
+
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message.role }}: {% for part in message.content %}"
+    "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}{% endfor %}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
 KINDS: dict[str, Callable[[int], Any]] = {
     "text2text-generation": t5,
     "text-classification": classifier,
@@ -80,10 +118,13 @@ KINDS: dict[str, Callable[[int], Any]] = {
 
 
 def make(kind: str, out: Path) -> None:
-    marked = tokenizer()
     torch.manual_seed(0)
-    KINDS[kind](len(marked)).save_pretrained(out)
-    marked.save_pretrained(out)
+    if kind == "image-text-to-text":
+        save_vision(out)
+    else:
+        marked = tokenizer()
+        KINDS[kind](len(marked)).save_pretrained(out)
+        marked.save_pretrained(out)
     for file in out.iterdir():
         file.chmod(0o644)
 

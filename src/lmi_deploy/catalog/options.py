@@ -53,6 +53,14 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "stride": (),
         "torch_threads": (),
     },
+    "image-text-to-text": {
+        "dtype": _DTYPES,
+        "device_map": (),
+        "max_new_tokens": (),
+        "max_model_len": (),
+        "torch_threads": (),
+        "served_model_name": (),
+    },
 }
 """The settings that lmi's own handlers read, with their values if those are few."""
 

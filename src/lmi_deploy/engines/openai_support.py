@@ -35,6 +35,7 @@ _TEMPLATES = {
     "text2text-generation": OpenAIApi(chat=False, completions="inputs", embeddings=""),
     "text-embedding": OpenAIApi(chat=False, completions="", embeddings="input"),
     "text-classification": OpenAIApi(chat=False, completions="", embeddings=""),
+    "image-text-to-text": OpenAIApi(chat=True, completions="", embeddings=""),
     "question-answering": OpenAIApi(chat=False, completions="", embeddings=""),
 }
 

@@ -11,9 +11,11 @@ from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
 
+IMAGE_TEMPLATE: Final = "image-text-to-text"
+"""Of vision-language models, whose task is text-generation: a chat with images."""
 NAMES: Final = (
     *("text-generation", "text2text-generation", "text-embedding", "text-classification"),
-    "question-answering",
+    *("question-answering", IMAGE_TEMPLATE),
 )
 _LMI_NAMES: Final = {"max_new_tokens": "max_tokens", "stop_sequences": "stop"}
 _OPENAI_NAMES: Final = {"max_tokens": "max_new_tokens"}

@@ -15,6 +15,7 @@ from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_weights_keys import Files
+from lmi_deploy.engines.template_handlers import IMAGE_TEMPLATE
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import select
 from lmi_deploy.planning.task_detection import DetectedTask, ModelKind, architecture_of, detect_task
@@ -31,13 +32,14 @@ _ON_VLLM: Final[tuple[ModelKind, ...]] = (
     "text-embedding",
     "unknown",
 )
-_ONLY_VLLM: Final[tuple[ModelKind, ...]] = ("vision-language", "audio-language")
-"""lmi's templates and DJL's handler take texts alone."""
+_ONLY_VLLM: Final[tuple[ModelKind, ...]] = ("audio-language",)
+"""lmi's templates and DJL's handler take texts and images."""
 _TEMPLATES: Mapping[str, str] = {
     "text-generation": "Template of lmi: chat and completions in OpenAI's format, streamed.",
     "text2text-generation": "Template of lmi: text in, text out, streamed on request.",
     "text-embedding": "Template of lmi: texts in, vectors out, pooled as the model was trained.",
     "text-classification": "Template of lmi: texts or pairs of texts in, labels with scores out, best first.",
+    "image-text-to-text": "Template of lmi: chat with images in OpenAI's format, streamed.",
     "question-answering": "Template of lmi: question and context in, the answer with its place in the context out.",
 }
 
@@ -195,8 +197,9 @@ def _option(key: str, value: str, why: str) -> list[str]:
 
 
 def _handler(model: DetectedTask) -> str:
-    if model.task in TEMPLATES:
-        return _key("handler", f"{{template: {model.task}}}", _TEMPLATES[model.task])
+    template = IMAGE_TEMPLATE if model.kind == "vision-language" else model.task
+    if template in TEMPLATES:
+        return _key("handler", f"{{template: {template}}}", _TEMPLATES[template])
     return _key(
         "handler",
         "{builtin: djl_python.huggingface}",

@@ -17,10 +17,11 @@ from lmi_deploy.domain.deployment_spec import (
 )
 from lmi_deploy.domain.gathered_facts import Facts, ModelListing
 from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
-from lmi_deploy.domain.recipe_keys import Pairs, Recipe, Task
+from lmi_deploy.domain.recipe_keys import Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.engines.engine import InferenceEngine
 from lmi_deploy.engines.registry import ENGINES
+from lmi_deploy.engines.template_handlers import IMAGE_TEMPLATE
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.additional_models import additional_models, with_adapter_options, with_draft_slot
@@ -49,7 +50,7 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
     recipe = with_built_image(recipe, facts)
     if recipe.handler.file is None:
         refuse_unusual(facts.listing)
-    recipe = with_adapter_options(recipe, facts)
+    recipe = with_adapter_options(_with_vision_template(recipe, facts), facts)
     if facts.compiled:
         recipe = with_compiled_options(recipe, facts.compiled.properties)
     weights = _compiled(facts.compiled.listing) if facts.compiled else _own_files(recipe, facts)
@@ -166,6 +167,19 @@ def _probe(recipe: Recipe, module: InferenceEngine, handler: HandlerSpec, task: 
     return ProbeSpec(
         prompt=inference_request.prompt, body=request.body.decode(), content_type=content_type, expect=expect
     )
+
+
+def _with_vision_template(recipe: Recipe, facts: Facts) -> Recipe:
+    """transformers loads a vision-language model by another class than one of text, so it needs another handler."""
+    if (
+        recipe.engine != "accelerate"
+        or recipe.handler != Handler()
+        or recipe.task not in (None, "text-generation")
+    ):
+        return recipe
+    if detect_task(facts.listing, facts.config).kind != "vision-language":
+        return recipe
+    return replace(recipe, handler=Handler(template=IMAGE_TEMPLATE))
 
 
 def _refuse_remote_code(recipe: Recipe, facts: Facts) -> None:

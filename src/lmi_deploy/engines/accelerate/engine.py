@@ -29,6 +29,9 @@ BASE: Final = (
 are for tokenizers that exist only as a SentencePiece file.
 """
 
+VISION: Final = ("pillow==13.0.0", "torchvision==0.28.0")
+"""Most processors of images and videos need both."""
+
 
 class Accelerate(DjlEngine):
     name: ClassVar[Engine] = "accelerate"
@@ -53,7 +56,9 @@ class Accelerate(DjlEngine):
         return HandlerSpec(entry_point=huggingface.MODULE, template=None)
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
-        more = huggingface.PACKAGES if handler.entry_point == huggingface.MODULE else ()
+        more: tuple[str, ...] = huggingface.PACKAGES if handler.entry_point == huggingface.MODULE else ()
+        if handler.template == ours.IMAGE_TEMPLATE:
+            more = VISION
         return tuple(sorted({*BASE, *more}))
 
     def properties(
