@@ -22,7 +22,7 @@ recipe overrides all of this.
 
 | The model | Task of the recipe |
 |---|---|
-| generates text, also from images or sound | `text-generation`; images and sound need engine vllm |
+| generates text, also from images or sound | `text-generation`; sound needs engine vllm |
 | is an encoder-decoder such as T5 or BART | `text2text-generation` |
 | computes embeddings | `text-embedding` |
 | classifies texts, or ranks pairs of texts with a classification head | `text-classification` |

@@ -18,6 +18,8 @@ from lmi_deploy.catalog import vllm_arguments
 
 State = Literal["known", "unknown", "removed", "later"]
 
+IMAGE_TEMPLATE: Final = "image-text-to-text"
+"""Of vision-language models, whose task is text-generation: a chat with images."""
 _DTYPES = ("fp32", "fp16", "bf16", "auto")
 TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "text-generation": {
@@ -53,7 +55,7 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "stride": (),
         "torch_threads": (),
     },
-    "image-text-to-text": {
+    IMAGE_TEMPLATE: {
         "dtype": _DTYPES,
         "device_map": (),
         "max_new_tokens": (),

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from lmi_deploy.catalog.options import IMAGE_TEMPLATE
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
 
-IMAGE_TEMPLATE: Final = "image-text-to-text"
-"""Of vision-language models, whose task is text-generation: a chat with images."""
 NAMES: Final = (
     *("text-generation", "text2text-generation", "text-embedding", "text-classification"),
     *("question-answering", IMAGE_TEMPLATE),

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from lmi_deploy.catalog import images, options
+from lmi_deploy.catalog.options import IMAGE_TEMPLATE
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.deployment_names import name_for
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_weights_keys import Files
-from lmi_deploy.engines.template_handlers import IMAGE_TEMPLATE
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import select
 from lmi_deploy.planning.task_detection import DetectedTask, ModelKind, architecture_of, detect_task

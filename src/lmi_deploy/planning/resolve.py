@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+from lmi_deploy.catalog.options import IMAGE_TEMPLATE
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.deployment_spec import (
     EngineSpec,
@@ -21,7 +22,6 @@ from lmi_deploy.domain.recipe_keys import Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.engines.engine import InferenceEngine
 from lmi_deploy.engines.registry import ENGINES
-from lmi_deploy.engines.template_handlers import IMAGE_TEMPLATE
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.additional_models import additional_models, with_adapter_options, with_draft_slot

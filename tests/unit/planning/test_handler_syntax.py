@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.domain.deployment_spec import HandlerSpec
+from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.planning.handler_syntax import HandlerRequirements, check_handler
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,5 +111,5 @@ def test_missing_imports_are_reported_once() -> None:
     "template", sorted((ROOT / "templates").glob("*/model.py")), ids=lambda path: path.parent.name
 )
 def test_our_templates_pass(template: Path) -> None:
-    packages = ("torch==2.13.0", "transformers==4.57.6")
+    packages = accelerate.ENGINE.packages(HandlerSpec(entry_point="model.py", template=template.parent.name))
     assert check_handler(template.read_bytes(), HandlerRequirements(packages=packages)) == ()

@@ -105,6 +105,12 @@ def test_each_template_is_chosen_for_its_task() -> None:
         assert recipe_of(listing(*SAFE, pipeline_tag=task), {}).handler.template == task
 
 
+def test_image_template_is_chosen_where_vllm_does_not_run() -> None:
+    model = summarize(listing(*SAFE), VISION).recognition
+    assert engine_for(model, None, can_run_vllm=False) == "accelerate"
+    assert recipe_of(listing(*SAFE), VISION).handler.template == "image-text-to-text"
+
+
 def test_unknown_task_is_left_to_the_user() -> None:
     assert recipe_of(listing(*SAFE), {}).task is None
     assert any("the task is unknown" in note for note in decisions_left(summarize(listing(*SAFE), {})))
@@ -128,6 +134,7 @@ def test_recipe_of_a_folder_has_no_revision() -> None:
 
 
 VISION = {"architectures": ["Qwen2VLForConditionalGeneration"], "vision_config": {"depth": 32}}
+HEARS = {"architectures": ["Qwen2AudioForConditionalGeneration"], "audio_config": {"depth": 32}}
 T5 = {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5"}
 
 
@@ -154,8 +161,8 @@ def test_engine_is_chosen_by_model_and_machine(
     ("config", "asked", "what"),
     [
         (T5, "vllm", "engine vllm does not support text2text-generation"),
-        (VISION, "accelerate", "engine accelerate does not support vision-language"),
-        (VISION, None, "needs engine vllm, which needs a GPU"),
+        (HEARS, "accelerate", "engine accelerate does not support audio-language"),
+        (HEARS, None, "needs engine vllm, which needs a GPU"),
         (
             {"architectures": ["BertForMaskedLM"]},
             None,

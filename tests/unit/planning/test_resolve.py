@@ -157,3 +157,12 @@ def test_any_config_json_is_resolved_or_refused(config: dict[str, Any]) -> None:
     else:
         assert spec.model.architecture is None or isinstance(spec.model.architecture, str)
         assert spec.model.max_positions is None or type(spec.model.max_positions) is int
+
+
+@pytest.mark.parametrize("chosen", ["", "text-generation"])
+def test_vision_language_model_on_accelerate_gets_the_template_for_images(chosen: str) -> None:
+    config = {"architectures": ["Qwen2VLForConditionalGeneration"], "vision_config": {"depth": 2}}
+    extra = f"handler: {{template: {chosen}}}\n" if chosen else ""
+    engine = resolved(extra, observed=replace(facts(), config=config)).engine
+    assert engine.handler.template == (chosen or "image-text-to-text")
+    assert any("torchvision" in package for package in engine.packages) is not bool(chosen)

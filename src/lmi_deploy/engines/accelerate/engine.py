@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from lmi_deploy.catalog.instances import Kind
+from lmi_deploy.catalog.options import IMAGE_TEMPLATE
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
@@ -57,7 +58,7 @@ class Accelerate(DjlEngine):
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
         more: tuple[str, ...] = huggingface.PACKAGES if handler.entry_point == huggingface.MODULE else ()
-        if handler.template == ours.IMAGE_TEMPLATE:
+        if handler.template == IMAGE_TEMPLATE:
             more = VISION
         return tuple(sorted({*BASE, *more}))
 

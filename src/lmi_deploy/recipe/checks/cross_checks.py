@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
+from lmi_deploy.catalog.options import IMAGE_TEMPLATE
 from lmi_deploy.domain.recipe_compile_keys import OWN_COMPILER
 from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES, DEFAULT_ENGINE, IMAGE_SERVERS
 from lmi_deploy.domain.recipe_weights_keys import is_folder
@@ -51,7 +52,8 @@ def _template(partial: ParsedFields) -> Iterator[Problem]:
         what = f"{template} needs engine accelerate"
         yield partial.problem("handler.template", what, "set handler.file, or engine: accelerate")
     task = partial.value("task")
-    if task is not None and task != template:
+    served = "text-generation" if template == IMAGE_TEMPLATE else template
+    if task is not None and task != served:
         hint = "set handler.builtin or handler.file, or another task"
         yield partial.problem("handler.template", f"{template} does not support task {task}", hint)
 
