@@ -133,6 +133,23 @@ def test_ctrl_c_ends_everything(place: Place) -> None:
     assert (place.left(), place.processes()) == ([], [])
 
 
+def test_kill_leaves_no_emulator_and_no_folder(place: Place) -> None:
+    argv = [str(place.lmi.lmi), "rehearse", str(RECIPES / "smollm2-vllm-server.yaml"), "--keep"]
+    with subprocess.Popen(
+        argv, env=place.lmi.environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as running:
+        assert running.stderr is not None
+        next(line for line in running.stderr if "create the endpoint" in line)
+        running.kill()
+        # The emulator's own standard error is its log, so that nothing else holds the pipe.
+        running.stderr.read()
+    clock = SystemClock()
+    end = clock.monotonic() + ENDS_WITHIN
+    while (place.left() or place.processes()) and clock.monotonic() < end:
+        clock.sleep(0.2)
+    assert (place.left(), place.processes()) == ([], [])
+
+
 def test_kept_deployment_answers_until_it_is_ended(place: Place) -> None:
     done = place.lmi.run("rehearse", str(RECIPES / "embeddings.yaml"), "--keep", "--json")
     assert done.returncode == 0, done.stdout[-4000:]

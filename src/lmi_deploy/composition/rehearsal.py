@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SPEED: Final = 600
 """Emulated seconds in a real one, while something waits."""
+KEPT: Final = 8 * 3600
+"""Seconds after which a kept emulator ends, so that a forgotten one does not run for ever."""
 _START_TIMEOUT: Final = 60.0
 _GRACE: Final = 20.0
 _STATE: Final = "LMI_STATE_HOME"
@@ -70,7 +72,8 @@ class PrivateSite:
         log = self.folder / "emulator.log"
         argv = [sys.executable, "-m", "lmi_deploy.emulator", "--port", "0", "--python", str(python)]
         argv += ["--speed", str(SPEED), "--enforce-iam", "--json"]
-        argv += [] if self.is_kept else ["--parent-pid", str(os.getpid())]
+        limit = ("--stop-after", str(KEPT)) if self.is_kept else ("--parent-pid", str(os.getpid()))
+        argv += limit
         environment = {key: value for key, value in self.environ.items() if not key.startswith("AWS_")}
         self.emulator = self.processes.start(
             argv, log=log, cwd=self.folder, environment={**environment, self.mark: "1"}
@@ -164,7 +167,8 @@ def rehearsal_site(
 ) -> Iterator[tuple[PrivateSite, Dependencies, Callable[[], Dependencies]]]:
     """The site, the user's own Dependencies, and those of the site, which are opened again after each change.
 
-    Without `keep`, everything ends with it: also after a kill of this process. With `keep`, only Ctrl-C ends it.
+    Everything ends with it, and after a kill of this process. With `keep` it stays, unless Ctrl-C or a kill comes
+    first; the emulator then ends after KEPT.
     """
     from lmi_deploy.composition.local import wire
     from lmi_deploy.host.background_processes import LocalProcesses
@@ -179,12 +183,14 @@ def rehearsal_site(
     site = PrivateSite(folder, os.environ, mark, keep, processes, clock.sleep)
     with ExitStack() as ends:
         ends.callback(_restore, before)
+        release = ends.enter_context(processes.cleanup_on_exit(mark, folders=(folder,)))
         if not keep:
-            ends.enter_context(processes.cleanup_on_exit(mark, folders=(folder,)))
             ends.callback(shutil.rmtree, folder, ignore_errors=True)
             ends.callback(site.close)
         try:
             yield site, user, lambda: wire(os.environ, notify=notify)
+            if keep:
+                release()
         except (KeyboardInterrupt, Interrupted):
             site.close()
             end_marked(mark, clock)
@@ -192,6 +198,7 @@ def rehearsal_site(
             raise
         except LmiError as error:
             if keep:
+                release()
                 error.hint = "; ".join(filter(None, (error.hint, f"everything is kept in {folder}")))
             raise
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from lmi_deploy.host import processes
 from lmi_deploy.host.orphan_watchdog import run_watchdog
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.processes import CommandResult, Process, Report
+from lmi_deploy.ports.processes import CommandResult, Process, Release, Report
 
 _LAST_LINES = 5.0
 """Seconds."""
@@ -75,7 +75,7 @@ class LocalProcesses:
     def end(self, process: Process, *, grace: float) -> None:
         processes.end(process, grace=grace, clock=self.clock)
 
-    def cleanup_on_exit(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
+    def cleanup_on_exit(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[Release]:
         return run_watchdog(mark, folders)
 
     def memory(self, process: Process) -> int:

@@ -10,6 +10,8 @@ from typing import Protocol
 
 Report = Callable[[str], None]
 """Is given each line that a program prints."""
+Release = Callable[[], None]
+"""From now on nothing is removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +56,9 @@ class Processes(Protocol):
     def end(self, process: Process, *, grace: float) -> None:
         """SIGTERM, `grace` seconds, SIGKILL; returns when it has exited."""
 
-    def cleanup_on_exit(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
+    def cleanup_on_exit(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[Release]:
         """When the context ends, or this process is killed: processes with the variable `mark` and these folders are
-        removed.
+        removed. After a call of the Release that it gives, they stay.
         """
 
     def memory(self, process: Process) -> int:

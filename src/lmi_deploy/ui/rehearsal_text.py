@@ -33,15 +33,19 @@ def report_lines(report: RehearsalReport) -> Iterator[str]:
 
 
 def kept_lines(
-    report: RehearsalReport, folder: Path, variables: Mapping[str, str], emulator: int
+    report: RehearsalReport, folder: Path, variables: Mapping[str, str], emulator: int, *, seconds: float
 ) -> Iterator[str]:
-    """How to reach what is kept, and how to end it. `emulator` is the number of its process; 0: there is none."""
+    """How to reach what is kept, and how to end it. `emulator` is the number of its process (0: there is none), which
+    ends by itself after `seconds`.
+    """
     yield ""
     yield f"{report.deployment} still runs, in {folder}. To reach it from a shell:"
     yield from (f"  export {name}={value}" for name, value in variables.items())
     yield f"  lmi invoke {report.deployment} Hello"
     stop = f"kill {emulator}" if emulator else f"lmi down {report.deployment} --yes"
     yield f"To end it: `{stop}; rm -r {folder}`"
+    if emulator:
+        yield f"The emulator ends by itself after {seconds_text(seconds)}."
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

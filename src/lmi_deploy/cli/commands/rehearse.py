@@ -13,7 +13,7 @@ from lmi_deploy.ui.rehearsal_text import kept_lines, report_lines
 @click.command("rehearse")
 @recipe_argument
 @recipe_options
-@click.option("--keep", is_flag=True, help="Leave the deployment and the emulator running, to look at them.")
+@click.option("--keep", is_flag=True, help="Leave the deployment and the emulator running for 8 hours, to look at them.")
 @json_option
 def command(
     *, recipe: str | None, overlay: str | None, sets: tuple[str, ...], keep: bool, as_json: bool
@@ -24,7 +24,7 @@ def command(
     random weights: up, requests, bad requests, update, rollback, down. The report says what this proves, what was
     emulated, and what only a real deployment shows.
     """
-    from lmi_deploy.composition.rehearsal import rehearsal_site
+    from lmi_deploy.composition.rehearsal import KEPT, rehearsal_site
     from lmi_deploy.workflows.rehearse import Rehearsal
 
     context = open_context(as_json=as_json)
@@ -34,7 +34,8 @@ def command(
         report = context.outcome(rehearsal.run())
         context.view.words(report_lines(report))
         if keep:
-            for line in kept_lines(report, site.folder, site.variables(), site.emulator_pid):
+            lines = kept_lines(report, site.folder, site.variables(), site.emulator_pid, seconds=KEPT)
+            for line in lines:
                 context.view.note(line)
         kept = {"folder": str(site.folder), "environment": dict(site.variables())} if keep else {}
         context.view.result({**report.fields, **kept})
