@@ -46,6 +46,9 @@ class FolderSite:
         source = StandInSource(self.folder / "model")
         return source, source.stand_in_listing(listing)
 
+    def compiled_source(self, folder: Path) -> Hub:
+        return StandInSource(folder)
+
     def start_emulator(self, python: Path, region: str) -> None:
         raise AssertionError("target local has no account")
 

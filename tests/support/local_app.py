@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -23,6 +24,7 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
+from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
 from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.state.price_files import PriceFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
@@ -138,6 +140,7 @@ class LocalApp:
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             compilers={},
+            compiled_models=CompiledModelFolders(self.root / "cache" / "compiled", os.environ),
             trial=local,
             machine=local.machine,
             runtimes=local.runtimes,

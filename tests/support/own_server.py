@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ def main() -> None:
         sys.exit(f"SageMaker starts an image with `serve`, not with {sys.argv[1:]}")
     port = int(os.environ.get("SAGEMAKER_BIND_TO_PORT", "8080"))
     print(f"own server on {port}", flush=True)
+    if os.environ.get("NEVER_LISTEN"):
+        time.sleep(600)
     ThreadingHTTPServer(("0.0.0.0", port), Handler).serve_forever()
 
 

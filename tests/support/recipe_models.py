@@ -83,6 +83,35 @@ _GPT_J: Final[dict[str, Any]] = {
     "eos_token_id": 50256,
     "tie_word_embeddings": False,
 }
+_GPT_2: Final[dict[str, Any]] = {
+    "architectures": ["GPT2LMHeadModel"],
+    "model_type": "gpt2",
+    "n_ctx": 1024,
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+    "bos_token_id": 50256,
+    "eos_token_id": 50256,
+}
+_T5_SMALL: Final[dict[str, Any]] = {
+    **_FLAN_T5_XXL,
+    "d_model": 512,
+    "d_ff": 2048,
+    "num_layers": 6,
+    "num_decoder_layers": 6,
+    "num_heads": 8,
+    "feed_forward_proj": "relu",
+    "tie_word_embeddings": True,
+}
+_BERT: Final[dict[str, Any]] = {
+    **_MINILM,
+    "architectures": ["BertForQuestionAnswering"],
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+}
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": _SMOLLM2,
     "google-bert/bert-large-uncased-whole-word-masking-finetuned-squad": _BERT_SQUAD,
@@ -92,6 +121,10 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "meta-llama/Meta-Llama-3-8B-Instruct": {**LLAMA_8B, "max_position_embeddings": 8192},
     "google/flan-t5-xxl": _FLAN_T5_XXL,
     "EleutherAI/gpt-j-6b": _GPT_J,
+    "openai-community/gpt2": _GPT_2,
+    "google-t5/t5-small": _T5_SMALL,
+    "csarron/bert-base-uncased-squad-v1": _BERT,
+    "textattack/bert-base-uncased-MRPC": {**_BERT, "architectures": ["BertForSequenceClassification"]},
 }
 """By the `model_id` of the recipes. A new recipe needs its model here."""
 PICKLED: Final = {"google/flan-t5-xxl": ("main", True), "EleutherAI/gpt-j-6b": ("float16", False)}

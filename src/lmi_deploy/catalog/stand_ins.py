@@ -5,9 +5,11 @@ Each folder has a `stand_in.toml`: `summary`, the `images` (patterns of reposito
 that the worker's Python has itself is used instead) or `server` (a program that takes the place of the image's
 server: `--model-dir DIR --port PORT`, GET /ping, POST /invocations on 127.0.0.1). `settings` (patterns of lines of
 serving.properties, of which one must match) narrows the choice further. `compiler` is a program that takes the
-place of the partition and compile programs of these images (`/opt/djl/partition/`). The table `replaced` has such
-patterns with the lines that the container gets instead, for what DJL's Python engine here does not have: the names of
-old engines, and handlers that a module of the folder replaces.
+place of the partition and compile programs of these images (`/opt/djl/partition/`). `compiler_packages` is a folder
+whose packages (of a vendor's compiler that no package index offers) come first on the path of a recipe's compile
+script, in a job and in a rehearsal. The table `replaced` has such patterns with the lines that the container gets
+instead, for what DJL's Python engine here does not have: the names of old engines, and handlers that a module of the
+folder replaces.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmi_deploy.catalog import package_files
+from lmi_deploy.domain.settings_digest import digest
 
 DECLARATION: Final = "stand_in.toml"
 
@@ -37,16 +40,37 @@ class StandIn:
     packages: tuple[str, ...] = ()
     server: str = ""
     compiler: str = ""
+    compiler_packages: str = ""
 
     def compiles_in(self, image: str) -> bool:
         """Whether it has a compiler for jobs of this image (a whole address)."""
         return bool(self.compiler) and any(fnmatch(image.rpartition("/")[2], each) for each in self.images)
+
+    @property
+    def compiler_folder(self) -> Path:
+        return self.folder / self.compiler_packages
+
+    @property
+    def compiler_digest(self) -> str:
+        """Of the files that a compile script may import; empty if there are none."""
+        files = sorted(self.compiler_folder.rglob("*.py")) if self.compiler_packages else []
+        return digest([(path.name, path.read_bytes()) for path in files]) if files else ""
+
+    @property
+    def replaces_engine(self) -> bool:
+        """Whether the engine itself does not run; else only its compiler, or a part of it, is replaced."""
+        return bool(self.packages or self.server or self.entry_points)
 
     def replaces(self, image: str, entry_point: str, properties: Mapping[str, str]) -> bool:
         """Whether a container of this image (a whole address) with this handler and serving.properties needs it."""
         named = any(fnmatch(image.rpartition("/")[2], pattern) for pattern in self.images)
         handler = not self.entry_points or any(fnmatch(entry_point, each) for each in self.entry_points)
         return named and handler and (not self.settings or any(map(self._is_set, properties.items())))
+
+    def has_packages_for(self, image: str) -> bool:
+        """Whether a compile script in a container of this image gets its packages."""
+        named = any(fnmatch(image.rpartition("/")[2], each) for each in self.images)
+        return bool(self.compiler_packages) and named
 
     def _is_set(self, pair: tuple[str, str]) -> bool:
         return any(fnmatch("=".join(pair), pattern) for pattern in self.settings)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.price_cache import PriceCache
+    from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
     from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
     from lmi_deploy.state.state_dir import StateDir
     from lmi_deploy.targets.local.target import LocalTarget
@@ -66,6 +67,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         servers=local.servers,
         environments=local.environments,
         images=local.builder,
+        compiled_models=compiled_models_at(environ),
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
@@ -145,6 +147,13 @@ def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:
 
     wheelhouse = environ.get("LMI_WHEELHOUSE")
     return LocalEnvironments(cache_folder(environ), environ, Path(wheelhouse) if wheelhouse else None)
+
+
+def compiled_models_at(environ: Mapping[str, str]) -> CompiledModelFolders:
+    """Results of compile scripts, in the cache folder."""
+    from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
+
+    return CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
 
 
 def known_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lmi_deploy.domain.rehearsal_report import StandInModel
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.message_callback import Notify
-    from lmi_deploy.ports.processes import Process, Processes
+    from lmi_deploy.ports.processes import Process, Processes, Release
     from lmi_deploy.workflows.dependencies import Dependencies
 
 SPEED: Final = 600
@@ -64,6 +64,11 @@ class PrivateSite:
         write_stand_in(folder, model, copied)
         source = StandInSource(folder)
         return source, source.stand_in_listing(listing)
+
+    def compiled_source(self, folder: Path) -> Hub:
+        from lmi_deploy.sources.stand_in_folder import StandInSource
+
+        return StandInSource(folder)
 
     def start_emulator(self, python: Path, region: str) -> None:
         for package, extra in EXTRAS.items():
@@ -189,18 +194,23 @@ def rehearsal_site(
             ends.callback(site.close)
         try:
             yield site, user, lambda: wire(os.environ, notify=notify)
-            if keep:
-                release()
         except (KeyboardInterrupt, Interrupted):
             site.close()
             end_marked(mark, clock)
             shutil.rmtree(folder, ignore_errors=True)
             raise
         except LmiError as error:
-            if keep:
-                release()
-                error.hint = "; ".join(filter(None, (error.hint, f"everything is kept in {folder}")))
+            _keep(folder, release if keep else None, error)
             raise
+        _keep(folder, release if keep else None)
+
+
+def _keep(folder: Path, release: Release | None, error: LmiError | None = None) -> None:
+    if release is None:
+        return
+    release()
+    if error is not None:
+        error.hint = "; ".join(filter(None, (error.hint, f"everything is kept in {folder}")))
 
 
 def _restore(before: Mapping[str, str]) -> None:

@@ -4,9 +4,10 @@ prove.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.gathered_facts import FileEntry, TensorHeader
@@ -32,6 +33,10 @@ class StandInModel:
     tokenizer.
     """
     own_tokenizer: bool
+
+
+EMULATED_ACCOUNT: Final = "123456789012"
+_OWN_REGISTRY: Final = re.compile(r"^\d{12}\.dkr\.ecr\.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,8 @@ class RehearsalReport:
     """Instances at the start."""
     seconds: float
     unproved: tuple[str, ...]
+    compiled: bool = False
+    """Whether what was served was compiled ahead of time."""
 
     @property
     def proved(self) -> tuple[str, ...]:
@@ -82,6 +89,11 @@ class RehearsalReport:
             f"the files of the artifact ({', '.join(self.files)}) are those that `lmi render` writes; digest "
             f"{self.artifact[:10]}" + (", byte for byte in the bucket" if self.target == "sagemaker" else ""),
             f"{started if self.stand_in else ran}, and answers",
+            *(
+                ("the compile script runs on a model of this architecture, and what it writes is served",)
+                if self.compiled
+                else ()
+            ),
             *((f"the real model, by calculation: {fit}",) if fit and not _is_unknown(fit) else ()),
             *(
                 ("the permissions that `lmi iam` prints suffice: every call was checked against them",)
@@ -177,6 +189,10 @@ def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
     if lacks_adapters(recipe):
         yield "the LoRA adapters: they do not fit the stand-in model, and were left out"
     yield "speed, and memory of the devices" + (": no device was used" if recipe.instance_type else "")
+    if recipe.container.build and recipe.endpoint.target == "sagemaker":
+        yield "that the image builds, and runs as its stand-in does"
+    if recipe.compile:
+        yield "the compile in its image and on its instance type: its packages, time, memory, devices"
     if is_replaced:
         yield "that the engine itself starts with these options in this image"
     if recipe.endpoint.target == "sagemaker":
@@ -189,8 +205,8 @@ def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
 
 def rehearsed(recipe: Recipe) -> Recipe:
     """The recipe without what random weights and an emulated account cannot do: the text that the probe expects, a
-    transfer by a job, the number of a real account in the name of a role, and adapters of a real engine here, which
-    do not fit a smaller model.
+    transfer by a job, the number of a real account in the name of a role or of an own image, and adapters of a real
+    engine here, which do not fit a smaller model.
     """
     if recipe.model_id.startswith(SCHEME):
         raise UsageRefused(
@@ -204,4 +220,17 @@ def rehearsed(recipe: Recipe) -> Recipe:
     )
     endpoint = replace(recipe.endpoint, role=role)
     adapters = () if lacks_adapters(recipe) else recipe.adapters
-    return replace(recipe, probe=probe, weights=weights, endpoint=endpoint, adapters=adapters)
+    container = recipe.container
+    if container.build and recipe.endpoint.target == "sagemaker":
+        # Nothing is built: a stand-in runs for the image.
+        region = recipe.endpoint.region or "us-east-1"
+        image = f"{EMULATED_ACCOUNT}.dkr.ecr.{region}.amazonaws.com/{recipe.name}:built"
+        container = replace(container, build=None, image=image)
+    elif container.image and recipe.engine == "custom":
+        # SageMaker pulls no image of another account unless its repository allows it.
+        container = replace(
+            container, image=_OWN_REGISTRY.sub(f"{EMULATED_ACCOUNT}.dkr.ecr.", container.image)
+        )
+    return replace(
+        recipe, probe=probe, weights=weights, endpoint=endpoint, adapters=adapters, container=container
+    )

@@ -1,7 +1,8 @@
 """`python -m lmi_deploy.host.orphan_watchdog MARK [FOLDER ...]`: cleans up after the program that started it.
 
 If that program is killed, it cannot clean up: but its end of the pipe that is our standard input is closed in any
-case. A byte in that pipe says that nothing is to be removed. The processes to remove are found by a variable in the environment of everything that it started.
+case. A byte in that pipe says that nothing is to be removed. The processes to remove are found by a variable in the
+environment of everything that it started.
 """
 
 from __future__ import annotations

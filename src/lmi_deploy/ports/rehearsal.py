@@ -26,6 +26,9 @@ class RehearsalSite(Protocol):
         files on this machine, by path.
         """
 
+    def compiled_source(self, folder: Path) -> Hub:
+        """A folder with what was compiled, as the source of the model."""
+
     def start_emulator(self, python: Path, region: str) -> None:
         """From now on this process's account is the emulated one, with the permissions of its root."""
 

@@ -14,6 +14,7 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.compiled_models import CompiledModels
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.image_builder import ImageBuilder
@@ -45,6 +46,7 @@ class Dependencies:
     servers: Mapping[str, ModelServer]
     environments: Environments
     images: ImageBuilder
+    compiled_models: CompiledModels
     journal: Callable[[DeploymentRef], Journal]
     lock: Callable[[DeploymentRef], Lock]
     cloud: Callable[[str], Cloud]

@@ -9,13 +9,11 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lmi_deploy.catalog.server_version import engine_image
-from lmi_deploy.catalog.stand_ins import StandIn, read_stand_ins, stand_in_for
+from lmi_deploy.catalog.stand_ins import StandIn
 from lmi_deploy.domain.deployment_spec import Spec, environment_name
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Notice
-from lmi_deploy.domain.gathered_facts import Facts, ModelListing
-from lmi_deploy.domain.image_build import local_image
+from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
@@ -26,7 +24,6 @@ from lmi_deploy.domain.rehearsal_report import (
     not_provable,
     rehearsed,
 )
-from lmi_deploy.domain.target_spec import LocalPlace
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.planning.stand_in_model import stand_in_model
@@ -37,6 +34,15 @@ from lmi_deploy.workflows import down, rollback, up
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 from lmi_deploy.workflows.gather_facts import gather_model
+from lmi_deploy.workflows.rehearsal_compile import compile_stand_in
+from lmi_deploy.workflows.rehearsal_model import (
+    ANYWHERE,
+    REGION,
+    RehearsedModel,
+    replaced_lines,
+    stand_in_of,
+    tensor_names,
+)
 from lmi_deploy.workflows.rehearsal_requests import (
     BAD_BODIES,
     answer_of,
@@ -48,21 +54,9 @@ from lmi_deploy.workflows.rehearsal_requests import (
 
 OpenDependencies = Callable[[], Dependencies]
 """Opened again after a change of the account or of its keys."""
-_REGION: Final = "us-east-1"
-"""Where a recipe without a region is rehearsed."""
 _CHANGED: Final = ("LMI_REHEARSAL", "update")
 """The variable of the container that the update adds: no file of the artifact changes."""
 _OF_A_DEPLOYMENT: Final = ("`lmi up`", "`lmi down`", "`lmi status`", "`lmi logs", " cost")
-_ANYWHERE: Final = LocalPlace(
-    runtime="embedded",
-    host="",
-    port=0,
-    device_memory=0,
-    device="",
-    startup_timeout=0,
-    environment=(),
-    packages=(),
-)
 
 
 @dataclass(slots=True)
@@ -95,13 +89,13 @@ class Rehearsal:
 
     def _run(self) -> Generator[Event, None, RehearsalReport]:
         recipe, started = rehearsed(self.recipe), self.user.clock.monotonic()
-        spec, listing, model, source, stand_in = yield from self._prepare(recipe)
-        deps, resolved = yield from self._open(recipe, source)
+        spec, served, model, stand_in = yield from self._prepare(recipe)
+        deps, resolved = yield from self._open(recipe, served.source)
         before = self.site.emulated_seconds()
-        deployment = yield from self._up(resolved, listing, deps)
+        deployment = yield from self._up(resolved, served, deps)
         ref = deployment.ref
         yield from self._requests(deployment, deps)
-        yield from self._update(recipe, listing, deps)
+        yield from self._update(recipe, served, deps)
         yield from self._rollback(ref, deployment, deps)
         if not self.keep:
             yield from self._down(ref, deps)
@@ -115,7 +109,7 @@ class Rehearsal:
             files=tuple(file.path for file in deployment.artifact.files),
             engine=recipe.engine,
             stand_in=stand_in.summary if stand_in else "",
-            replaced=_replaced(stand_in, spec),
+            replaced=replaced_lines(stand_in, spec),
             cut=model.cut,
             own_tokenizer=model.own_tokenizer,
             real_size=spec.weights.size,
@@ -126,16 +120,17 @@ class Rehearsal:
             count=recipe.endpoint.count or 1,
             seconds=self.user.clock.monotonic() - started,
             unproved=not_provable(self.recipe, is_replaced=stand_in is not None),
+            compiled=served.compiled is not None,
         )
 
     def _prepare(
         self, recipe: Recipe
-    ) -> Generator[Event, None, tuple[Spec, ModelListing, StandInModel, Hub, StandIn | None]]:
-        """The stand-in model, the worker's environment, and the emulator."""
+    ) -> Generator[Event, None, tuple[Spec, RehearsedModel, StandInModel, StandIn | None]]:
+        """The stand-in model, compiled if the recipe says so, the worker's environment, and the emulator."""
         facts = gather_model(recipe, self.user)
-        spec = resolve(recipe, facts, lambda *_: _ANYWHERE)
+        spec = resolve(recipe, facts, lambda *_: ANYWHERE)
         cloud = recipe.endpoint.target == "sagemaker"
-        stand_in = _stand_in(recipe, spec) if cloud else None
+        stand_in = stand_in_of(recipe, spec) if cloud else None
         yield self._begin("write the stand-in model")
         degree = spec.engine.tensor_parallel_degree
         model = stand_in_model(
@@ -143,7 +138,7 @@ class Rehearsal:
             facts.config,
             degree=degree,
             quantized=stand_in is not None,
-            names=_tensor_names(facts),
+            names=tensor_names(facts),
         )
         hub, copied = self.user.hub(recipe.model_id), {}
         if model.copied:
@@ -152,23 +147,53 @@ class Rehearsal:
         source, listing = self.site.write_model(facts.listing, model, copied)
         size = sum(file.size for file in listing.files)
         self._done(f"{size_text(size)} for {size_text(spec.weights.size)}")
+        served = RehearsedModel(source=source, listing=listing)
+        if recipe.compile and recipe.compile.script:
+            served = yield from self._compile(recipe, facts, served, stand_in)
+        elif recipe.compile:
+            served = replace(served, compiled=CompiledModel(listing=listing))
         if cloud:
-            yield from self._start_emulator(spec, stand_in)
-        return spec, listing, model, source, stand_in
+            yield from self._start_emulator(spec, stand_in, served)
+        return spec, served, model, stand_in
 
-    def _start_emulator(self, spec: Spec, stand_in: StandIn | None) -> Iterator[Event]:
+    def _compile(
+        self, recipe: Recipe, facts: Facts, served: RehearsedModel, stand_in: StandIn | None
+    ) -> Generator[Event, None, RehearsedModel]:
+        yield self._begin("compile")
+        made = yield from compile_stand_in(
+            recipe,
+            facts,
+            served.listing,
+            served.source.folder(served.listing),
+            stand_in=stand_in,
+            user=self.user,
+        )
+        self._done(made.outcome)
+        return RehearsedModel(
+            source=self.site.compiled_source(made.folder),
+            listing=made.model.listing,
+            compiled=made.model,
+            environment=made.environment,
+        )
+
+    def _start_emulator(
+        self, spec: Spec, stand_in: StandIn | None, served: RehearsedModel
+    ) -> Iterator[Event]:
         yield self._begin("start the emulator")
-        # A stand-in runs beside torch and transformers, which DJL's services import.
-        own = () if stand_in else spec.engine.packages
-        packages = own or worker_packages(b"", b"")
+        # A stand-in runs beside torch and transformers, which DJL's services import; a server program beside the
+        # packages that made what it serves.
+        is_replaced = stand_in is not None and stand_in.replaces_engine
+        packages = (() if is_replaced else spec.engine.packages) or worker_packages(b"", b"")
         requirements, environments = spec.inputs.requirements.decode(), self.user.environments
         name = environment_name(packages, requirements)
+        if served.environment and stand_in is not None and stand_in.server:
+            name = served.environment
         if not environments.ready(name):
             yield Notice(text="building the environment of the handler; this is done once ...")
             yield from environments.build(name, packages, requirements, key="environment")
         if not environments.engine_ready(ENGINE_VERSION):
             yield from environments.install_engine(ENGINE_VERSION, key="engine")
-        region = self.recipe.endpoint.region or _REGION
+        region = self.recipe.endpoint.region or REGION
         self.site.start_emulator(environments.python(name), region)
         self._done(f"in {self.site.folder}")
 
@@ -186,17 +211,18 @@ class Rehearsal:
         return replace(deps, hub=lambda name: source if name in names else real(name)), resolved
 
     def _up(
-        self, resolved: up.ResolvedRecipe, listing: ModelListing, deps: Dependencies
+        self, resolved: up.ResolvedRecipe, served: RehearsedModel, deps: Dependencies
     ) -> Generator[Event, None, DeploymentPlan]:
         yield self._begin("up")
-        deployment = up.prepare_resolved(_with_stand_in(resolved, listing), deps, priced=True)
+        resolved = served.instead_of_weights(resolved, deps)
+        deployment = up.prepare_resolved(resolved, deps, priced=True)
         yield from up.execute(deployment, deps)
         if differing := self.site.artifact_differences(deployment.spec, deployment.artifact):
             raise DeployFailed(
                 f"deployed files differ from the recipe's: {', '.join(differing)}",
                 hint="report this as a bug",
             )
-        again = up.prepare_resolved(_with_stand_in(resolved, listing), deps)
+        again = up.prepare_resolved(resolved, deps)
         if not again.plan.empty:
             titles = "; ".join(action.title for action in again.plan.actions)
             raise DeployFailed(
@@ -217,12 +243,12 @@ class Rehearsal:
         answer_of(ref, probe_request(spec), deps)
         self._done("; ".join(answers) + "; then it still answers")
 
-    def _update(self, recipe: Recipe, listing: ModelListing, deps: Dependencies) -> Iterator[Event]:
+    def _update(self, recipe: Recipe, served: RehearsedModel, deps: Dependencies) -> Iterator[Event]:
         yield self._begin("update")
         container = replace(recipe.container, environment=(*recipe.container.environment, _CHANGED))
         changed = replace(recipe, container=container)
         resolved = up.resolve_recipe(changed, replace(deps, hub=self.user.hub))
-        deployment = up.prepare_resolved(_with_stand_in(resolved, listing), deps)
+        deployment = up.prepare_resolved(served.instead_of_weights(resolved, deps), deps)
         if deployment.plan.empty:
             raise DeployFailed("a changed container plans nothing", hint="report this as a bug")
         yield from up.execute(deployment, deps)
@@ -266,35 +292,3 @@ def _hint(hint: str) -> str:
     """Without what would be next for a real deployment."""
     parts = [part for part in hint.split("; ") if not any(word in part for word in _OF_A_DEPLOYMENT)]
     return "; ".join([*parts, "correct the recipe and rehearse it again; nothing was paid for"])
-
-
-def _stand_in(recipe: Recipe, spec: Spec) -> StandIn | None:
-    region = recipe.endpoint.region or _REGION
-    image = local_image(recipe.name, "built") if recipe.container.build else recipe.container.image
-    if image is None:
-        image = engine_image(recipe.engine, recipe.container.version or "", region).uri
-    return stand_in_for(
-        read_stand_ins(), image, spec.engine.handler.entry_point, dict(spec.engine.properties)
-    )
-
-
-def _tensor_names(facts: Facts) -> frozenset[str]:
-    """Of the model's own weights; none if it has no safetensors."""
-    headers = facts.tensors.headers.values() if facts.tensors else ()
-    return frozenset(name for tensors in headers for name, _, _ in tensors)
-
-
-def _replaced(stand_in: StandIn | None, spec: Spec) -> tuple[str, ...]:
-    """The lines of serving.properties that the container gets in another form."""
-    if stand_in is None:
-        return ()
-    pairs = [(pair, stand_in.instead_of(*pair)) for pair in spec.engine.properties]
-    return tuple(f"{'='.join(old)} as {'='.join(new)}" for old, new in pairs if old != new)
-
-
-def _with_stand_in(resolved: up.ResolvedRecipe, listing: ModelListing) -> up.ResolvedRecipe:
-    """The same decisions, made for the real model; the weights have other files, and an image counts as built."""
-    spec, place = resolved.spec, resolved.spec.place
-    place = replace(place, build=None) if place.target == "sagemaker" else place
-    weights = replace(spec.weights, files=listing.files)
-    return replace(resolved, spec=replace(spec, weights=weights, place=place))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.gathered_facts import Facts
+from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
 from lmi_deploy.domain.local_actions import BuildEnvironment, BuildImage, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
@@ -70,8 +70,13 @@ def serving_result(resolved: ResolvedRecipe, deps: Dependencies) -> ResolvedReci
             f"{recipe.name}: its model is not compiled yet, and a recipe with `compile` never compiles at start-up",
             hint=f"run `lmi compile {recipe.arguments}` first; nothing was changed",
         )
+    return with_result(resolved, found, deps)
+
+
+def with_result(resolved: ResolvedRecipe, found: CompiledModel, deps: Dependencies) -> ResolvedRecipe:
+    """With this result of a compile instead of the model's own weights."""
     facts = replace(resolved.facts, compiled=found)
-    spec = resolve(recipe, facts, deps.targets[recipe.endpoint.target].place_of)
+    spec = resolve(resolved.recipe, facts, deps.targets[resolved.recipe.endpoint.target].place_of)
     return replace(resolved, facts=facts, spec=spec)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,40 @@ def test_image_of_the_user_runs_with_its_weights_mounted(
     assert "own server on" in command("logs", "own-server")
     command("down", "own-server", "--yes", "--purge")
     assert left(aws) == 0
+
+
+def test_image_that_never_answers_ping_is_explained_and_leaves_nothing(
+    aws: Emulated, command: Callable[..., str], own_image: str
+) -> None:
+    Path("r.yaml").write_text(OWN.format(image=own_image))
+    never = ("--set", "container.environment.NEVER_LISTEN=1", "--set", "timeouts.container_startup=3000")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(pass_startup_limit, aws)
+        error = " ".join(command("up", "r.yaml", "--yes", *never, code=1).split())
+        assert waiting.result()
+    assert "did not pass the ping health check" in error
+    assert "own server on" in error
+    assert "read the container's last lines above, then run `lmi up` to create it again" in error
+    command("down", "own-server", "--yes", "--purge")
+    assert left(aws) == 0
+    assert not any("own-server" in line for line in running_containers())
+
+
+def pass_startup_limit(aws: Emulated) -> bool:
+    """Turn the emulated clock once the container runs; False if it never does."""
+    for _ in range(600):
+        if any("own-server" in line for line in running_containers()):
+            aws.advance(3600)
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def running_containers() -> list[str]:
+    engine = podman_environ()["LMI_CONTAINER_ENGINE"]
+    argv = [engine, "ps", "--format", "{{.Names}} {{.Image}}"]
+    listed = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return listed.stdout.splitlines()
 
 
 def test_image_that_is_not_here_fails_with_its_name_in_the_log(

@@ -1,5 +1,6 @@
-"""recipes/published/gpt2-tensorrt on the emulator: converted to ONNX by the recipe's own script, served by its own
-program with onnxruntime in place of TensorRT."""
+"""recipes/published/gpt2-tensorrt on the emulator: compiled to ONNX by a job with the recipe's script, served by its
+own program with onnxruntime in place of TensorRT.
+"""
 
 from __future__ import annotations
 
@@ -48,21 +49,14 @@ def aws(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emul
 
 @pytest.fixture(scope="module")
 def folder(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recipe's, with a converted tiny GPT-2."""
+    """The recipe's, with a tiny GPT-2. The emulator's Python has the packages of the script."""
     copy = tmp_path_factory.mktemp("gpt2") / "recipe"
     shutil.copytree(FOLDER, copy)
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     made = [str(python), "-c", TINY, str(cached_tiny_model(serving_python())), str(copy / "gpt2")]
-    convert = [
-        str(python),
-        str(copy / "convert.py"),
-        "--model",
-        str(copy / "gpt2"),
-        "--out",
-        str(copy / "engine"),
-    ]
-    for argv in (made, convert):
-        subprocess.run(argv, check=True, env=environment, capture_output=True)
+    subprocess.run(made, check=True, env=environment, capture_output=True)
+    recipe = copy / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("  requirements: compile-requirements.txt\n", ""))
     return copy
 
 
@@ -78,6 +72,7 @@ def command(
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)
     clear_buckets(aws)
+    aws.role("compile-job")
 
     def call(*words: str, code: int = 0) -> str:
         assert run(lmi, list(words)) == code, capsys.readouterr()
@@ -88,22 +83,22 @@ def command(
 
 
 def test_published_request_is_answered_by_the_containers_own_program(
-    aws: Emulated, folder: Path, command: Callable[..., str]
+    aws: Emulated, command: Callable[..., str]
 ) -> None:
-    assert json.loads((folder / "engine" / "profile.json").read_text()) == {
-        "min": [1, 1],
-        "opt": [10, 21],
-        "max": [10, 42],
-    }
-    image = ("--set", f"container.image={IMAGE}", "--set", "container.build=null")
-    command("up", "recipe.yaml", *image, "--yes")
+    given = ("recipe.yaml", "--set", f"container.image={IMAGE}", "--set", "model_id=./gpt2")
+    given = (*given, "--set", "container.build=null")
+    role = ("--set", f"compile.role=arn:aws:iam::{ACCOUNT}:role/compile-job")
+    assert "lmi compile" in command("up", *given, *role, "--yes", code=2)
+    command("compile", *given, *role, "--yes")
+    assert "already compiled" in command("compile", *given, *role, "--yes")
+    command("up", *given, *role, "--yes")
     answer = json.loads(command("invoke", "gpt2-tensorrt", "--body", '{"input": "amazon"}'))
     assert answer.keys() == {"output"}
     assert answer["output"].startswith("amazon")
     assert len(answer["output"]) > len("amazon")
     assert answer == json.loads(command("invoke", "gpt2-tensorrt", "--body", '{"input": "amazon"}'))
     assert "send" in command("invoke", "gpt2-tensorrt", "--body", '{"inputs": "amazon"}', code=1)
-    command("up", "recipe.yaml", *image, "--set", "container.environment.MODE=second", "--yes")
+    command("up", *given, *role, "--set", "container.environment.MODE=second", "--yes")
     assert json.loads(command("invoke", "gpt2-tensorrt", "--body", '{"input": "amazon"}')) == answer
     command("down", "gpt2-tensorrt", "--yes", "--purge")
     assert aws.client("sagemaker").list_models()["Models"] == []

@@ -1,9 +1,8 @@
-"""recipes/published/bert-inf1 on the emulator: a tiny BERT, traced by the recipe's own script, answered by its code."""
+"""recipes/published/bert-inf1 on the emulator: a tiny BERT, compiled by a job, answered by its code."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.catalog.package_files import recipes, stand_ins
+from lmi_deploy.catalog.package_files import recipes
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
-from tests.support.emulator_process import Emulated, emulator
+from tests.support.emulator_process import ACCOUNT, Emulated, emulator
 from tests.support.least_privilege import clear_buckets
 from tests.support.sample_model import cached_tiny
 from tests.support.serving_environment import serving_python
@@ -44,12 +43,12 @@ def tiny_bert(folder: Path) -> Path:
     return copy
 
 
-def compiled(out: Path, *words: str) -> None:
-    """By the script of the recipe, with a tiny model and the stand-in of torch_neuron."""
-    script = [str(serving_python()), str(out / "compile.py"), *words, "--sequence-length", "32"]
-    script += ["--model", str(tiny_bert(out.parent))]
-    environment = {**os.environ, "PYTHONPATH": str(stand_ins() / "neuron"), "HF_HUB_OFFLINE": "1"}
-    subprocess.run(script, check=True, cwd=out, env=environment, capture_output=True)
+def of_tiny_bert(*words: str) -> tuple[str, ...]:
+    """The recipe with a tiny model; the job gets the stand-in of torch_neuron."""
+    tiny_bert(Path.cwd())
+    role = f"compile.role=arn:aws:iam::{ACCOUNT}:role/compile-job"
+    sets = ("model_id=./bert", "compile.arguments.sequence-length=32", "files.allow=[*]", role)
+    return ("recipe.yaml", *words, *(word for each in sets for word in ("--set", each)))
 
 
 @pytest.fixture
@@ -61,6 +60,7 @@ def command(
     shutil.copytree(FOLDER, tmp_path / "recipe")
     monkeypatch.chdir(tmp_path / "recipe")
     clear_buckets(aws)
+    aws.role("compile-job")
 
     def call(*words: str, code: int = 0) -> str:
         assert run(lmi, list(words)) == code, capsys.readouterr()
@@ -71,11 +71,9 @@ def command(
 
 
 def test_questions_are_answered_in_both_layouts(command: Callable[..., str]) -> None:
-    compiled(
-        Path.cwd(),
-        *("--task", "question-answering", "--out", "compiled/question-answering-batch1-cores1"),
-    )
-    command("up", "recipe.yaml", "--yes")
+    first = of_tiny_bert()
+    command("compile", *first, "--yes")
+    command("up", *first, "--yes")
     body = {"question": "Where is the Amazon?", "context": "The Amazon is a river."}
     printed = command("invoke", "bert-inf1", "--body", json.dumps({"inputs": body}))
     answer = json.loads(printed.partition("\n")[0])
@@ -85,45 +83,28 @@ def test_questions_are_answered_in_both_layouts(command: Callable[..., str]) -> 
     assert json.loads(several.partition("\n")[0]) == [answer] * 3
     assert "inputs is empty" in command("invoke", "bert-inf1", "--body", '{"inputs": []}', code=1)
 
-    compiled(
-        Path.cwd(),
-        *("--task", "question-answering", "--cores", "4", "--batch", "6"),
-        *("--out", "compiled/question-answering-batch6-cores4"),
+    six = of_tiny_bert(
+        *("--overlay", "pipeline-batch6", "--set", "tensor_parallel_degree=4", "--set", "name=bert-inf1")
     )
-    auto = command("plan", "recipe.yaml", "--overlay", "pipeline-batch6")
-    assert "is 0 NeuronCores, the instance has 4; lmi uses 1" in " ".join(auto.split())
-    six = ("--overlay", "pipeline-batch6", "--set", "tensor_parallel_degree=4", "--set", "name=bert-inf1")
-    command("up", "recipe.yaml", *six, "--yes")
+    command("compile", *six, "--yes")
+    command("up", *six, "--yes")
     printed = command("invoke", "bert-inf1", "--body", json.dumps({"inputs": [body] * 7}))
     assert len(json.loads(printed.partition("\n")[0])) == 7
     command("down", "bert-inf1", "--yes", "--purge")
 
 
 def test_graph_for_other_cores_is_refused_with_the_reason(command: Callable[..., str]) -> None:
-    compiled(
-        Path.cwd(),
-        *("--task", "text-classification", "--cores", "4"),
-        *("--out", "compiled/text-classification-batch1-cores1"),
-    )
-    printed = command(
-        "up",
-        "recipe.yaml",
-        "--overlay",
-        "classification",
-        "--set",
-        "timeouts.container_startup=60",
-        "--yes",
-        code=1,
-    )
+    cores = ("--overlay", "classification", "--set", "compile.arguments.cores=4")
+    given = of_tiny_bert(*cores, "--set", "timeouts.container_startup=60")
+    command("compile", *given, "--yes")
+    printed = command("up", *given, "--yes", code=1)
     assert "compiled for 4 NeuronCores, but this process has 1" in printed
 
 
 def test_texts_and_pairs_are_classified(command: Callable[..., str]) -> None:
-    compiled(
-        Path.cwd(),
-        *("--task", "text-classification", "--out", "compiled/text-classification-batch1-cores1"),
-    )
-    command("up", "recipe.yaml", "--overlay", "classification", "--yes")
+    given = of_tiny_bert("--overlay", "classification")
+    command("compile", *given, "--yes")
+    command("up", *given, "--yes")
     printed = command("invoke", "bert-inf1-classification", "I like it")
     labels = {line.partition(" ")[0] for line in printed.splitlines() if line}
     assert labels >= {"GOOD", "BAD"}

@@ -13,7 +13,9 @@ from lmi_deploy.ui.rehearsal_text import kept_lines, report_lines
 @click.command("rehearse")
 @recipe_argument
 @recipe_options
-@click.option("--keep", is_flag=True, help="Leave the deployment and the emulator running for 8 hours, to look at them.")
+@click.option(
+    "--keep", is_flag=True, help="Leave everything running, to look at it; the emulator for 8 hours."
+)
 @json_option
 def command(
     *, recipe: str | None, overlay: str | None, sets: tuple[str, ...], keep: bool, as_json: bool

@@ -80,9 +80,12 @@ class JobImage:
         if not self.is_bare:
             places.insert(1, str(self.python.parent))
         isolated = bool(job.params.get("NetworkConfig", {}).get("EnableNetworkIsolation"))
+        image = job.params["AppSpecification"]["ImageUri"]
+        compilers = [str(one.compiler_folder) for one in self.stand_ins if one.has_packages_for(image)]
         return {
             **self.inherited,
             "PATH": ":".join(places),
+            **({"PYTHONPATH": ":".join(compilers)} if compilers else {}),
             "HOME": str(root / "root"),
             "TMPDIR": str(root / "tmp"),
             "LMI_OPT_ML": str(inside(root, "/opt/ml")),

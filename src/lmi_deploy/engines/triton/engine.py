@@ -17,6 +17,7 @@ from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHe
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
+from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.engine import Decoder, InferenceEngine
 from lmi_deploy.engines.file_templates import rendered
 from lmi_deploy.engines.response_stream_decoder import read_json, response_decoder
@@ -145,7 +146,11 @@ def _files(spec: Spec, model: TritonModel) -> tuple[ArtifactFile, ...]:
 
 
 def _require_compiled(spec: Spec, backend: str) -> None:
-    """Unresolvable if the weights lack a file that the backend runs."""
+    """Unresolvable if the weights lack a file that the backend runs; `lmi compile` makes those of a recipe that is not
+    compiled yet.
+    """
+    if isinstance(spec.place, SageMakerPlace) and spec.place.compile is not None:
+        return
     existing = {file.path for file in spec.weights.files}
     required = [f"{part}{COMPILED[backend]}" for part in PARTS] if backend in COMPILED else []
     packed = dict(spec.engine.properties)["execution_environment"]

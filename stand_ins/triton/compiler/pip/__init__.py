@@ -1,0 +1,1 @@
+"""In the place of pip, for a script that packs an environment."""
