@@ -61,6 +61,10 @@ def command(
     monkeypatch.chdir(tmp_path / "recipe")
     clear_buckets(aws)
     aws.role("compile-job")
+    everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+    aws.client("iam").put_role_policy(
+        RoleName="compile-job", PolicyName="all", PolicyDocument=json.dumps(everything)
+    )
 
     def call(*words: str, code: int = 0) -> str:
         assert run(lmi, list(words)) == code, capsys.readouterr()
