@@ -47,7 +47,7 @@ def of_tiny_bert(*words: str) -> tuple[str, ...]:
     """The recipe with a tiny model; the job gets the stand-in of torch_neuron."""
     tiny_bert(Path.cwd())
     role = f"compile.role=arn:aws:iam::{ACCOUNT}:role/compile-job"
-    sets = ("model_id=./bert", "compile.arguments.sequence-length=32", "files.allow=[*]", role)
+    sets = ("model_id=./bert", "compile.arguments.sequence-length=32", 'files.allow=["*"]', role)
     return ("recipe.yaml", *words, *(word for each in sets for word in ("--set", each)))
 
 
