@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.price_cache import PriceCache
-    from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
     from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
     from lmi_deploy.state.state_dir import StateDir
     from lmi_deploy.targets.local.target import LocalTarget
@@ -44,6 +43,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     from lmi_deploy.composition.targets import CloudFactory, journals, locks, recipe_issues, sagemaker
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
     from lmi_deploy.sources.local_folder import LocalModelFiles
     from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 
@@ -67,7 +67,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         servers=local.servers,
         environments=local.environments,
         images=local.builder,
-        compiled_models=compiled_models_at(environ),
+        compiled_models=CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ)),
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
@@ -147,13 +147,6 @@ def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:
 
     wheelhouse = environ.get("LMI_WHEELHOUSE")
     return LocalEnvironments(cache_folder(environ), environ, Path(wheelhouse) if wheelhouse else None)
-
-
-def compiled_models_at(environ: Mapping[str, str]) -> CompiledModelFolders:
-    """Results of compile scripts, in the cache folder."""
-    from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
-
-    return CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
 
 
 def known_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
