@@ -29,5 +29,5 @@ class TritonPythonModel:
                 attention_mask=mask.long(),
                 decoder_input_ids=ids.long(),
             ).logits
-        logits[..., self.suppressed] = float("-inf")
+            logits[..., self.suppressed] = float("-inf")
         return pb_utils.InferenceResponse([pb_utils.Tensor("logits", logits.float().numpy())])
