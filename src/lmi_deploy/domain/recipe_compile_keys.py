@@ -11,7 +11,7 @@ MODEL_ARGUMENT = "--model"
 OUTPUT_ARGUMENT = "--output"
 """The contract of a script: `python SCRIPT --model DIR --output DIR [--KEY VALUE ...]`, exit status 0. The output
 folder is all that the engine serves. stdout and stderr are its log."""
-OWN_COMPILER = ("deepspeed", "fastertransformer", "lmi-dist", "neuronx", "tensorrt-llm", "vllm")
+OWN_COMPILER = ("deepspeed", "fastertransformer", "lmi-dist", "neuronx", "tensorrt-llm")
 """Engines whose image compiles or partitions a model without a script."""
 
 
