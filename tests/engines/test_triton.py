@@ -16,7 +16,7 @@ import pytest
 
 from lmi_deploy.composition.local import environments_at
 from lmi_deploy.domain.deployment_spec import HandlerSpec, environment_name
-from lmi_deploy.engines.triton import engine
+from lmi_deploy.engines.triton.engine import ENGINE, TEMPLATE
 from tests.e2e.conftest import ROOT, Installed
 from tests.support.emulator_process import emulator
 
@@ -57,7 +57,7 @@ class TritonPythonModel:
 @pytest.fixture(scope="module")
 def python(lmi: Installed) -> Path:
     """The interpreter of Triton's serving environment, which is built now if the cache does not have it."""
-    packages = engine.packages(HandlerSpec(entry_point="model.py", template=engine.TEMPLATE))
+    packages = ENGINE.packages(HandlerSpec(entry_point="model.py", template=TEMPLATE))
     environments, name = environments_at(lmi.environment), environment_name(packages, "")
     if not environments.ready(name):
         for _ in environments.build(name, packages, "", key="environment"):
@@ -180,7 +180,7 @@ def test_published_recipe_lives_on_the_emulator(
         # The files of a compile are there already: tests/engines/test_rehearse.py makes them.
         recipe = tmp_path / "recipe.yaml"
         text = re.sub(r"^compile:\n(  .*\n)+", "", PUBLISHED.read_text(), flags=re.MULTILINE)
-        recipe.write_text(text.replace('files: {allow: ["*.json", "*.model", "*.safetensors"]}\n', ""))
+        recipe.write_text(text.replace('"*.safetensors"]', '"*.safetensors", "*.plan", environment.tar.gz]'))
         given = (str(recipe), "--set", f"model_id={model}", "--set", "options.instance_count=1")
         done = lmi.run("up", "--yes", *given, env=env)
         assert done.returncode == 0, done.stderr[-3000:]
