@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.inference_client.connection import (
     ConnectFailed,
     ConnectionCut,
@@ -16,6 +17,8 @@ from lmi_deploy.inference_client.connection import (
     InferenceExchange,
 )
 
+AUTHORITIES = "AWS_CA_BUNDLE"
+"""Of the environment: a file of certificate authorities in place of the system's."""
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 30.0
 """An idle connection is not used after that: the server may be about to close it."""
@@ -144,3 +147,15 @@ def _head(method: str, address: HttpAddress, headers: Sequence[tuple[str, str]],
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     first = f"{method} {address.path} HTTP/1.1\r\nHost: {address.authority}\r\n"
     return f"{first}{lines}Content-Length: {length}\r\n\r\n".encode("latin-1")
+
+
+def certificate_authorities(environ: Mapping[str, str]) -> ssl.SSLContext | None:
+    path = environ.get(AUTHORITIES)
+    if not path:
+        return None
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as exc:
+        raise UsageRefused(
+            f"{AUTHORITIES}: {path}: {exc.strerror or exc}", hint="name a file of certificates in PEM form"
+        ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,17 +9,13 @@ from functools import partial
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.secret import Secret
-from lmi_deploy.errors import UsageRefused
-from lmi_deploy.inference_client.client import InferenceClient
+from lmi_deploy.inference_client.client import InferenceClient, certificate_authorities
 from lmi_deploy.proxy.access import ProxyAccess
 from lmi_deploy.proxy.app import ProxyApp
 from lmi_deploy.proxy.deployments import Deployments
 from lmi_deploy.proxy.limiter import RequestLimiter
 from lmi_deploy.proxy.metrics import ProxyMetrics
 from lmi_deploy.proxy.upstream import Upstream, list_adapters
-
-AUTHORITIES = "AWS_CA_BUNDLE"
-"""Of the environment: a file of certificate authorities in place of the system's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +50,7 @@ def compose(settings: ProxySettings, environ: Mapping[str, str], report: Callabl
         metrics.watch(name, made)
         return made
 
-    client = InferenceClient(tls=_authorities(environ))
+    client = InferenceClient(tls=certificate_authorities(environ))
     deployments = Deployments(
         wire(environ, notify=report).targets,
         settings.refs,
@@ -70,15 +65,3 @@ def compose(settings: ProxySettings, environ: Mapping[str, str], report: Callabl
         report=report,
     )
     return ProxyParts(app=app, client=client, deployments=deployments)
-
-
-def _authorities(environ: Mapping[str, str]) -> ssl.SSLContext | None:
-    path = environ.get(AUTHORITIES)
-    if not path:
-        return None
-    try:
-        return ssl.create_default_context(cafile=path)
-    except OSError as exc:
-        raise UsageRefused(
-            f"{AUTHORITIES}: {path}: {exc.strerror or exc}", hint="name a file of certificates in PEM form"
-        ) from None

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any, Final
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress, InferenceClient
 from lmi_deploy.inference_client.connection import ConnectFailed, InferenceExchange, TimedOut, TransferError
 from lmi_deploy.inference_client.eventstream import DamagedStream, EventStreamDecoder, StreamMessage
 from lmi_deploy.proxy.deployments import Deployments, ServedDeployment
-from lmi_deploy.proxy.openai_error import OpenAIError, aws_error, parse_json, server_error
+from lmi_deploy.proxy.openai_error import OpenAIError, aws_error, of_lmi_error, parse_json, server_error
 
 _EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 _EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
@@ -83,7 +84,7 @@ class Upstream:
                 await asyncio.sleep(delays.pop(0))
             elif error.code == "aws_expired" and deployment.signer is not None and not renewed:
                 renewed = True
-                await deployment.signer.renew()
+                await _renew(deployment)
             elif error.code == "aws_expired":
                 raise OpenAIError(503, error.message, code="aws_credentials")
             else:
@@ -109,8 +110,19 @@ class Upstream:
         address = deployment.stream_address if request.stream else deployment.address
         headers = list(request.headers)
         if deployment.signer is not None:
-            headers = await deployment.signer.headers(address, headers, request.body)
+            try:
+                headers = await deployment.signer.headers(address, headers, request.body)
+            except LmiError as error:
+                raise of_lmi_error(error) from error
         return await self._client.post(address, headers, request.body, timeout=self._timeout)
+
+
+async def _renew(deployment: ServedDeployment) -> None:
+    assert deployment.signer is not None
+    try:
+        await deployment.signer.renew()
+    except LmiError as error:
+        raise of_lmi_error(error) from error
 
 
 async def list_adapters(client: InferenceClient, address: HttpAddress) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress
 from lmi_deploy.inference_client.sigv4 import RequestSigner
 from lmi_deploy.ports.inference_endpoint import RequestSigning
-from lmi_deploy.proxy.openai_error import of_lmi_error
 
 _KEPT_SECONDS: Final = 60.0
 """botocore refreshes keys at least 10 minutes before they expire: asked once a minute, they never do."""
@@ -32,7 +31,7 @@ class EndpointSigner:
     async def headers(
         self, address: HttpAddress, headers: Sequence[tuple[str, str]], body: bytes
     ) -> list[tuple[str, str]]:
-        """`headers` and those of the signature. OpenAIError if there are no credentials."""
+        """`headers` and those of the signature. AccessError if there are no credentials."""
         keys = await self._current()
         signed = {"Host": address.authority, **dict(headers)}
         now = datetime.now(UTC)
@@ -40,7 +39,7 @@ class EndpointSigner:
         return [*headers, *added.items()]
 
     async def renew(self) -> None:
-        """The service refused the keys as expired. OpenAIError if there are no others."""
+        """The service refused the keys as expired. AccessError if there are no others."""
         await self._read(renew=True)
 
     async def _current(self) -> SigningKeys:
@@ -54,10 +53,7 @@ class EndpointSigner:
         return self._keys
 
     async def _read(self, *, renew: bool) -> None:
-        try:
-            self._keys = await asyncio.to_thread(self._source, renew=renew)
-        except LmiError as error:
-            raise of_lmi_error(error) from error
+        self._keys = await asyncio.to_thread(self._source, renew=renew)
         self._read_at = time.monotonic()
 
     async def _refresh(self) -> None:
