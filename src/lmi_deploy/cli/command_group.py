@@ -33,7 +33,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "ls": CommandEntry("ls", "List the deployments.", reads=True),
     "invoke": CommandEntry("invoke", "Send a request to a deployment, and stream the response.", reads=True),
     "chat": CommandEntry("chat", "Chat with a deployment.", reads=True),
-    "bench": CommandEntry("bench", "Report on measurements of a deployment, and compare them."),
+    "bench": CommandEntry("bench", "Measure a deployment: latency, throughput, cost; compare reports."),
     "token": CommandEntry(
         "token", "Print a short-lived token for a SageMaker endpoint's OpenAI API.", reads=True
     ),

@@ -76,18 +76,21 @@ def _adapter(ctx: click.Context, parameter: click.Parameter, name: str) -> str:
     return name
 
 
+parameters_option = click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_parameters,
+    help="Add a parameter to the request, such as max_tokens=64; can be repeated.",
+)
+
+
 def request_options(command: F) -> F:
     """Options of a request to a model."""
     for option in (
-        click.option(
-            "-p",
-            "--parameter",
-            "parameters",
-            multiple=True,
-            metavar="KEY=VALUE",
-            callback=_parameters,
-            help="Add a parameter to the request, such as max_tokens=64; can be repeated.",
-        ),
+        parameters_option,
         click.option(
             "--adapter", default="", metavar="NAME", callback=_adapter, help="Use this LoRA adapter."
         ),

@@ -1,0 +1,60 @@
+"""A deployment as what is measured: where it answers, how it is asked, what it costs, what the report says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.bench.report import BilledInstances, Factor
+from lmi_deploy.bench.request_target import DeploymentTarget
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.serving_record import SageMakerServing
+from lmi_deploy.engines.inference_codec import codec_of
+from lmi_deploy.errors import NotFound
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.invoke import require_serving
+from lmi_deploy.workflows.price_refresh import price_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedTarget:
+    """`server`: its generation; a run in which it changes measured two servers."""
+
+    target: DeploymentTarget
+    billed: BilledInstances
+    settings: dict[str, Factor]
+    details: dict[str, str]
+    server: str
+
+
+def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
+    """NotFound if it does not answer yet, or does not exist. No request to AWS but those for its record."""
+    serving = require_serving(ref, deps)
+    target = deps.targets[ref.target]
+    record = target.read_record(ref)
+    if record is None or record.current is None:
+        raise NotFound(f"{ref.name}: no such deployment is running", hint="`lmi ls` lists the deployments")
+    generation = record.current
+    settings: dict[str, Factor] = {
+        "model": serving.model,
+        "engine": serving.engine,
+        "tensor_parallel_degree": serving.tensor_parallel_degree,
+    }
+    settings |= {
+        name.removeprefix("option."): value
+        for name, value in serving.properties
+        if name in ("option.dtype", "option.quantize", "option.max_rolling_batch_size", "batch_size")
+    }
+    billed = BilledInstances()
+    if isinstance(serving.place, SageMakerServing):
+        price = price_table(deps).price(generation.instance, serving.place.region)
+        billed = BilledInstances(instance=generation.instance, count=serving.place.count, price=price)
+    return DeployedTarget(
+        target=DeploymentTarget(endpoint=target.inference_endpoint(ref), codec=codec_of(serving)),
+        billed=billed,
+        settings=settings,
+        details={
+            **{"deployment": ref.name, "target": ref.target, "region": ref.region},
+            **{"commit": serving.commit, "image": serving.place.image, "artifact": generation.artifact},
+        },
+        server=generation.server,
+    )

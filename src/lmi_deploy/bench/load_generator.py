@@ -1,0 +1,202 @@
+"""Keeps up a load, open or closed, until its limits are reached, and hands over a record for each request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from lmi_deploy.bench.client_health import HealthProbe, p99
+from lmi_deploy.bench.prompt_files import BenchRequest
+from lmi_deploy.bench.records import RequestRecord, RunResult, RunSettings
+from lmi_deploy.bench.report import ClientFigures
+from lmi_deploy.bench.request_sender import RequestSender
+from lmi_deploy.bench.request_target import RequestForm, RequestTarget
+from lmi_deploy.bench.response_reading import RawResponse, ReadResponse, read_response
+from lmi_deploy.bench.run_limits import RunLimits, RunPhases, RunProgress
+from lmi_deploy.errors import LmiError
+
+_TICK: Final = 0.1
+_LATE: Final = 1.0
+"""Seconds for requests that run when the user interrupts: what has not ended by then is not counted."""
+
+Watch = Callable[[RunProgress], None]
+
+
+class LoadGenerator:
+    """One run, in one event loop. `stop` may be called from a signal handler of the loop."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        target: RequestTarget,
+        requests: Iterator[BenchRequest],
+        *,
+        form: RequestForm,
+        limits: RunLimits,
+    ) -> None:
+        self._settings, self._target, self._form, self._limits = settings, target, form, limits
+        self._requests = requests
+        self._records: list[RequestRecord] = []
+        self._unfinished: set[int] = set()
+        self._has_finishes = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._readers: set[asyncio.Task[None]] = set()
+        self._stopped = asyncio.Event()
+        self._fatal: LmiError | None = None
+        self._interrupted = False
+        self.stopped_because = ""
+
+    async def run(
+        self, sender: RequestSender, arrivals: Iterator[float] | None, watch: Watch = lambda progress: None
+    ) -> RunResult:
+        """`arrivals`: the schedule of an open loop. LmiError if no request could be sent at all."""
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        probe = HealthProbe()
+        probe.start()
+        self._began = time.perf_counter()
+        self._phases = RunPhases(self._limits, self._settings.load.concurrency or 0, self._began)
+        schedule: asyncio.Task[None] | None = None
+        if arrivals is None:
+            for _ in range(self._settings.load.concurrency or 1):
+                self._start(self._client(sender), self._tasks)
+        else:
+            schedule = asyncio.create_task(self._schedule(sender, arrivals))
+        await self._until_stopped(probe, watch)
+        health = probe.stop()
+        if schedule is not None:
+            schedule.cancel()
+        await self._wait_for_the_rest()
+        if self._fatal is not None:
+            raise self._fatal
+        return self._result(began, health)
+
+    def stop(self, why: str, *, interrupted: bool = False) -> None:
+        """No more requests."""
+        if not self._stopped.is_set():
+            self.stopped_because = why
+            self._stopped.set()
+        self._interrupted = self._interrupted or interrupted
+
+    async def _until_stopped(self, probe: HealthProbe, watch: Watch) -> None:
+        """Limits of time hold also if no response ever comes."""
+        was_warm = self._phases.is_warm
+        while not self._stopped.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), _TICK)
+            self._may_begin()
+            if self._phases.is_warm and not was_warm:
+                was_warm = True
+                probe.restart()
+            watch(self._phases.progress(time.perf_counter()))
+
+    async def _wait_for_the_rest(self) -> None:
+        """Requests that take longer are cancelled: they are in no figure."""
+        deadline = time.perf_counter() + self._limits.seconds_after
+        while self._tasks and time.perf_counter() < deadline:
+            if self._interrupted:
+                deadline = min(deadline, time.perf_counter() + _LATE)
+            await asyncio.wait({*self._tasks}, timeout=_TICK)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._readers)
+
+    def _may_begin(self) -> bool:
+        why = self._phases.may_begin(time.perf_counter())
+        if why:
+            self.stop(why)
+        return not self._stopped.is_set()
+
+    def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+        task = asyncio.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _client(self, sender: RequestSender) -> None:
+        while self._may_begin():
+            await self._request(sender, time.perf_counter(), is_warmup=self._phases.begin())
+
+    async def _schedule(self, sender: RequestSender, arrivals: Iterator[float]) -> None:
+        for at in arrivals:
+            delay = self._began + at - time.perf_counter()
+            if delay > 0:
+                await asyncio.sleep(delay)
+            if not self._may_begin():
+                return
+            # Counted here, not when the task starts: the limit on requests holds in a burst, too.
+            is_warmup = self._phases.begin()
+            self._start(self._request(sender, self._began + at, is_warmup=is_warmup), self._tasks)
+        self.stop("the trace has ended")
+
+    async def _request(self, sender: RequestSender, scheduled: float, *, is_warmup: bool) -> None:
+        request = next(self._requests)
+        try:
+            http = self._target.encode(request, self._form)
+            raw = await sender.send(http, scheduled)
+        except LmiError as error:
+            self._fatal = error
+            self.stop(str(error))
+            return
+        finally:
+            self._phases.in_flight -= 1
+        # JSON is read beside the requests, not between them: it would be time in which this client does not wait.
+        record = RequestRecord(
+            scheduled=scheduled,
+            sent=raw.sent,
+            end=raw.end,
+            status=raw.status,
+            sent_bytes=len(http.body),
+            asked_tokens=self._form.exact_tokens(request),
+            warmup=is_warmup,
+        )
+        self._start(self._read(raw, record), self._readers)
+
+    async def _read(self, raw: RawResponse, record: RequestRecord) -> None:
+        found = ReadResponse()
+        for found in read_response(raw, self._target.decoder, is_stream=self._form.stream):
+            if not found.is_complete:
+                await asyncio.sleep(0)
+        record = replace(
+            record,
+            number=len(self._records),
+            arrivals=tuple(found.arrivals),
+            error=found.error,
+            detail=found.detail,
+            truncated=found.truncated,
+            output_tokens=found.tokens or None,
+            received_bytes=sum(len(data) for _, data in raw.parts),
+        )
+        self._has_finishes = self._has_finishes or bool(found.finish)
+        if self._form.stream and not found.error and not found.finish:
+            self._unfinished.add(record.number)
+        self._records.append(record)
+        latency = None if found.error else raw.end - raw.sent
+        if self._phases.end(latency, time.perf_counter()):
+            failed, done = self._phases.failed, self._phases.completed
+            self.stop(f"{failed} of {done} requests failed ({found.error} {found.detail})".replace("\n", " "))
+
+    def _result(self, began: str, health: ClientFigures) -> RunResult:
+        records = sorted((self._checked(one) for one in self._records), key=lambda one: one.scheduled)
+        lags = [one.sent - one.scheduled for one in records if not one.warmup]
+        is_open = self._settings.load.kind == "open"
+        return RunResult(
+            settings=self._settings,
+            records=tuple(replace(one, number=number) for number, one in enumerate(records)),
+            client=replace(health, send_lag_p99=p99(lags) if is_open else None),
+            began=began,
+            interrupted=self._interrupted,
+        )
+
+    def _checked(self, record: RequestRecord) -> RequestRecord:
+        """A stream that ends without a reason, where others have one, ended early: it failed, and was not fast."""
+        if not self._phases.is_warm:  # the run ended before it: what there is counts
+            record = replace(record, warmup=False)
+        if not self._has_finishes or record.number not in self._unfinished:
+            return record
+        detail = "the stream ended without a finish reason"
+        return replace(record, error="truncated", detail=detail, truncated=True)

@@ -1,0 +1,183 @@
+"""One load after the other on one target: each gets its self-test, its run and its point of the report."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import platform
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import cycle
+
+from lmi_deploy import __version__
+from lmi_deploy.bench.arrivals import arrival_times, replayed_times
+from lmi_deploy.bench.load_generator import LoadGenerator, Watch
+from lmi_deploy.bench.measurement import point_of
+from lmi_deploy.bench.objectives import Objective
+from lmi_deploy.bench.prompt_files import BenchRequest
+from lmi_deploy.bench.records import RunResult, RunSettings
+from lmi_deploy.bench.report import BilledInstances, Factor, Load, LoadPoint, Provenance, Report
+from lmi_deploy.bench.request_sender import RequestSender
+from lmi_deploy.bench.request_target import RequestForm, RequestTarget
+from lmi_deploy.bench.run_limits import RunLimits
+from lmi_deploy.bench.self_test import SelfTest, fixed_latency_server, measure_client
+from lmi_deploy.bench.self_test_server import loop_factory
+from lmi_deploy.inference_client.client import InferenceClient, certificate_authorities
+
+SELF_TEST_SECONDS = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What is measured, and how. `seed` orders the requests and makes the schedules."""
+
+    name: str
+    target: RequestTarget
+    requests: Sequence[BenchRequest]
+    form: RequestForm
+    loads: Sequence[Load]
+    limits: RunLimits
+    timeout: float
+    objectives: Sequence[Objective] = ()
+    confidence: float = 0.95
+    seed: int = 0
+    self_test: bool = True
+    billed: BilledInstances = field(default_factory=BilledInstances)
+    settings: dict[str, Factor] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredLoad:
+    """`ended`: why the run ended."""
+
+    result: RunResult
+    point: LoadPoint
+    ended: str
+
+
+def measure(
+    measurement: Measurement, watch: Watch, notify: Callable[[MeasuredLoad], None] = lambda measured: None
+) -> Report:
+    """Ctrl-C ends the run; the report has what was measured. LmiError if no request could be sent."""
+    points: list[LoadPoint] = []
+    interrupted = False
+    for number, load in enumerate(measurement.loads):
+        measured = _measure_load(measurement, load, number, watch)
+        points.append(measured.point)
+        notify(measured)
+        interrupted = measured.result.interrupted
+        if interrupted:
+            break
+    return Report(
+        name=measurement.name,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        provenance=provenance(measurement.details),
+        points=tuple(points),
+        confidence=measurement.confidence,
+        objectives=tuple(one.words for one in measurement.objectives),
+        seed=measurement.seed,
+        interrupted=interrupted,
+    )
+
+
+def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watch) -> MeasuredLoad:
+    tested = self_test(load.concurrency or 1) if measurement.self_test else None
+    settings = RunSettings(
+        load=load,
+        factors=_factors(load),
+        billed=measurement.billed,
+        settings=measurement.settings,
+        streams=measurement.form.stream,
+    )
+    drawn = [*measurement.requests]
+    random.Random(measurement.seed).shuffle(drawn)
+    generator = LoadGenerator(
+        settings, measurement.target, cycle(drawn), form=measurement.form, limits=measurement.limits
+    )
+    gc.collect()
+    gc.freeze()  # what exists now is not searched again while requests run
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            result = runner.run(_run(generator, measurement, load, number, watch))
+    finally:
+        gc.unfreeze()
+    if tested is not None:
+        client = replace(
+            result.client, self_test_error=tested.mean_error, self_test_error_p99=tested.p99_error
+        )
+        result = replace(result, client=client)
+    point = point_of(result, confidence=measurement.confidence, objectives=measurement.objectives)
+    return MeasuredLoad(result=result, point=point, ended=generator.stopped_because)
+
+
+def _factors(load: Load) -> dict[str, Factor]:
+    if load.concurrency is not None:
+        return {"concurrency": load.concurrency}
+    return {"rate": load.rate} if load.rate is not None else {}
+
+
+async def _run(
+    generator: LoadGenerator, measurement: Measurement, load: Load, number: int, watch: Watch
+) -> RunResult:
+    client = InferenceClient(tls=certificate_authorities(measurement.environ))
+    sender = RequestSender.to(measurement.target.endpoint, client, timeout=measurement.timeout)
+    arrivals = _arrivals(measurement, load, number)
+    with _stopped_by_signals(generator):
+        try:
+            return await generator.run(sender, arrivals, watch)
+        finally:
+            client.close()
+
+
+def _arrivals(measurement: Measurement, load: Load, number: int) -> Iterator[float] | None:
+    if load.kind == "closed":
+        return None
+    if load.arrivals == "replay":
+        return replayed_times([one.at for one in measurement.requests if one.at is not None])
+    assert load.rate
+    return arrival_times(load.rate, load.arrivals, seed=measurement.seed + number)
+
+
+@contextmanager
+def _stopped_by_signals(generator: LoadGenerator) -> Iterator[None]:
+    """In the event loop a signal must not raise: it would end the run without its records."""
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in _SIGNALS:
+        if before[number] is not signal.SIG_IGN:
+            loop.add_signal_handler(number, lambda: generator.stop("interrupted", interrupted=True))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+
+def self_test(concurrency: int, *, seconds: float = SELF_TEST_SECONDS) -> SelfTest:
+    """The error of this client on this machine, at that concurrency, beside a server in a process of its own."""
+    with fixed_latency_server() as port, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(measure_client(port, concurrency, seconds=seconds))
+
+
+def provenance(details: dict[str, str]) -> Provenance:
+    loop = "uvloop" if loop_factory() else "asyncio"
+    resolution = time.get_clock_info("perf_counter").resolution
+    return Provenance(
+        tool=f"lmi {__version__}",
+        python=f"{platform.python_implementation()} {platform.python_version()}, {loop}",
+        machine=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cpus=os.cpu_count() or 1,
+        clock=f"{time.get_clock_info('perf_counter').implementation}, resolution {resolution:g} s",
+        details=dict(details),
+    )

@@ -1,0 +1,258 @@
+"""The options of `lmi bench run` that say what is sent, how fast, and until when."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from lmi_deploy.bench.arrivals import ARRIVALS
+from lmi_deploy.bench.objectives import Objective, parse_objective
+from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
+from lmi_deploy.bench.report import Load
+from lmi_deploy.bench.request_target import RequestForm
+from lmi_deploy.bench.run_limits import RunLimits
+from lmi_deploy.cli.shared_options import parameters_option
+from lmi_deploy.errors import UsageRefused
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PROMPT = "Write a short paragraph about the sea."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    loads: tuple[Load, ...]
+    limits: RunLimits
+    objectives: tuple[Objective, ...]
+    confidence: float
+    timeout: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOptions:
+    """`requests`: in the order of the file."""
+
+    requests: tuple[BenchRequest, ...]
+    source: str
+    form: RequestForm
+
+
+_REQUEST_OPTIONS = (
+    click.option("--prompt", help="Send this prompt each time.  [default: one about the sea]"),
+    click.option(
+        "--prompts",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Requests from a file: a prompt a line, JSON Lines, ShareGPT, or data capture of SageMaker.",
+    ),
+    click.option(
+        "--form",
+        type=click.Choice(FORMS),
+        default="auto",
+        show_default=True,
+        help="The form of --prompts; auto recognizes it.",
+    ),
+    click.option(
+        "--output-tokens",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Longest answer of each request, in tokens.",
+    ),
+    click.option(
+        "--exact",
+        is_flag=True,
+        help="Answers of exactly --output-tokens (min_tokens, ignore_eos). A report in which more than 1 % of them "
+        "have another length is INVALID.",
+    ),
+    click.option(
+        "--plain", is_flag=True, help="Let the model continue the prompts, without a chat template."
+    ),
+    click.option("--stream/--no-stream", default=True, show_default=True, help="Ask for streams."),
+    parameters_option,
+)
+_LOAD_OPTIONS = (
+    click.option(
+        "-c",
+        "--concurrency",
+        multiple=True,
+        type=click.IntRange(1, 4096),
+        metavar="N",
+        help="Closed loop: keep N requests running; can be repeated.  [default: 1]",
+    ),
+    click.option(
+        "--rate",
+        multiple=True,
+        type=click.FloatRange(0, 100_000, min_open=True),
+        metavar="R",
+        help="Open loop: R requests a second; can be repeated.",
+    ),
+    click.option(
+        "--arrivals",
+        type=click.Choice(ARRIVALS),
+        default="poisson",
+        show_default=True,
+        help="The gaps between requests of --rate.",
+    ),
+    click.option(
+        "--replay", is_flag=True, help="Open loop: send each request of --prompts at its second `at`."
+    ),
+    click.option(
+        "--duration",
+        type=click.FloatRange(0.1, 86_400),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Longest time of each load, after the warm-up.",
+    ),
+    click.option("--requests", type=click.IntRange(1), metavar="N", help="End each load after N requests."),
+    click.option(
+        "--warmup",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Requests that do not count.  [default: until latencies are steady, at most 30 s]",
+    ),
+    click.option(
+        "--objective",
+        "objectives",
+        multiple=True,
+        metavar="NAME=LIMIT",
+        help="For example p99_ms=500, ttft_p95_ms=200, error_rate=0.01; can be repeated.",
+    ),
+    click.option(
+        "--confidence",
+        type=click.FloatRange(0.5, 0.9999),
+        default=0.95,
+        show_default=True,
+        help="Of intervals and verdicts.",
+    ),
+    click.option(
+        "--stop-at-errors",
+        type=click.FloatRange(0, 1),
+        default=0.5,
+        show_default=True,
+        metavar="SHARE",
+        help="End a load when more than this share of its requests fail.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0.1),
+        default=120.0,
+        show_default=True,
+        help="A request fails after this many seconds without data.",
+    ),
+    click.option(
+        "--seed", type=int, default=0, show_default=True, help="Of the schedule and the order of requests."
+    ),
+)
+
+
+def bench_options(function: F) -> F:
+    """The command gets `sending`, a RequestOptions, and `load`, a LoadOptions."""
+
+    @functools.wraps(function)
+    def wrapped(
+        *,
+        prompt: str | None,
+        prompts: Path | None,
+        form: str,
+        output_tokens: int | None,
+        exact: bool,
+        plain: bool,
+        stream: bool,
+        parameters: dict[str, Any],
+        **given: Any,
+    ) -> Any:
+        asked = RequestForm(
+            stream=stream, output_tokens=output_tokens, exact=exact, chat=not plain, parameters=parameters
+        )
+        sending = _sending(prompt, prompts, form, asked)
+        load = {name: given.pop(name) for name in _LOAD_NAMES}
+        return function(sending=sending, load=_load(sending, **load), **given)
+
+    for option in reversed((*_REQUEST_OPTIONS, *_LOAD_OPTIONS)):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]
+
+
+_LOAD_NAMES = (
+    *("concurrency", "rate", "arrivals", "replay", "duration", "requests", "warmup", "objectives"),
+    *("confidence", "stop_at_errors", "timeout", "seed"),
+)
+
+
+def _sending(prompt: str | None, prompts: Path | None, form: str, asked: RequestForm) -> RequestOptions:
+    if prompt is not None and prompts is not None:
+        raise UsageRefused("--prompt and --prompts cannot be combined", hint="use one of them")
+    if prompts is None:
+        requests: tuple[BenchRequest, ...] = (BenchRequest(prompt=prompt or _PROMPT),)
+    else:
+        requests = read_requests(_read(prompts), str(prompts), form)
+    if asked.exact and any(asked.tokens_of(one) is None for one in requests if one.body is None):
+        raise UsageRefused("--exact needs a length", hint="add --output-tokens N")
+    return RequestOptions(requests=requests, source=str(prompts or "one prompt"), form=asked)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as reason:
+        raise UsageRefused(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
+    except UnicodeDecodeError as reason:
+        line = path.read_bytes()[: reason.start].count(b"\n") + 1
+        raise UsageRefused(f"{path}:{line}: not UTF-8", hint="convert the file to UTF-8") from None
+
+
+def _load(sending: RequestOptions, **given: Any) -> LoadOptions:
+    limits = RunLimits(
+        seconds=given["duration"],
+        requests=given["requests"],
+        warmup_requests=0 if given["replay"] else given["warmup"],
+        error_share=given["stop_at_errors"],
+        seconds_after=given["timeout"],
+    )
+    return LoadOptions(
+        loads=_loads(sending.requests, given),
+        limits=limits,
+        objectives=tuple(map(_objective, given["objectives"])),
+        confidence=given["confidence"],
+        timeout=given["timeout"],
+        seed=given["seed"],
+    )
+
+
+def _loads(requests: Sequence[BenchRequest], given: Mapping[str, Any]) -> tuple[Load, ...]:
+    kinds = [flag for flag in ("concurrency", "rate", "replay") if given[flag]]
+    if len(kinds) > 1:
+        words = " and ".join(f"--{kind}" for kind in kinds)
+        raise UsageRefused(f"{words} cannot be combined", hint="use one kind of load a run")
+    if given["replay"]:
+        return (_replayed(requests),)
+    if given["rate"]:
+        return tuple(Load(kind="open", rate=rate, arrivals=given["arrivals"]) for rate in given["rate"])
+    return tuple(Load(kind="closed", concurrency=many) for many in given["concurrency"] or (1,))
+
+
+def _replayed(requests: Sequence[BenchRequest]) -> Load:
+    times = [one.at for one in requests if one.at is not None]
+    if len(times) < max(2, len(requests)):
+        hint = "add the second of each request as `at` to its JSON line"
+        raise UsageRefused("--replay: not every request of --prompts has its time", hint=hint)
+    length = max(times) - min(times)
+    if length <= 0:
+        raise UsageRefused("--replay: all requests have the same `at`", hint="use --concurrency instead")
+    return Load(kind="open", rate=(len(times) - 1) / length, arrivals="replay")
+
+
+def _objective(text: str) -> Objective:
+    name, equals, limit = text.partition("=")
+    try:
+        return parse_objective(name.strip(), float(limit) if equals else float("nan"))
+    except ValueError as reason:
+        raise UsageRefused(
+            f"--objective {text}: {reason}", hint="for example --objective p99_ms=500"
+        ) from None

@@ -1,0 +1,249 @@
+"""`lmi bench run`, or `lmi bench NAME`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lmi_deploy.cli.bench_options import LoadOptions, RequestOptions, bench_options
+from lmi_deploy.cli.commands.bench_report import show_report
+from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.deployment_lookup import find_deployment
+from lmi_deploy.cli.output_files import writing
+from lmi_deploy.cli.report_outputs import ReportFiles, report_files_options
+from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.domain.events import Progress
+from lmi_deploy.domain.number_text import counted, seconds_text
+from lmi_deploy.domain.secret import Secret
+from lmi_deploy.errors import DeployFailed, NotInstalled, ObjectiveMissed, UsageRefused
+
+if TYPE_CHECKING:
+    from lmi_deploy.bench.measuring import MeasuredLoad, Measurement
+    from lmi_deploy.bench.report import Report
+    from lmi_deploy.bench.request_target import RequestTarget
+    from lmi_deploy.bench.run_limits import RunProgress
+
+OUTPUT = Path("bench.json")
+_SELF_TEST_SECONDS = 3.0
+
+
+@click.command("run")
+@name_argument
+@click.option(
+    "--url", help="Measure this server with OpenAI's API instead, such as http://127.0.0.1:8000/v1."
+)
+@click.option("--model", default="", help="With --url: the name of the model in requests.")
+@click.option(
+    "--api-key",
+    envvar="LMI_BENCH_API_KEY",
+    show_envvar=True,
+    metavar="KEY",
+    help="With --url: the key. Set it in the variable: other users can read the command line.",
+)
+@bench_options
+@click.option(
+    "--self-test",
+    "only_self_test",
+    is_flag=True,
+    help="Measure only the error of this client, on a server of known latency that lmi starts.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=OUTPUT,
+    show_default=True,
+    help="The report as JSON; an existing one is replaced.",
+)
+@report_files_options
+@place_options
+@json_option
+def command(
+    *,
+    name: str | None,
+    url: str | None,
+    model: str,
+    api_key: str | None,
+    sending: RequestOptions,
+    load: LoadOptions,
+    only_self_test: bool,
+    output: Path,
+    files: ReportFiles,
+    where: TargetOptions,
+    as_json: bool,
+) -> None:
+    """Send load to the deployment NAME, and report its latency, throughput and cost.
+
+    --concurrency keeps that many requests running (closed loop). --rate sends by a schedule, whatever the server does
+    (open loop), and counts latency from the schedule. Repeat either to measure several loads.
+
+    Exit code 7: an objective is not met. Ctrl-C writes the report of what was measured until then.
+    """
+    _require_client()
+    if url and name:
+        raise UsageRefused("NAME and --url cannot be combined", hint="name what to measure: one of them")
+    context = open_context(as_json=as_json)
+    if only_self_test:
+        _show_self_test(context, load)
+    elif url:
+        key = Secret(api_key) if api_key else None
+        _measure_and_report(_of_url(url, model, key, sending, load), context, output, files)
+    else:
+        _measure_and_report(_of_deployment(name, where, context, sending, load), context, output, files)
+
+
+def _require_client() -> None:
+    if find_spec("httptools") is None:
+        raise NotInstalled("httptools", extra="bench")
+
+
+def _of_url(
+    url: str, model: str, key: Secret | None, sending: RequestOptions, load: LoadOptions
+) -> Measurement:
+    from lmi_deploy.bench.request_target import openai_target
+
+    target = openai_target(url, model, key, chat=sending.form.chat)
+    details = {"url": target.endpoint.url, "model": model}
+    return _measurement(model or url, target, sending, load, details=details)
+
+
+def _of_deployment(
+    name: str | None,
+    where: TargetOptions,
+    context: CommandContext,
+    sending: RequestOptions,
+    load: LoadOptions,
+) -> Measurement:
+    from lmi_deploy.bench.deployment_target import deployed_target
+
+    ref = find_deployment(name, context.deps, where)
+    found = deployed_target(ref, context.deps)
+    given = {"billed": found.billed, "settings": found.settings, "details": found.details}
+    measurement = _measurement(ref.name, found.target, sending, load, **given)
+    measurement.target.encode(sending.requests[0], sending.form)  # refused before the run
+    return measurement
+
+
+def _measurement(
+    name: str, target: RequestTarget, sending: RequestOptions, load: LoadOptions, **given: Any
+) -> Measurement:
+    from lmi_deploy.bench.measuring import Measurement
+
+    return Measurement(
+        name=name,
+        target=target,
+        requests=sending.requests,
+        form=sending.form,
+        loads=load.loads,
+        limits=load.limits,
+        timeout=load.timeout,
+        objectives=load.objectives,
+        confidence=load.confidence,
+        seed=load.seed,
+        environ=os.environ,
+        **{**given, "details": {**given["details"], "requests": sending.source}},
+    )
+
+
+def _measure_and_report(
+    measurement: Measurement, context: CommandContext, output: Path, files: ReportFiles
+) -> None:
+    from lmi_deploy.bench.measuring import measure
+    from lmi_deploy.bench.report_file import to_json
+
+    with writing(output):
+        output.touch()  # refused before the run, not after it
+    try:
+        report = measure(measurement, _LiveProgress(context), lambda each: _told(each, context))
+    finally:
+        context.view.close()
+    with writing(output):
+        output.write_text(to_json(report), encoding="utf-8")
+    context.view.note(f"wrote {output}")
+    show_report(report, context, files)
+    _require_success(report)
+    _require_objectives(report)
+
+
+def _told(each: MeasuredLoad, context: CommandContext) -> None:
+    context.view.note(f"{each.point.load.words}: {each.ended}, {each.point.counts.sent} requests")
+    for check in each.point.checks:
+        if check.state != "ok":
+            context.view.note(f"{check.state}: {check.text}")
+
+
+def _require_success(report: Report) -> None:
+    errors = sorted({name for point in report.points for name in point.counts.errors})
+    if errors and not any(point.counts.succeeded for point in report.points):
+        raise DeployFailed(
+            f"{report.name}: no request succeeded ({', '.join(errors)})",
+            hint="`lmi invoke` sends one request, and shows the whole error",
+        )
+
+
+def _require_objectives(report: Report) -> None:
+    if report.judgement == "FAIL":
+        failed = [
+            f"{point.name}: {one.objective}: {one.text}"
+            for point in report.points
+            for one in point.verdicts
+            if one.judgement == "FAIL"
+        ]
+        raise ObjectiveMissed(
+            f"{report.name}: {counted(len(failed), 'objective')} not met",
+            hint="lower the load, or change the deployment; `lmi bench report` shows the figures",
+            details=failed,
+        )
+    if not report.is_valid and report.objectives:
+        raise ObjectiveMissed(
+            f"{report.name}: the measurement is INVALID, so no objective is shown to be met",
+            hint="measure again as its checks say",
+        )
+
+
+class _LiveProgress:
+    """A line a second: drawing it takes time of the client that is measured."""
+
+    def __init__(self, context: CommandContext) -> None:
+        self._view = context.view
+        self._shown = 0
+
+    def __call__(self, progress: RunProgress) -> None:
+        second = int(progress.elapsed)
+        if second == self._shown:
+            return
+        self._shown = second
+        failed = f", {progress.failed} failed" if progress.failed else ""
+        phase = "warm-up, " if progress.is_warming else ""
+        note = (
+            f"{phase}{progress.completed} responses{failed}, {progress.in_flight} in flight, "
+            f"{seconds_text(progress.latency)} each"
+        )
+        event = Progress(key="bench", done=progress.seconds, total=None, unit="seconds", note=note)
+        self._view.show(event)
+
+
+def _show_self_test(context: CommandContext, load: LoadOptions) -> None:
+    from lmi_deploy.bench.measuring import self_test
+
+    tested = [self_test(one.concurrency or 64, seconds=_SELF_TEST_SECONDS) for one in load.loads]
+    context.view.rows(
+        [
+            {
+                "concurrency": each.concurrency,
+                "requests": each.requests,
+                "mean error (ms)": round(each.mean_error * 1000, 3),
+                "p99 error (ms)": round(each.p99_error * 1000, 3),
+                "rate of the ideal": f"{each.efficiency:.1%}",
+            }
+            for each in tested
+        ]
+    )
+    worst = max(tested, key=lambda each: each.mean_error)
+    words = f"this client adds up to {worst.mean_error * 1000:.2g} ms to a latency"
+    context.view.result({"self_tests": [asdict(each) for each in tested]}, words)

@@ -1,0 +1,196 @@
+"""`lmi bench` against servers whose behaviour is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.bench.report import Report
+from lmi_deploy.bench.report_file import from_json
+from tests.support.local_app import LocalApp
+
+TOKENS = 5
+
+
+def event(delta: dict[str, str], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+class Server(BaseHTTPRequestHandler):
+    """A request's prompt says what it gets."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        prompt = body["messages"][0]["content"]
+        if prompt == "throttled":
+            self._whole(429, {"error": {"message": "slow down"}})
+        elif body.get("stream"):
+            self._stream(ends="early" if prompt == "short" else "well")
+        else:
+            usage = {"completion_tokens": TOKENS}
+            self._whole(
+                200, {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": usage}
+            )
+
+    def _whole(self, status: int, value: dict[str, Any]) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, *, ends: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        events = [event({"content": "a"}) for _ in range(TOKENS)]
+        if ends == "well":
+            events += [event({}, "stop"), b"data: [DONE]\n\n"]
+        for each in events:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(each), each))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def report_of(path: str = "bench.json") -> Report:
+    return from_json(Path(path).read_text(encoding="utf-8"), path)
+
+
+def test_streams_are_measured_and_the_report_is_written(app: LocalApp, url: str) -> None:
+    ran = app.lmi(
+        "bench", "--url", url, "--model", "m", "-c", "2", "--requests", "40", "--warmup", "4", "--json"
+    )
+    report = report_of()
+    (point,) = report.points
+    assert ran.result["points"] == 1, ran.err
+    assert (point.counts.succeeded, point.counts.failed, point.counts.warmup >= 4) == (40, 0, True)
+    assert point.counts.output_tokens == 40 * TOKENS
+    assert point.metrics["ttft"].n == 40
+    assert point.client.self_test_error is not None
+
+
+def test_each_load_is_a_point_and_errors_are_counted_by_class(app: LocalApp, url: str) -> None:
+    Path("p.txt").write_text("hello\n" * 3 + "throttled\n")
+    app.lmi(
+        *(
+            "bench",
+            "run",
+            "--url",
+            url,
+            "--prompts",
+            "p.txt",
+            "--no-stream",
+            "--rate",
+            "200",
+            "--rate",
+            "400",
+        ),
+        *("--requests", "40", "--warmup", "0", "-o", "r.json"),
+    )
+    points = report_of("r.json").points
+    assert [(point.load.rate, point.counts.errors) for point in points] == [
+        (200.0, {"http_429": 10}),
+        (400.0, {"http_429": 10}),
+    ]
+    assert all(point.metrics["e2e"].n == 30 for point in points)
+
+
+def test_stream_that_ends_early_failed_and_was_not_fast(app: LocalApp, url: str) -> None:
+    Path("p.txt").write_text("hello\n" * 3 + "short\n")
+    app.lmi("bench", "--url", url, "--prompts", "p.txt", "--requests", "40", "--warmup", "0")
+    (point,) = report_of().points
+    assert point.counts.errors == {"truncated": 10}
+    assert point.counts.truncated == 10
+
+
+def test_failed_objective_exits_with_7_and_wrong_lengths_are_invalid(app: LocalApp, url: str) -> None:
+    common = ("bench", "--url", url, "--no-stream", "--requests", "60", "--warmup", "0")
+    missed = app.lmi(*common, "--objective", "error_rate=0.000001")
+    assert missed.code in (0, 7)  # UNDECIDED, unless a busy machine makes the point INVALID
+    failed = app.lmi(*common, "--objective", "p50_ms=0.001")
+    assert failed.code == 7
+    app.lmi(*common, "--exact", "--output-tokens", "9")
+    checks = {check.name: check.state for check in report_of().points[0].checks}
+    assert checks["output_length"] == "invalid"
+
+
+def test_server_that_refuses_ends_the_run_with_the_numbers_kept(app: LocalApp, url: str) -> None:
+    ran = app.lmi("bench", "--url", url, "--prompt", "throttled", "-c", "4", "--duration", "60")
+    assert ran.code == 1
+    assert "no request succeeded (http_429)" in ran.err
+    assert report_of().points[0].counts.failed + report_of().points[0].counts.warmup >= 20
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    yield
+    timer.join()
+
+
+def test_interrupt_writes_the_report_of_what_was_measured(app: LocalApp, url: str) -> None:
+    with interrupted_after(4.0):
+        ran = app.lmi("bench", "--url", url, "--warmup", "0", "--duration", "60")
+    assert "interrupted" in ran.err
+    report = report_of()
+    assert report.interrupted
+    assert report.points[0].counts.succeeded > 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--url", "nowhere"), "not an http or https address"),
+        (
+            ("--url", "http://127.0.0.1:1", "-c", "1", "--rate", "1"),
+            "--concurrency and --rate cannot be combined",
+        ),
+        (("--url", "http://127.0.0.1:1", "--exact"), "--exact needs a length"),
+        (("--url", "http://127.0.0.1:1", "--replay"), "not every request"),
+        (("--url", "http://127.0.0.1:1", "--objective", "p99=1"), "p99 is no objective"),
+        (("--url", "http://127.0.0.1:1", "--prompts", "none.txt"), "none.txt: No such file"),
+        (("--url", "http://127.0.0.1:1", "-o", "none/x.json"), "No such file or directory"),
+        (("tiny", "--url", "http://127.0.0.1:1"), "NAME and --url cannot be combined"),
+    ],
+)
+def test_bad_usage_is_refused_before_anything_is_sent(
+    app: LocalApp, argv: tuple[str, ...], words: str
+) -> None:
+    ran = app.lmi("bench", *argv)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_absent_deployment_is_reported(app: LocalApp) -> None:
+    ran = app.lmi("bench", "tiny")
+    assert ran.code == 1
+    assert "tiny" in ran.err
