@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.bench.report import Report
+from lmi_deploy.bench.measuring import Measurement, measure
+from lmi_deploy.bench.prompt_files import BenchRequest
+from lmi_deploy.bench.report import Load, Report
 from lmi_deploy.bench.report_file import from_json
+from lmi_deploy.bench.request_target import RequestForm, openai_target
+from lmi_deploy.bench.run_limits import RunLimits
 from tests.support.local_app import LocalApp
 
 TOKENS = 5
@@ -194,3 +198,46 @@ def test_absent_deployment_is_reported(app: LocalApp) -> None:
     ran = app.lmi("bench", "tiny")
     assert ran.code == 1
     assert "tiny" in ran.err
+
+
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_deployment_is_measured_by_its_name(app: LocalApp, stream: str) -> None:
+    assert app.lmi("up", "--yes").code == 0
+    ran = app.lmi("bench", "tiny", stream, "--requests", "30", "--warmup", "0")
+    report = report_of()
+    (point,) = report.points
+    assert (point.counts.succeeded, point.counts.output_tokens) == (30, 60), ran.err
+    assert point.settings["model"] == "org/tiny"
+    assert report.provenance.details["deployment"] == "tiny"
+    assert not point.client.endpoint_changed
+
+
+def test_trace_keeps_each_request_at_its_time(app: LocalApp, url: str) -> None:
+    rows = [{"prompt": "throttled" if n < 5 else "hello", "at": 10 + n / 20} for n in range(20)]
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)))
+    app.lmi("bench", "--url", url, "--prompts", "t.jsonl", "--replay", "--no-stream", "--json")
+    (point,) = report_of().points
+    assert (point.counts.sent, point.counts.failed, point.load.rate) == (20, 5, None)
+    failed = [part for part in point.timeline if part.failed]
+    good = [part for part in point.timeline if part.completed]
+    assert failed[-1].begin < good[0].begin  # the first five of the trace, although the file has them last
+
+
+def test_server_that_is_replaced_in_the_run_makes_it_invalid(url: str) -> None:
+    servers = iter(("g1", "g2"))
+    report = measure(
+        Measurement(
+            name="m",
+            target=openai_target(url, "m", None),
+            requests=[BenchRequest(prompt="hello")],
+            form=RequestForm(),
+            loads=[Load(kind="closed", concurrency=1)],
+            limits=RunLimits(seconds=5, requests=5, warmup_requests=0),
+            timeout=10,
+            self_test=False,
+            server=lambda: next(servers),
+        ),
+        lambda progress: None,
+    )
+    (check,) = [check for check in report.points[0].checks if check.name == "endpoint"]
+    assert (check.state, "g1 was replaced by g2" in check.text) == ("invalid", True)

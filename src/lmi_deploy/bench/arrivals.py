@@ -8,6 +8,7 @@ from itertools import accumulate, count
 from typing import Final
 
 ARRIVALS: Final = ("poisson", "constant", "gamma")
+REPLAY: Final = "replay"
 BURSTINESS: Final = 0.25
 """Shape of the gamma distribution: gaps vary twice as much as those of a Poisson process, whose shape is 1."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lmi_deploy.bench.report import BilledInstances, Factor
 from lmi_deploy.bench.request_target import DeploymentTarget
-from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.serving_record import SageMakerServing
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import NotFound
@@ -17,23 +18,19 @@ from lmi_deploy.workflows.price_refresh import price_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedTarget:
-    """`server`: its generation; a run in which it changes measured two servers."""
+    """`server` reads which generation serves now: a run in which it changes measured two servers."""
 
     target: DeploymentTarget
     billed: BilledInstances
     settings: dict[str, Factor]
     details: dict[str, str]
-    server: str
+    server: Callable[[], str]
 
 
 def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
     """NotFound if it does not answer yet, or does not exist. No request to AWS but those for its record."""
-    serving = require_serving(ref, deps)
-    target = deps.targets[ref.target]
-    record = target.read_record(ref)
-    if record is None or record.current is None:
-        raise NotFound(f"{ref.name}: no such deployment is running", hint="`lmi ls` lists the deployments")
-    generation = record.current
+    target, generation = deps.targets[ref.target], _generation(ref, deps)
+    serving = generation.serving
     settings: dict[str, Factor] = {
         "model": serving.model,
         "engine": serving.engine,
@@ -56,5 +53,13 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
             **{"deployment": ref.name, "target": ref.target, "region": ref.region},
             **{"commit": serving.commit, "image": serving.place.image, "artifact": generation.artifact},
         },
-        server=generation.server,
+        server=lambda: _generation(ref, deps).server,
     )
+
+
+def _generation(ref: DeploymentRef, deps: Dependencies) -> Generation:
+    require_serving(ref, deps)
+    record = deps.targets[ref.target].read_record(ref)
+    if record is None or record.current is None:
+        raise NotFound(f"{ref.name}: no such deployment is running", hint="`lmi ls` lists the deployments")
+    return record.current

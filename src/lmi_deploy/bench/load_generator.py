@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from lmi_deploy.bench.client_health import HealthProbe, p99
@@ -158,7 +159,8 @@ class LoadGenerator:
 
     async def _read(self, raw: RawResponse, record: RequestRecord) -> None:
         found = ReadResponse()
-        for found in read_response(raw, self._target.decoder, is_stream=self._form.stream):
+        decoder = partial(self._target.decoder, stream=self._form.stream)
+        for found in read_response(raw, decoder, is_stream=self._form.stream):
             if not found.is_complete:
                 await asyncio.sleep(0)
         record = replace(

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from itertools import cycle
 
 from lmi_deploy import __version__
-from lmi_deploy.bench.arrivals import arrival_times, replayed_times
+from lmi_deploy.bench.arrivals import REPLAY, arrival_times, replayed_times
 from lmi_deploy.bench.load_generator import LoadGenerator, Watch
 from lmi_deploy.bench.measurement import point_of
 from lmi_deploy.bench.objectives import Objective
@@ -28,6 +28,7 @@ from lmi_deploy.bench.request_target import RequestForm, RequestTarget
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.bench.self_test import SelfTest, fixed_latency_server, measure_client
 from lmi_deploy.bench.self_test_server import loop_factory
+from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import InferenceClient, certificate_authorities
 
 SELF_TEST_SECONDS = 1.0
@@ -52,6 +53,8 @@ class Measurement:
     billed: BilledInstances = field(default_factory=BilledInstances)
     settings: dict[str, Factor] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
+    server: Callable[[], str] = str
+    """What serves now: read before and after each load. Empty if that cannot be known."""
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -98,11 +101,14 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
         settings=measurement.settings,
         streams=measurement.form.stream,
     )
-    drawn = [*measurement.requests]
-    random.Random(measurement.seed).shuffle(drawn)
     generator = LoadGenerator(
-        settings, measurement.target, cycle(drawn), form=measurement.form, limits=measurement.limits
+        settings,
+        measurement.target,
+        cycle(_ordered(measurement, load)),
+        form=measurement.form,
+        limits=measurement.limits,
     )
+    before = measurement.server()
     gc.collect()
     gc.freeze()  # what exists now is not searched again while requests run
     try:
@@ -110,6 +116,7 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
             result = runner.run(_run(generator, measurement, load, number, watch))
     finally:
         gc.unfreeze()
+    result = replace(result, client=replace(result.client, endpoint_changed=_change(before, measurement)))
     if tested is not None:
         client = replace(
             result.client, self_test_error=tested.mean_error, self_test_error_p99=tested.p99_error
@@ -117,6 +124,25 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
         result = replace(result, client=client)
     point = point_of(result, confidence=measurement.confidence, objectives=measurement.objectives)
     return MeasuredLoad(result=result, point=point, ended=generator.stopped_because)
+
+
+def _change(before: str, measurement: Measurement) -> str:
+    """Empty if the same generation serves as before the load."""
+    try:
+        after = measurement.server()
+    except LmiError as error:
+        return str(error)
+    return "" if after == before else f"{before} was replaced by {after}"
+
+
+def _ordered(measurement: Measurement, load: Load) -> list[BenchRequest]:
+    """Those of a trace in the order of their times, others shuffled: neighbours in a file are often alike."""
+    ordered = [*measurement.requests]
+    if load.arrivals == REPLAY:
+        ordered.sort(key=lambda one: one.at or 0.0)
+    else:
+        random.Random(measurement.seed).shuffle(ordered)
+    return ordered
 
 
 def _factors(load: Load) -> dict[str, Factor]:
@@ -141,7 +167,7 @@ async def _run(
 def _arrivals(measurement: Measurement, load: Load, number: int) -> Iterator[float] | None:
     if load.kind == "closed":
         return None
-    if load.arrivals == "replay":
+    if load.arrivals == REPLAY:
         return replayed_times([one.at for one in measurement.requests if one.at is not None])
     assert load.rate
     return arrival_times(load.rate, load.arrivals, seed=measurement.seed + number)

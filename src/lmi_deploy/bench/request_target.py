@@ -51,7 +51,7 @@ class RequestTarget(Protocol):
     def encode(self, request: BenchRequest, form: RequestForm) -> HttpRequest:
         """UsageRefused for a request that it does not support."""
 
-    def decoder(self, head: ResponseHead) -> Decoder: ...
+    def decoder(self, head: ResponseHead, *, stream: bool) -> Decoder: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,12 @@ class DeploymentTarget:
     def encode(self, request: BenchRequest, form: RequestForm) -> HttpRequest:
         return self.codec.encode(_inference_request(request, form))
 
-    def decoder(self, head: ResponseHead) -> Decoder:
+    def decoder(self, head: ResponseHead, *, stream: bool) -> Decoder:
+        kind = head.header("content-type").lower()
+        is_known = "jsonlines" in kind or "event-stream" in kind or ("json" in kind and not stream)
+        if self.codec.engine.name == "custom" and is_known:
+            # Of the user's own handler any text is an answer; one in the usual forms also counts its tokens.
+            return response_decoder(head, full=read_json, line=read_line)
         return self.codec.decoder(head, InferenceRequest())
 
 
@@ -106,7 +111,7 @@ class OpenAITarget:
             fields |= {"stream": True, "stream_options": {"include_usage": True}}
         return json.dumps(fields, ensure_ascii=False).encode()
 
-    def decoder(self, head: ResponseHead) -> Decoder:
+    def decoder(self, head: ResponseHead, *, stream: bool) -> Decoder:
         return response_decoder(head, full=read_json, line=read_line)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lmi_deploy.bench.arrivals import ARRIVALS
+from lmi_deploy.bench.arrivals import ARRIVALS, REPLAY
 from lmi_deploy.bench.objectives import Objective, parse_objective
 from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
 from lmi_deploy.bench.report import Load
@@ -242,10 +242,7 @@ def _replayed(requests: Sequence[BenchRequest]) -> Load:
     if len(times) < max(2, len(requests)):
         hint = "add the second of each request as `at` to its JSON line"
         raise UsageRefused("--replay: not every request of --prompts has its time", hint=hint)
-    length = max(times) - min(times)
-    if length <= 0:
-        raise UsageRefused("--replay: all requests have the same `at`", hint="use --concurrency instead")
-    return Load(kind="open", rate=(len(times) - 1) / length, arrivals="replay")
+    return Load(kind="open", arrivals=REPLAY)
 
 
 def _objective(text: str) -> Objective:

@@ -123,9 +123,18 @@ def _of_deployment(
 
     ref = find_deployment(name, context.deps, where)
     found = deployed_target(ref, context.deps)
-    given = {"billed": found.billed, "settings": found.settings, "details": found.details}
+    given = {
+        "billed": found.billed,
+        "settings": found.settings,
+        "details": found.details,
+        "server": found.server,
+    }
     measurement = _measurement(ref.name, found.target, sending, load, **given)
-    measurement.target.encode(sending.requests[0], sending.form)  # refused before the run
+    try:
+        measurement.target.encode(sending.requests[0], sending.form)
+    except UsageRefused as refused:
+        hint = 'change the options of the request, or send whole bodies: --prompts FILE with lines {"body": {...}}'
+        raise UsageRefused(str(refused), hint=hint) from None
     return measurement
 
 

@@ -1,0 +1,116 @@
+"""`lmi bench` of an endpoint on the emulator: signed requests, event streams, SageMaker's errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.bench.report import LoadPoint
+from lmi_deploy.bench.report_file import from_json
+from lmi_deploy.cli.command_group import lmi
+from lmi_deploy.cli.error_boundary import run
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.fakes import safetensors
+from tests.support.talking_handler import TALKING
+
+pytestmark = pytest.mark.worker
+RECIPE = """\
+name: talks
+model_id: ./model
+engine: custom
+instance_type: ml.g5.xlarge
+task: text-generation
+handler: {file: model.py}
+probe: {body: '{"prompt": "words 1"}', expect: w0}
+options: {retry_threshold: "50"}
+"""
+WHOLE = "/endpoints/talks/invocations$"
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    """With an endpoint, in the environment and the folder of its user."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "model").mkdir()
+    (home / "model" / "model.safetensors").write_bytes(safetensors())
+    (home / "talks.yaml").write_text(RECIPE)
+    (home / "model.py").write_text(TALKING)
+    with (
+        emulator(tmp_path_factory.mktemp("aws"), "--speed", "600", containers=True) as running,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for key, value in running.environment(home).items():
+            patch.setenv(key, value)
+        patch.chdir(home)
+        assert run(lmi, ["up", "talks.yaml", "--yes"]) == 0
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def without_faults(aws: Emulated) -> Iterator[None]:
+    yield
+    aws.no_faults()
+
+
+def bench(*argv: str, expected: int = 0, requests: int = 20) -> LoadPoint:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "words 5"}]}
+    if "--no-stream" not in argv:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    Path("bodies.jsonl").write_text(json.dumps({"body": body}))
+    limits = ["--requests", str(requests), "--warmup", "0"]
+    assert run(lmi, ["bench", "talks", "--prompts", "bodies.jsonl", *limits, *argv]) == expected
+    (point,) = from_json(Path("bench.json").read_text(encoding="utf-8"), "bench.json").points
+    return point
+
+
+def test_streams_are_signed_and_their_tokens_have_times(aws: Emulated) -> None:
+    point = bench("-c", "2")
+    assert (point.counts.succeeded, point.counts.output_tokens) == (20, 100)
+    assert point.metrics["ttft"].n == 20
+    assert point.billed.instance == "ml.g5.xlarge"
+    assert point.billed.price is not None
+
+
+def test_whole_responses_have_no_time_to_the_first_token(aws: Emulated) -> None:
+    point = bench("--no-stream", "--rate", "20")
+    assert (point.counts.succeeded, point.counts.output_tokens) == (20, 100)
+    assert "ttft" not in point.metrics
+
+
+def test_expired_credentials_are_read_again_in_the_run(aws: Emulated) -> None:
+    expired = {"status": 403, "body": "{}", "headers": {"x-amzn-ErrorType": "ExpiredTokenException"}}
+    aws.fault({"path": WHOLE, "do": {"answer": expired}, "times": 1})
+    assert bench("--no-stream").counts.succeeded == 20
+
+
+def test_throttling_is_counted_by_its_class_and_is_in_no_latency(aws: Emulated) -> None:
+    throttled = {"status": 429, "body": "{}", "headers": {"x-amzn-ErrorType": "ThrottlingException"}}
+    aws.fault({"path": WHOLE, "do": {"answer": throttled}, "times": 5})
+    point = bench("--no-stream")
+    assert point.counts.errors == {"ThrottlingException": 5}
+    assert point.metrics["e2e"].n == 15
+
+
+def test_stream_that_is_cut_failed(aws: Emulated) -> None:
+    aws.fault({"method": "HOSTING", "path": "^/stream/talks/", "do": {"cut": {"after": 200}}, "times": 3})
+    point = bench()
+    assert (point.counts.succeeded, point.counts.failed, point.counts.truncated) == (17, 3, 3)
+
+
+def test_endpoint_that_is_deleted_in_the_run_ends_it_with_the_numbers_kept(aws: Emulated) -> None:
+    gone = {"status": 400, "body": "{}", "headers": {"x-amzn-ErrorType": "ValidationError"}}
+    aws.fault({"path": WHOLE, "do": {"answer": gone}, "times": 100})
+    point = bench("--no-stream", "--duration", "60", expected=1, requests=10_000)
+    assert point.counts.succeeded == 0
+    assert 20 <= point.counts.errors["ValidationError"] < 100
+
+
+def test_handler_of_unknown_form_needs_whole_bodies(
+    aws: Emulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(lmi, ["bench", "talks"]) == 2
+    assert '--prompts FILE with lines {"body": {...}}' in capsys.readouterr().err
