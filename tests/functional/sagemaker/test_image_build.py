@@ -113,6 +113,15 @@ def test_repository_of_someone_else_is_refused_and_untouched(app: CloudApp, fold
     assert app.cloud.images.tags == {REPOSITORY: (("team", "theirs"),)}
 
 
+def test_compile_job_runs_in_the_image_that_lmi_pushes_before_it(app: CloudApp, folder: Path) -> None:
+    Path("compile.py").write_text("print()\n")
+    write_recipe(BUILT + "compile: {script: compile.py, instance_type: ml.m5.4xlarge}\n")
+    app.lmi("compile", "--yes", "tiny.yaml")
+    ((settings, _),) = app.cloud.jobs.started.values()
+    (tag,) = images(app)
+    assert settings.image.endswith(f"/{REPOSITORY}:{tag}")
+
+
 def test_missing_container_cli_is_an_error_before_the_first_change(app: CloudApp, folder: Path) -> None:
     app.cloud.builder.why_lacking = "none of docker, podman, finch is on PATH"
     refused = app.lmi("up", "--yes")

@@ -16,6 +16,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JobSettings
 from lmi_deploy.domain.target_spec import CompilePlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, Cost
+from lmi_deploy.targets.sagemaker.plan.image_actions import image_actions, image_figures
 from lmi_deploy.targets.sagemaker.plan.storage_actions import fetch_weights, make_bucket
 
 _NAME_LENGTH: Final = 20
@@ -23,9 +24,10 @@ _OF_SAGEMAKER: Final = "unknown: SageMaker chooses the instance that compiles"
 
 
 def compile_plan(spec: Spec, inventory: CloudInventory) -> Plan:
-    """`spec` and `inventory` are of the model's own weights."""
+    """`spec` and `inventory` are of the model's own weights. An image that lmi builds is pushed before the job."""
+    image = image_actions(spec, inventory) if _place(spec).image == spec.cloud.image else ()
     weights = () if inventory.weights else (fetch_weights(spec),)
-    actions = (*make_bucket(spec, inventory), *weights, run_job(spec))
+    actions = (*make_bucket(spec, inventory), *image, *weights, run_job(spec))
     return Plan(deployment=spec.name, actions=actions)
 
 
@@ -55,6 +57,7 @@ def compile_estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
             ("region", cloud.region),
             ("bucket", cloud.bucket),
             ("image", place.image),
+            *(image_figures(spec, inventory) if place.image == cloud.image else ()),
             ("result", place.what.identity[:12]),
         )
     )
