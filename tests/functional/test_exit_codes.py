@@ -29,6 +29,8 @@ CODES = {
     "Conflict": 1,
     "TransferFailed": 1,
     "DeployFailed": 1,
+    "CompileFailed": 1,
+    "NotCompiled": 2,
     "DiskRefused": 1,
     "Overdue": 1,
     "LockLost": 1,
