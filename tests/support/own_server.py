@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +38,8 @@ class Handler(BaseHTTPRequestHandler):
 def main() -> None:
     if sys.argv[1:] != ["serve"]:
         sys.exit(f"SageMaker starts an image with `serve`, not with {sys.argv[1:]}")
+    # The first process of a container gets no default action: without a handler it would ignore SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     port = int(os.environ.get("SAGEMAKER_BIND_TO_PORT", "8080"))
     print(f"own server on {port}", flush=True)
     if os.environ.get("NEVER_LISTEN"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.deployment_artifact import MARKER
 from lmi_deploy.domain.observed_state import ObservedServer
+from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersByHome
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
@@ -39,7 +40,10 @@ class OwnImages(ServersByHome):
             )
         weights = launch.environment.get(_WEIGHTS, "")
         outside = weights and not Path(weights).is_relative_to(launch.model_folder)
-        return self.containers.start(replace(launch, weights=Path(weights) if outside else None))
+        # A container has the name of its home: during an update two of one endpoint run beside each other.
+        labels = {**launch.labels, "deployment": "emulator", "server": short(digest(str(launch.home)))}
+        launch = replace(launch, labels=labels, weights=Path(weights) if outside else None)
+        return self.containers.start(launch)
 
     def _of(self, home: Path) -> ContainerServers:
         return self.containers if (home / _STARTED).exists() else self.djl
