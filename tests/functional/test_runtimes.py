@@ -195,6 +195,24 @@ def test_container_needs_no_local_environment_or_engine(podman: RuntimeCase) -> 
     assert podman.run_json("plan", *chosen)[-1]["pending"] is False
 
 
+def test_image_is_built_once_and_served_without_a_registry(podman: RuntimeCase) -> None:
+    folder = podman.root / "image"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text(f"FROM {image()}\nLABEL of=this-test\n")
+    chosen = ("--set", "container.build=./image")
+    up = podman.run_json("up", "--yes", *chosen)
+    assert steps(up) == ["BuildImage", "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
+    assert chosen_runtime(up) == "first hi"
+    assert podman.run_json("plan", *chosen)[-1]["pending"] is False
+    podman.handler("second")
+    assert "BuildImage" not in steps(podman.run_json("up", "--yes", *chosen))
+    (folder / "Dockerfile").write_text("FROM scratch\nCOPY nothing /\n")
+    code, output = podman.lmi("up", "--yes", *chosen)
+    assert code == 1
+    assert "correct the Dockerfile" in output
+    assert podman.run_json("status", "tiny")[-1]["standing"] == "in-step"
+
+
 @pytest.mark.parametrize(
     ("extra", "why"),
     [
