@@ -81,7 +81,7 @@ def test_remains_of_a_failed_up_are_removed(app: LocalApp, how: str, before: boo
 def test_failed_start_is_reported_with_the_worker_traceback(app: LocalApp) -> None:
     app.servers.next.append(BROKEN["fails"])
     completed = app.lmi("up", "--yes")
-    assert "error: the model server failed to start: RuntimeError: no such model\n" in completed.err
+    assert "error: the model server failed to start: RuntimeError: no such model" in completed.err
     assert "  Traceback (most recent call last):\n" in completed.err
     assert "still serves" not in completed.err
     app.servers.next.append(BROKEN["fails"])

@@ -34,6 +34,7 @@ WRITES = frozenset(
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag", "untag"),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
         *("create_repository", "delete_image", "delete_repository"),
+        *("delete_at", "remove_schedule"),
         *("scale", "remove_scaling", "remove_logs", "start", "stop"),
     }
 )
