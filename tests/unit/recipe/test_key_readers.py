@@ -101,6 +101,7 @@ def test_every_key_has_a_description_and_a_valid_example(path: str, key: Key) ->
         "serves no LoRA adapters",
         "no compiler of its own",
         "has no effect without container.build",
+        "has no effect without ttl",
     )
     errors = problems_of(f"{path}={key.example}")
     assert all(any(word in line for word in apart) for line in errors), errors

@@ -190,6 +190,12 @@ def _compile(partial: ParsedFields) -> Iterator[Problem]:
             yield partial.problem(f"compile.{key}", "has no effect without compile.script", hint)
 
 
+def _expiry(partial: ParsedFields) -> Iterator[Problem]:
+    key = "endpoint.scheduler_role"
+    if key in partial.found and "ttl" not in partial.found and partial.is_valid("ttl"):
+        yield partial.problem(key, "has no effect without ttl", "add ttl, such as ttl: 8h")
+
+
 def _scaling(partial: ParsedFields) -> Iterator[Problem]:
     low, high = partial.value("endpoint.autoscaling.min"), partial.value("endpoint.autoscaling.max")
     if low is not None and high is not None and low > high:
@@ -279,6 +285,7 @@ RULES: tuple[Rule, ...] = (
     _timeouts,
     _adapters,
     _compile,
+    _expiry,
     _scaling,
     _secrets,
     _uploader,
