@@ -23,6 +23,7 @@ from lmi_deploy.cli.shared_options import json_option
     "--faults", metavar="FILE", help="Fault rules to apply from the start (docs/reference/fault-rules.md)."
 )
 @click.option("--s3", metavar="URL", help="An S3 server to use in place of the built-in one.")
+@click.option("--registry", metavar="URL", help="A registry program (OCI) behind ECR, for `container.build`.")
 @click.option("--python", metavar="PATH", help="The Python interpreter that runs handlers.")
 @click.option(
     "--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; downloaded once if not given."
