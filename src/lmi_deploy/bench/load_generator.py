@@ -124,8 +124,8 @@ class LoadGenerator:
 
     async def _schedule(self, sender: RequestSender, arrivals: Iterator[float]) -> None:
         for at in arrivals:
-            delay = self._began + at - time.perf_counter()
-            if delay > 0:
+            # uvloop rounds a delay to a millisecond: a request sent before its time would have a latency below zero.
+            while (delay := self._began + at - time.perf_counter()) > 0:
                 await asyncio.sleep(delay)
             if not self._may_begin():
                 return
