@@ -6,7 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
@@ -76,6 +76,29 @@ class ResourceTasks(ABC):
 
     def _drop(self, key: Key) -> None:
         self._context.table(self._kind.table, key[0]).drop(key[1])
+
+
+class BackgroundTask(ABC):
+    """One task for as long as the emulator runs."""
+
+    name: ClassVar[str]
+
+    def __init__(self, context: EmulatorContext) -> None:
+        self._context = context
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=self.name)
+        self._task.add_done_callback(report)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """Until it is cancelled."""
 
 
 def report(task: asyncio.Task[None]) -> None:

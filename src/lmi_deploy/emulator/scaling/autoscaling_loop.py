@@ -6,8 +6,7 @@ import asyncio
 import math
 from typing import Final
 
-from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.resource_tasks import report
+from lmi_deploy.emulator.hosting.resource_tasks import BackgroundTask
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.scaled_variants import (
     POLICIES,
@@ -29,21 +28,10 @@ MEMORY: Final = 3600.0
 _NAP: Final = 0.05
 
 
-class AutoscalingLoop:
+class AutoscalingLoop(BackgroundTask):
     """On the emulated clock, without making it faster. Skipped minutes are evaluated too."""
 
-    def __init__(self, context: EmulatorContext) -> None:
-        self._context = context
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="alarms")
-        self._task.add_done_callback(report)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+    name = "alarms"
 
     async def _run(self) -> None:
         clock = self._context.clock

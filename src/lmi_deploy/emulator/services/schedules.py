@@ -8,7 +8,6 @@ group, `at(...)` in UTC and SageMaker's DeleteEndpoint are served.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
-from lmi_deploy.emulator.hosting.resource_tasks import report
+from lmi_deploy.emulator.hosting.resource_tasks import BackgroundTask
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.endpoints import delete_endpoint
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, arn_of
@@ -108,21 +107,10 @@ def _moment(expression: str) -> float | None:
     return datetime.fromisoformat(match[1]).replace(tzinfo=UTC).timestamp() if match else None
 
 
-class ScheduleLoop:
+class ScheduleLoop(BackgroundTask):
     """Invokes the targets of the schedules that are due, on the emulated clock, without making it faster."""
 
-    def __init__(self, context: EmulatorContext) -> None:
-        self._context = context
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="schedules")
-        self._task.add_done_callback(report)
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+    name = "schedules"
 
     async def _run(self) -> None:
         while True:
