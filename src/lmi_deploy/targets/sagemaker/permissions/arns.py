@@ -134,6 +134,11 @@ class Arns:
         return self.of("cloudwatch", f"alarm:TargetTracking-endpoint/{self.name}/*")
 
     @property
+    def job_logs(self) -> str:
+        """The log group of every processing job."""
+        return self.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
+
+    @property
     def group(self) -> str:
         return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.name}")
 

@@ -21,6 +21,8 @@ from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     join_network,
     lend_key,
     pull_image,
+    read_job_logs,
+    use_key,
     write_telemetry,
 )
 
@@ -53,13 +55,7 @@ def compile_starter(place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement
         why="the job's order, and its result, which is checked and copied to the weights",
     )
     if kind == "Processing":
-        group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
-        yield PolicyStatement(
-            sid="ReadCompileLogs",
-            actions=("logs:FilterLogEvents",),
-            resources=(group, f"{group}:*"),
-            why="the job's logs",
-        )
+        yield read_job_logs(arns, sid="ReadCompileLogs")
 
 
 def compile_job(spec: Spec, place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement]:
@@ -80,18 +76,9 @@ def compile_job(spec: Spec, place: CompilePlace, arns: Arns) -> Iterator[PolicyS
         sid="WriteResult", actions=WRITE_OBJECTS, resources=arns.objects(_FILES), why="the job's result"
     )
     yield from pull_image(arns, place.image)
-    yield from write_telemetry(
-        arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs"), why="the job's logs"
-    )
+    yield from write_telemetry(arns.job_logs, why="the job's logs")
     if spec.cloud.kms_key:
-        key, conditions = arns.key
-        yield PolicyStatement(
-            sid="UseKey",
-            actions=("kms:Decrypt", "kms:GenerateDataKey"),
-            resources=(key,),
-            why="use the recipe's key for objects in the bucket",
-            conditions=conditions,
-        )
+        yield use_key(arns)
         yield lend_key(arns, what="the job's volumes")
     if spec.cloud.vpc is not None:
         yield join_network()

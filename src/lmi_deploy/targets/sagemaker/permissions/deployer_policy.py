@@ -16,6 +16,7 @@ from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     WRITE_OBJECTS,
     lend_key,
     push_image,
+    use_key,
 )
 from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import schedule_deletion
 from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job_starter
@@ -254,12 +255,5 @@ def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
 
 
 def _key(arns: Arns) -> Iterator[PolicyStatement]:
-    key, conditions = arns.key
-    yield PolicyStatement(
-        sid="UseKey",
-        actions=("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"),
-        resources=(key,),
-        why="use the recipe's key for objects in the bucket",
-        conditions=conditions,
-    )
+    yield use_key(arns, actions=("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"))
     yield lend_key(arns, what="the endpoint's volume")

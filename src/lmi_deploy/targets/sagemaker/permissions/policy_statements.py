@@ -16,6 +16,7 @@ WRITE_OBJECTS: Final = (
     "s3:PutObject",
 )
 """Multipart uploads: start, resume and list."""
+ENCRYPT: Final = ("kms:Decrypt", "kms:GenerateDataKey")
 _WRITE_LOGS: Final = (
     "logs:CreateLogGroup",
     "logs:CreateLogStream",
@@ -101,6 +102,24 @@ def join_network() -> PolicyStatement:
         actions=_JOIN_NETWORK,
         resources=("*",),
         why="the recipe's VPC: SageMaker creates network interfaces in it",
+    )
+
+
+def use_key(arns: Arns, *, sid: str = "UseKey", actions: tuple[str, ...] = ENCRYPT) -> PolicyStatement:
+    key, conditions = arns.key
+    return PolicyStatement(
+        sid=sid,
+        actions=actions,
+        resources=(key,),
+        why="use the recipe's key for objects in the bucket",
+        conditions=conditions,
+    )
+
+
+def read_job_logs(arns: Arns, *, sid: str) -> PolicyStatement:
+    group = arns.job_logs
+    return PolicyStatement(
+        sid=sid, actions=("logs:FilterLogEvents",), resources=(group, f"{group}:*"), why="the job's logs"
     )
 
 

@@ -19,6 +19,8 @@ from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     join_network,
     lend_key,
     pull_image,
+    read_job_logs,
+    use_key,
     write_telemetry,
 )
 
@@ -27,11 +29,10 @@ def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatem
     place = spec.cloud
     yield from _storage(arns)
     yield from pull_image(arns, job.image)
-    yield from write_telemetry(
-        arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs"), why="the job's logs"
-    )
+    yield from write_telemetry(arns.job_logs, why="the job's logs")
     if place.kms_key:
-        yield from _key(arns)
+        yield use_key(arns, sid="WriteEncrypted")
+        yield lend_key(arns, what="the job's volumes")
     if place.vpc is not None:
         yield join_network()
     if place.token_secret:
@@ -64,18 +65,6 @@ def _storage(arns: Arns) -> Iterator[PolicyStatement]:
     )
 
 
-def _key(arns: Arns) -> Iterator[PolicyStatement]:
-    key, conditions = arns.key
-    yield PolicyStatement(
-        sid="WriteEncrypted",
-        actions=("kms:Decrypt", "kms:GenerateDataKey"),
-        resources=(key,),
-        why="use the recipe's key for objects in the bucket",
-        conditions=conditions,
-    )
-    yield lend_key(arns, what="the job's volumes")
-
-
 def transfer_job_starter(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="HandOverJobRole",
@@ -102,13 +91,7 @@ def transfer_job_starter(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Poli
         resources=arns.orders,
         why="the job's request and its progress",
     )
-    group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
-    yield PolicyStatement(
-        sid="ReadJobLogs",
-        actions=("logs:FilterLogEvents",),
-        resources=(group, f"{group}:*"),
-        why="the job's logs",
-    )
+    yield read_job_logs(arns, sid="ReadJobLogs")
     if spec.cloud.token_secret:
         yield PolicyStatement(
             sid="FindToken",
