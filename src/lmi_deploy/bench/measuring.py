@@ -54,7 +54,7 @@ class Measurement:
     settings: dict[str, Factor] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
     server: Callable[[], str] = str
-    """What serves now: read before and after each load. Empty if that cannot be known."""
+    """Reads the generation that answers, before and after each load. Empty if that cannot be known."""
     environ: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -143,10 +143,10 @@ class _Search:
             )
             if plain and len(re.findall(r"[A-Za-z]{2,}", line.text)) > 2 and not _NOT_LAST.search(line.text):
                 event = LogEvent("sentence", number, line.text.strip(), line.speaker)
-                told = explain_event(event)
-                if not told.harmless:
+                explanation = explain_event(event)
+                if not explanation.harmless:
                     return _Candidate(
-                        _UNSAID, wrapper.run, number, self._cause(event, told, wrapper=False), number
+                        _UNSAID, wrapper.run, number, self._cause(event, explanation, wrapper=False), number
                     )
         return None
 
@@ -171,7 +171,9 @@ class _Search:
         start = min(event.line for event in chain)
         if len(chain) > 1:
             chain = [event for event in chain if not event.heading] or chain
-        ranked = [(self._rank(event, told := explain_event(event)), event, told) for event in chain]
+        ranked = [
+            (self._rank(event, explanation := explain_event(event)), event, explanation) for event in chain
+        ]
         shown = [each for each in ranked if each[0] < _WRAPPER] or ranked[:1]
         while (
             len(shown) > 1
@@ -180,47 +182,51 @@ class _Search:
             and shown[1][2].explained
         ):
             shown = shown[1:]
-        rank, event, told = shown[0]
-        if event.kind == "sentence" and (told.harmless or not (failed or self._is_failure(event, told))):
+        rank, event, explanation = shown[0]
+        if event.kind == "sentence" and (
+            explanation.harmless or not (failed or self._is_failure(event, explanation))
+        ):
             return
-        cause = self._cause(event, told, wrapper=rank == _WRAPPER)
+        cause = self._cause(event, explanation, wrapper=rank == _WRAPPER)
         yield _Candidate(rank, self._run(event.line), event.line, cause, start)
 
-    def _is_failure(self, event: LogEvent, told: Explanation) -> bool:
+    def _is_failure(self, event: LogEvent, explanation: Explanation) -> bool:
         """Whether a sentence at no level, in a log that does not end badly, is a failure."""
-        if told.recognised or told.aws:
+        if explanation.recognised or explanation.aws:
             return True
-        return (told.kind is not None or len(self.texts) <= _SHORT) and SERVICE.search(event.text) is not None
+        return (explanation.kind is not None or len(self.texts) <= _SHORT) and SERVICE.search(
+            event.text
+        ) is not None
 
-    def _rank(self, event: LogEvent, told: Explanation) -> int:
+    def _rank(self, event: LogEvent, explanation: Explanation) -> int:
         found = self.known.get(event.line)
         if (found is not None and found.wrapper) or WRAPPERS.search(event.text):
             return _WRAPPER
         if event.kind == "sentence":
-            return _SENTENCE if told.explained else _UNSAID
+            return _SENTENCE if explanation.explained else _UNSAID
         if event.handled:
             return _SENTENCE
-        if event.exception in _CONSEQUENCES or (told.kind is not None and told.kind.weak):
+        if event.exception in _CONSEQUENCES or (explanation.kind is not None and explanation.kind.weak):
             return _UNEXPLAINED
         if event.kind == "traceback" and not event.heading:
             return _UNCAUGHT
-        if not told.explained:
+        if not explanation.explained:
             return _UNEXPLAINED
-        return _VAGUE if event.kind == "error" and not told.recognised else _LINE
+        return _VAGUE if event.kind == "error" and not explanation.recognised else _LINE
 
-    def _cause(self, event: LogEvent, told: Explanation, *, wrapper: bool) -> Cause:
+    def _cause(self, event: LogEvent, explanation: Explanation, *, wrapper: bool) -> Cause:
         line = self._evidence(event)
         return Cause(
-            id=told.kind.id if told.kind else "",
+            id=explanation.kind.id if explanation.kind else "",
             cause="This line only says that something failed; the cause is in other lines."
             if wrapper
-            else told.cause,
+            else explanation.cause,
             evidence=self.texts[self.at[line]].strip(),
             line=line,
-            remedy=told.remedy,
-            settings=told.settings,
-            confidence="low" if wrapper else told.confidence,
-            source=told.source or event.place,
+            remedy=explanation.remedy,
+            settings=explanation.settings,
+            confidence="low" if wrapper else explanation.confidence,
+            source=explanation.source or event.place,
             wrapper=wrapper,
         )
 
