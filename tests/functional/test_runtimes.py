@@ -26,7 +26,7 @@ from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import Target
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.action_failures import ActionFailures, Killed, When, failing
-from tests.support.container_image import image, podman_environ
+from tests.support.container_image import image, podman_environ, remove_images
 from tests.support.djl_stand_in import install
 from tests.support.fakes import FakeEnvironments
 from tests.support.running_server import TIMEOUT
@@ -111,7 +111,9 @@ def djl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RuntimeCase
 
 @pytest.fixture
 def podman(monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeCase]:
-    yield from opened(podman_environ(), monkeypatch)
+    for runtime_case in opened(podman_environ(), monkeypatch):
+        yield runtime_case
+        remove_images(label=f"run={runtime_case.root.name}")
 
 
 def steps(messages: list[dict[str, Any]]) -> list[str]:
@@ -198,7 +200,8 @@ def test_container_needs_no_local_environment_or_engine(podman: RuntimeCase) -> 
 def test_image_is_built_once_and_served_without_a_registry(podman: RuntimeCase) -> None:
     folder = podman.root / "image"
     folder.mkdir()
-    (folder / "Dockerfile").write_text(f"FROM {image()}\nLABEL of=this-test\n")
+    # The engine keeps images between runs: only an image of this run's own is certain to be built.
+    (folder / "Dockerfile").write_text(f"FROM {image()}\nLABEL run={podman.root.name}\n")
     chosen = ("--set", "container.build=./image")
     up = podman.run_json("up", "--yes", *chosen)
     assert steps(up) == ["BuildImage", "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]

@@ -94,6 +94,13 @@ def _forget_others(engine: str, name: str) -> None:
             subprocess.run([engine, "rmi", other], check=False, capture_output=True)
 
 
+def remove_images(*, label: str) -> None:
+    """Remove what a test has built: podman keeps images between runs."""
+    listed = ["podman", "images", "--filter", f"label={label}", "--format", "{{.Id}}"]
+    for built in subprocess.run(listed, check=False, capture_output=True, text=True).stdout.split():
+        subprocess.run(["podman", "rmi", "--force", built], check=False, capture_output=True)
+
+
 def _python() -> str:
     return os.path.realpath(sys.executable)
 
