@@ -11,12 +11,15 @@ import pytest
 
 from lmi_deploy.catalog.package_files import recipes, templates
 from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.image_build import DOCKERFILE
+from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.engines.neuron.engine import INFERENCE_PY
 from lmi_deploy.planning.render import render
 from lmi_deploy.runtimes.container.build_context import read_context
+from lmi_deploy.targets.sagemaker.plan.deploy import diff
 from tests.support.factories import resolve
 from tests.support.recipe_parsing import parse
 
@@ -123,12 +126,38 @@ def compare(golden: Golden, folder: str, spec: Spec) -> None:
     golden(folder, {**files, "place.json": json.dumps(place, indent=1).encode() + b"\n"})
 
 
+def first_actions(spec: Spec, artifact: Artifact) -> str:
+    """The titles of what a first `up` does, with nothing in the bucket yet."""
+    missing = frozenset(each.weights_name for each in spec.weights.additional)
+    inventory = CloudInventory(bucket=True, weights=False, missing_additional=missing)
+    observed = CloudObserved(ref=spec.ref, record=None, endpoint=None)
+    return "".join(f"{action.title}\n" for action in diff(spec, artifact, observed, inventory).actions)
+
+
 def named_template(path: str, content: bytes) -> tuple[str, bytes]:
     """A file of a model repository, in one folder with the others; of lmi's own code its name."""
     if path.endswith("/model.py"):
         codes = {file.read_bytes(): file.name for file in (templates() / "triton" / "text2text").glob("*.py")}
         content = f"# the template triton/{codes[content]}, byte for byte\n".encode()
     return path.replace("/", "."), content
+
+
+def test_adapters_and_draft_model_match_golden_files(golden: Golden) -> None:
+    """What ships, what is copied into the artifact from the bucket, and every action of the first `up`."""
+    spec = of_recipe(HERE / "recipes" / "sagemaker" / "adapters-and-draft.yaml", "adapters-and-draft")
+    artifact = render(spec)
+    files = {file.path: file.content for file in artifact.files}
+    copied = [f"{file.path}  {file.size} bytes of {file.weights}/{file.source}" for file in artifact.copied]
+    place = {key: value for key, value in dump(spec.place).items() if key in PLACE}
+    golden(
+        "adapters-and-draft/sagemaker",
+        {
+            **files,
+            "copied.txt": "\n".join([*copied, ""]).encode(),
+            "place.json": json.dumps(place, indent=1).encode() + b"\n",
+            "actions.txt": first_actions(spec, artifact).encode(),
+        },
+    )
 
 
 @pytest.mark.parametrize("version", ["0.38.0", "0.36.0-lmi20", "0.34.0"])

@@ -8,6 +8,16 @@ from pathlib import Path
 from typing import Any
 
 MODULE = "model.layers.0.self_attn.q_proj"
+SHAPE: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "vocab_size": 256,
+    "torch_dtype": "bfloat16",
+}
+"""Of a config.json that vLLM's checks accept, for the model that is adapted and its draft model."""
 
 
 def adapter_files(rank: int = 4, **config: Any) -> dict[str, bytes]:

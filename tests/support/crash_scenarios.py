@@ -14,15 +14,25 @@ from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
 from lmi_deploy.ports.cloud import BucketServices
 from tests.support.action_failures import Killed, failing
+from tests.support.adapters import SHAPE, adapter_files
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_injection import Crash, CrashingCloud, CrashInjector
 from tests.support.fake_hosting import NO_CAPACITY
+from tests.support.fakes import model_files
 from tests.support.local_app import Ran
 
 CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
 SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 BY_JOB = RECIPE + "weights: {via: job}\n"
+ADAPTED = """\
+name: tiny
+model_id: org/base
+engine: vllm
+instance_type: ml.g5.xlarge
+adapters: {french: org/french}
+options: {speculative_config: '{"model": "org/draft", "num_speculative_tokens": 3}'}
+"""
 BUILT = RECIPE + "container: {build: ./image}\n"
 BUILT_AND_SCALED = SCALED + "container: {build: ./image}\n"
 UP, DOWN = ("up", "--yes"), ("down", "tiny", "--yes")
@@ -40,6 +50,11 @@ class CrashApp(CloudApp):
         self.cloud: CrashingCloud = CrashingCloud(self.clock)
         self.cloud.jobs.work = self.run_transfer_job
         self.write_image()
+        self.hub.models |= {
+            "org/base": model_files(**SHAPE),
+            "org/draft": model_files(**SHAPE),
+            "org/french": adapter_files(),
+        }
 
     def write_image(self, text: str = "") -> None:
         """The folder of `container.build`."""
@@ -210,6 +225,7 @@ def _one_image_each(app: CrashApp) -> None:
 SCENARIOS: dict[str, Scenario] = {
     "first up": Scenario(BUILT),
     "first up, by a job": Scenario(BY_JOB),
+    "first up, with an adapter and a draft model": Scenario(ADAPTED),
     "first up, next instance type": Scenario(RECIPE, before=_without_first_choice),
     "changed recipe": Scenario(CHANGED, before=Ups((RECIPE,))),
     "other count": Scenario(RECIPE + "endpoint: {count: 2}\n", before=Ups((RECIPE,))),

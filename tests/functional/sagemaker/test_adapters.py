@@ -11,7 +11,7 @@ import pytest
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.domain.sagemaker.resource_settings import MOUNTS, TAG_DRAFT
-from tests.support.adapters import adapter_files
+from tests.support.adapters import SHAPE, adapter_files
 from tests.support.cloud_app import CloudApp, write_recipe
 from tests.support.fakes import model_files
 from tests.support.local_app import MODEL
@@ -36,17 +36,6 @@ def recipe(app: CloudApp) -> None:
         "org/draft": model_files(**SHAPE),
     }
     write_recipe(RECIPE)
-
-
-SHAPE = {
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "num_hidden_layers": 2,
-    "intermediate_size": 128,
-    "vocab_size": 256,
-    "torch_dtype": "bfloat16",
-}
 
 
 def stored(app: CloudApp) -> dict[str, bytes]:
