@@ -16,7 +16,7 @@ from pathlib import Path
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.recipe_keys import Handler
 from lmi_deploy.engines.registry import ENGINES
-from lmi_deploy.runtimes.environments.djl_engine import engine_jar
+from lmi_deploy.runtimes.environments.djl_python_engine import engine_jar
 from tests.support.sample_model import EMBEDDING_PACKAGES
 from tests.support.sample_model import PACKAGES as MODEL_PACKAGES
 from tools.generate_images import named_wheel

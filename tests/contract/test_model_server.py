@@ -27,7 +27,7 @@ from lmi_deploy.runtimes.container.container_cli import find_engine
 from lmi_deploy.runtimes.container.runtime import ContainerServer
 from lmi_deploy.runtimes.djl_serving import DjlServing, find_installation
 from lmi_deploy.runtimes.embedded import Embedded
-from lmi_deploy.runtimes.program_server import HttpProgram, ProgramCommand, ProgramServer
+from lmi_deploy.runtimes.server_process import HttpProgram, ProgramCommand, ProgramServer
 from tests.support.container_image import image, podman_environ
 from tests.support.djl_engine import engine_dir
 from tests.support.djl_stand_in import PROGRAM, install

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.bench.measurement import point_of
 from lmi_deploy.bench.objectives import parse_objective
 from lmi_deploy.bench.report import Provenance, Report
 from lmi_deploy.bench.report_file import to_json
+from lmi_deploy.bench.report_points import point_of
 from tests.support.bench_runs import BEGAN, T4, closed_run
 from tests.support.local_app import LocalApp
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.bench.measuring import Measurement, measure
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import Load, Report
 from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.bench.request_target import RequestForm, openai_target
 from lmi_deploy.bench.run_limits import RunLimits
+from lmi_deploy.bench.run_sequence import Measurement, measure
 from tests.support.local_app import LocalApp
 
 TOKENS = 5

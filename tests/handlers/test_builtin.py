@@ -10,14 +10,14 @@ from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from tests.handlers.handler_worker import handle, serving, worker
 from tests.support.sample_model import cached_tiny_model
 
 pytestmark = pytest.mark.model
 
-BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
+BUILTIN = HandlerSpec(entry_point=djl_huggingface.MODULE, template=None)
 PROMPT = InferenceRequest(prompt="Once upon", parameters={"max_tokens": 8, "temperature": 0})
 
 

@@ -6,8 +6,8 @@ import heapq
 import random
 from collections.abc import Callable
 
-from lmi_deploy.bench.records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.bench.report import BilledInstances, ClientFigures, Load
+from lmi_deploy.bench.request_records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.domain.observed_state import Price
 
 HEALTHY = ClientFigures(loop_lag_p99=0.0004, cpu=0.2, self_test_error=0.0003)

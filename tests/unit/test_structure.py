@@ -94,17 +94,25 @@ PURE = (
     *(
         f"proxy/{name}.py"
         for name in (
-            *("access", "completion_stream", "completion_translation", "embeddings", "openai_error"),
+            *("access_control", "completion_stream", "completion_translation", "embeddings", "openai_error"),
             *("responses_api", "stream_lines"),
         )
     ),
     *(
         f"bench/{name}.py"
         for name in (
-            *("comparison", "cost", "histogram", "measurement", "objectives", "percentiles", "probability"),
-            *("records", "report", "report_file", "significance", "statistics", "validity", "factorial"),
-            *("html_report", "layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
-            *("records_file", "text_reports", "prompt_files", "request_target", "response_reading"),
+            *("comparison", "cost", "histogram", "report_points", "objectives", "percentiles", "probability"),
+            *(
+                "request_records",
+                "report",
+                "report_file",
+                "significance",
+                "statistics",
+                "consistency_checks",
+                "factorial_design",
+            ),
+            *("html_report", "report_layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
+            *("request_records_file", "text_reports", "prompt_files", "request_target", "response_reading"),
             "run_limits",
         )
     ),
@@ -171,12 +179,12 @@ SMALL_MODULES_WITH_A_REASON = {
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
-    "proxy/joined_writes.py": "the only code that depends on how uvicorn writes",
+    "proxy/uvicorn_protocol.py": "the only code that depends on how uvicorn writes",
     "emulator/sagemaker/tags.py": "one group of operations a file",
     **dict.fromkeys(
         ("emulator/wire/eventstream.py", "emulator/wire/rest_protocol.py"), "one wire format a file"
     ),
-    "emulator/own_images.py": "chooses between programs, and its importer composes",
+    "emulator/custom_images.py": "chooses between programs, and its importer composes",
     "targets/sagemaker/compile_job/stored_result.py": "a source of files, apart from the job that wrote them",
     "runtimes/runtime_detection.py": "implements a port; its importer only composes",
     "sizing/fit_notes.py": "pure, and its importer is not",

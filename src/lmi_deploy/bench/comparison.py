@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from lmi_deploy.bench.consistency_checks import check_same_load, row_of
 from lmi_deploy.bench.percentiles import percentile, percentile_name
 from lmi_deploy.bench.probability import t_quantile
 from lmi_deploy.bench.report import Judgement, LoadPoint, Rate, Report, Summary, Verdict
 from lmi_deploy.bench.significance import Effect, Measured, holm, mann_whitney, ratio_of_means
 from lmi_deploy.bench.statistics import PIECES, percentile_inflation
 from lmi_deploy.bench.table_cells import NOTHING, number
-from lmi_deploy.bench.validity import check_same_load, row_of
 from lmi_deploy.domain.report_table import ReportTable
 from lmi_deploy.errors import UsageRefused
 

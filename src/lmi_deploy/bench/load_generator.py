@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from lmi_deploy.bench.client_health import HealthProbe, p99
 from lmi_deploy.bench.prompt_files import BenchRequest
-from lmi_deploy.bench.records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.bench.report import ClientFigures
+from lmi_deploy.bench.request_records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.bench.request_sender import RequestSender
 from lmi_deploy.bench.request_target import RequestForm, RequestTarget
 from lmi_deploy.bench.response_reading import RawResponse, ReadResponse, read_response

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from lmi_deploy.bench.consistency_checks import check_same_load, check_saturation, row_of
 from lmi_deploy.bench.cost import best_point, capacity, cost_per_million, costs, money
-from lmi_deploy.bench.layouts import layout_tables
 from lmi_deploy.bench.report import Check, LoadPoint, Report
+from lmi_deploy.bench.report_layouts import layout_tables
 from lmi_deploy.bench.table_cells import (
     NOTHING,
     baseline_of,
@@ -19,7 +20,6 @@ from lmi_deploy.bench.table_cells import (
     percentile_cell,
     undecided_notes,
 )
-from lmi_deploy.bench.validity import check_same_load, check_saturation, row_of
 from lmi_deploy.domain.report_table import ReportTable
 
 _STREAM_METRICS: Final = (("ttft", "TTFT"), ("itl", "gap"), ("tpot", "TPOT"))

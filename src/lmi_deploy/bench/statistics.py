@@ -17,8 +17,8 @@ from typing import Final
 from lmi_deploy.bench.histogram import Histogram
 from lmi_deploy.bench.percentiles import STANDARD, percentile
 from lmi_deploy.bench.probability import t_quantile
-from lmi_deploy.bench.records import RequestRecord
 from lmi_deploy.bench.report import PackedHistogram, PercentileFigure, Rate, RequestCounts, Summary
+from lmi_deploy.bench.request_records import RequestRecord
 
 BATCHES: Final = 20
 PIECES: Final = 20

@@ -207,7 +207,7 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     from lmi_deploy.runtimes.container.runtime import ContainerServer
     from lmi_deploy.runtimes.djl_serving import DjlServing, find_installation
     from lmi_deploy.runtimes.embedded import Embedded
-    from lmi_deploy.runtimes.program_server import ProgramServer
+    from lmi_deploy.runtimes.server_process import ProgramServer
     from lmi_deploy.runtimes.triton.runtime import triton_program
 
     clock = SystemClock()

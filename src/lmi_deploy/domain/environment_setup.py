@@ -9,7 +9,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.settings_digest import digest_tag
 
 Repair = Literal["optional-glibcxx", "vllm-distribution"]
-"""A change to installed files; what each does is in `runtimes/environments/repairs.py`."""
+"""A change to installed files; what each does is in `runtimes/environments/package_patches.py`."""
 
 
 @digest_tag("EnvironmentSetup")

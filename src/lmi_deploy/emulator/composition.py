@@ -19,7 +19,7 @@ from lmi_deploy.emulator.hosting.component_states import Components
 from lmi_deploy.emulator.hosting.endpoint_states import POLL_INTERVAL, EndpointController
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime, Instances
 from lmi_deploy.emulator.hosting.network_access import ContainerKeys
-from lmi_deploy.emulator.hosting.traffic import Fleets
+from lmi_deploy.emulator.hosting.traffic_shifting import Fleets
 from lmi_deploy.emulator.iam.authentication import Authentication
 from lmi_deploy.emulator.iam.authorizer import Authorizer
 from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys

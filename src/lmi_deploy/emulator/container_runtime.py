@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from lmi_deploy.catalog.stand_ins import read_stand_ins
 from lmi_deploy.emulator.container_programs import ContainerPrograms, adapt_repository
+from lmi_deploy.emulator.custom_images import OwnImages
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersWithStandIns
 from lmi_deploy.emulator.jobs.image_environment import JobImage
-from lmi_deploy.emulator.own_images import OwnImages
 from lmi_deploy.errors import LmiError, UsageRefused
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def programs(
 
     `environment` is what a container inherits from this machine. Each keeps its output in `server.log` of its home.
     """
-    from lmi_deploy.runtimes.program_server import ProgramServer
+    from lmi_deploy.runtimes.server_process import ProgramServer
     from lmi_deploy.runtimes.triton.runtime import triton_program
 
     triton = triton_program(

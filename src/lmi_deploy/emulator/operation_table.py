@@ -37,7 +37,7 @@ from lmi_deploy.emulator.wire.operation_dispatch import (
     refusal,
     response,
 )
-from lmi_deploy.emulator.wire.parameter_check import check
+from lmi_deploy.emulator.wire.parameter_validation import check
 from lmi_deploy.emulator.wire.signature import Signature
 
 OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from lmi_deploy.catalog.package_files import templates
-from lmi_deploy.domain.deployment_artifact import SLOT, ArtifactFile
+from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_spec import EngineSpec, Spec
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
-from lmi_deploy.domain.java_properties import write_line
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.engines.engine import InferenceEngine
-from lmi_deploy.engines.file_templates import rendered
+from lmi_deploy.engines.serving_properties import serving_properties
 
 ENVIRONMENT: Final[Pairs] = (("SERVING_FAIL_FAST", "true"),)
 """Without it a server whose model did not load stays up and healthy (DJLServing's ModelInfo)."""
@@ -24,7 +23,7 @@ class DjlEngine(InferenceEngine):
 
     def artifact(self, spec: Spec) -> tuple[ArtifactFile, ...]:
         """serving.properties, model.py and requirements.txt, as far as the spec has them."""
-        files = [ArtifactFile(SERVING_PROPERTIES, _properties(spec), slot="java-properties")]
+        files = [ArtifactFile(SERVING_PROPERTIES, serving_properties(spec), slot="java-properties")]
         template = spec.engine.handler.template
         code = (templates() / template / MODEL_PY).read_bytes() if template else spec.inputs.model_py
         if code:
@@ -35,19 +34,3 @@ class DjlEngine(InferenceEngine):
 
     def environment(self, spec: EngineSpec) -> Pairs:
         return ENVIRONMENT
-
-
-def _properties(spec: Spec) -> bytes:
-    # The slot is written unescaped: the target replaces it by an escaped location.
-    lines = [
-        f"{key}={value}" if value == SLOT else write_line(key, _without_slot(value))
-        for key, value in spec.engine.properties
-    ]
-    return rendered("serving.properties.jinja", spec=spec, lines=lines).encode("latin-1")
-
-
-def _without_slot(value: str) -> str:
-    """The value, which must not contain the slot's own mark: only lmi may set the location of the weights."""
-    if SLOT in value:
-        raise ValueError(f"a value contains {SLOT}")
-    return value

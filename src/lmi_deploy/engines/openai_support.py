@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.deepspeed import engine as deepspeed
 from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.inference_codec import Codec
@@ -49,7 +49,7 @@ _MODULES = {
     neuronx.MODULE: _ROLLING_BATCH,
     deepspeed.MODULE: _INPUTS,
     fastertransformer.MODULE: _INPUTS,
-    huggingface.MODULE: _INPUTS,
+    djl_huggingface.MODULE: _INPUTS,
 }
 
 _SERVERS: Mapping[str, OpenAIApi] = {
@@ -69,7 +69,7 @@ def openai_api(codec: Codec) -> OpenAIApi:
         return _TEMPLATES[codec.handler.template]
     if codec.task == "text-embedding":
         return OpenAIApi(chat=False, completions="", embeddings="inputs")
-    if codec.engine.name in ("vllm", "lmi-dist") and entry_point == huggingface.MODULE:
+    if codec.engine.name in ("vllm", "lmi-dist") and entry_point == djl_huggingface.MODULE:
         return _ROLLING_BATCH
     if entry_point in _MODULES:
         return _MODULES[entry_point]

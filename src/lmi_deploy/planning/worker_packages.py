@@ -9,7 +9,7 @@ from lmi_deploy.domain.environment_setup import LocalSetup
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe_keys import Handler
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
@@ -31,9 +31,9 @@ def worker_setup(properties: bytes, model_py: bytes, machine: Machine) -> LocalS
 def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:
     """The built-in handler's packages if serving.properties names it, torch if model.py imports it, else few."""
     entry_point = parse_properties(properties).get("option.entryPoint", "")
-    if entry_point == huggingface.MODULE or not (model_py or entry_point):
+    if entry_point == djl_huggingface.MODULE or not (model_py or entry_point):
         return accelerate.ENGINE.packages(
-            accelerate.ENGINE.handler(Handler(builtin=huggingface.MODULE), None)
+            accelerate.ENGINE.handler(Handler(builtin=djl_huggingface.MODULE), None)
         )
     handler = Handler(file=MODEL_PY)
     if _imports(model_py) & _HEAVY:

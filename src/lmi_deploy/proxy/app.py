@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Final
 
 from lmi_deploy.errors import LmiError
-from lmi_deploy.proxy.access import ProxyAccess
+from lmi_deploy.proxy.access_control import ProxyAccess
+from lmi_deploy.proxy.asgi_request import CLIENT_LEFT, ProxyReply, Receive, Send
 from lmi_deploy.proxy.completion_translation import ServedModel, TranslatedRequest, translate_completion
 from lmi_deploy.proxy.deployments import Deployments, ServedDeployment
 from lmi_deploy.proxy.embeddings import translate_embeddings
 from lmi_deploy.proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from lmi_deploy.proxy.openai_error import OpenAIError, bad_request, of_lmi_error, parse_json, unknown_model
-from lmi_deploy.proxy.reply import CLIENT_LEFT, ProxyReply, Receive, Send
 from lmi_deploy.proxy.responses_api import translate_response
 from lmi_deploy.proxy.upstream import Upstream, UpstreamResponse
 

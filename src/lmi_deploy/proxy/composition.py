@@ -10,10 +10,10 @@ from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.inference_client.client import InferenceClient, certificate_authorities
-from lmi_deploy.proxy.access import ProxyAccess
+from lmi_deploy.proxy.access_control import ProxyAccess
 from lmi_deploy.proxy.app import ProxyApp
+from lmi_deploy.proxy.concurrency_limit import RequestLimiter
 from lmi_deploy.proxy.deployments import Deployments
-from lmi_deploy.proxy.limiter import RequestLimiter
 from lmi_deploy.proxy.metrics import ProxyMetrics
 from lmi_deploy.proxy.upstream import Upstream, list_adapters
 

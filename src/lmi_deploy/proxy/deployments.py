@@ -20,7 +20,7 @@ from lmi_deploy.inference_client.client import HttpAddress
 from lmi_deploy.inference_client.signing import EndpointSigner
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.proxy.completion_translation import ServedModel
-from lmi_deploy.proxy.limiter import RequestLimiter
+from lmi_deploy.proxy.concurrency_limit import RequestLimiter
 from lmi_deploy.proxy.openai_error import NO_DEPLOYMENT, OpenAIError, bad_request, of_lmi_error, unknown_model
 from lmi_deploy.proxy.stream_lines import ResponseIdentity
 from lmi_deploy.targets.target import AnyTarget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lmi_deploy.proxy.limiter import RequestLimiter
+from lmi_deploy.proxy.concurrency_limit import RequestLimiter
 from lmi_deploy.proxy.stream_lines import TokenUsage
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.proxy.app import ProxyApp
 from lmi_deploy.proxy.composition import ProxySettings, compose
 from lmi_deploy.proxy.deployments import Deployments
-from lmi_deploy.proxy.joined_writes import JoiningProtocol
 from lmi_deploy.proxy.openai_error import OpenAIError
+from lmi_deploy.proxy.uvicorn_protocol import JoiningProtocol
 
 _WATCH: Final = 0.5
 _KEEP_ALIVE: Final = 75

@@ -12,9 +12,9 @@ from pathlib import Path
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.program_server import ListeningAddress, ProgramCommand
 from lmi_deploy.runtimes.server_dirs import run_folder
 from lmi_deploy.runtimes.server_health import MODEL_NAME, Health, health
+from lmi_deploy.runtimes.server_process import ListeningAddress, ProgramCommand
 
 _OURS = ("inference_address", "management_address", "model_store", "load_models")
 """Keys for its addresses and its models; as SERVING_* they would override the file."""

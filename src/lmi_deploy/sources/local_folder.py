@@ -16,7 +16,7 @@ from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.errors import IntegrityError, NotFound
 from lmi_deploy.ports.source import BytesRead
-from lmi_deploy.sources.file_reader import fill_from
+from lmi_deploy.sources.local_file_reader import fill_from
 from lmi_deploy.sources.verified_download import hash_file
 
 

@@ -27,7 +27,7 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import WeightsStore
-from lmi_deploy.weights import stored_weights
+from lmi_deploy.weights import weights_maintenance
 from lmi_deploy.weights.cross_bucket_copy import CopyRoute, NoSource, copy_weights
 from lmi_deploy.weights.external_upload import ExternalUpload
 from lmi_deploy.weights.manifest_comparison import compare_listing, listed_weights
@@ -177,7 +177,7 @@ class BucketWeights:
         return None if manifest is None else compare_listing(self.store, manifest, listed)
 
     def exists(self, name: str) -> bool:
-        return stored_weights.exists(self.store, name)
+        return weights_maintenance.exists(self.store, name)
 
     def references(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}
@@ -193,10 +193,10 @@ class BucketWeights:
     def verify(
         self, manifest: Manifest, *, deep: bool, key: str
     ) -> Generator[Event, None, tuple[IntegrityIssue, ...]]:
-        return (yield from stored_weights.verify(self.store, manifest, key=key, deep=deep))
+        return (yield from weights_maintenance.verify(self.store, manifest, key=key, deep=deep))
 
     def remove(self, name: str, *, but: str = "") -> int:
-        return stored_weights.remove(self.store, name, used=self.references(but=but))
+        return weights_maintenance.remove(self.store, name, used=self.references(but=but))
 
     def copy_from(self, origin: WeightsStore, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):
@@ -216,18 +216,18 @@ class BucketWeights:
         return (yield from copy_weights(name, route=route, key=key))
 
     def orphans(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
-        return _orphans(stored_weights.orphans(self.store, before=before), self._unfinished(before))
+        return _orphans(weights_maintenance.orphans(self.store, before=before), self._unfinished(before))
 
     def clear(self, *, before: datetime) -> tuple[OrphanedWeights, ...]:
         # The objects are checked first: the check uses their uploads, too, which no longer exist afterwards.
-        unfinished, uploads = self._unfinished(before), stored_weights.orphans(self.store, before=before)
-        stored_weights.give_up(self.store, uploads)
+        unfinished, uploads = self._unfinished(before), weights_maintenance.orphans(self.store, before=before)
+        weights_maintenance.give_up(self.store, uploads)
         for one in unfinished:
             self.store.delete(one.keys)
         return _orphans(uploads, unfinished)
 
-    def _unfinished(self, before: datetime) -> tuple[stored_weights.UnfinishedUpload, ...]:
-        return stored_weights.unfinished(self.store, before=before, used=self.references())
+    def _unfinished(self, before: datetime) -> tuple[weights_maintenance.UnfinishedUpload, ...]:
+        return weights_maintenance.unfinished(self.store, before=before, used=self.references())
 
     def _named(self, key: str) -> tuple[str, ...]:
         """The weights that a record names. One that cannot be read names none, and frees none."""
@@ -238,7 +238,7 @@ class BucketWeights:
 
 
 def _orphans(
-    uploads: Sequence[MultipartUpload], unfinished: Sequence[stored_weights.UnfinishedUpload]
+    uploads: Sequence[MultipartUpload], unfinished: Sequence[weights_maintenance.UnfinishedUpload]
 ) -> tuple[OrphanedWeights, ...]:
     return (
         *(OrphanedWeights(kind="upload", name=one.key, size=None, since=one.started) for one in uploads),

@@ -13,7 +13,7 @@ from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, Part, St
 from lmi_deploy.weights.buffer_pool import PoolStopped
 from lmi_deploy.weights.part_size import part_count, spans
 from lmi_deploy.weights.single_put import stored_file
-from lmi_deploy.weights.source_hash_check import FileHasher
+from lmi_deploy.weights.streaming_hash import FileHasher
 from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.upload_task import UploadTask, WithoutSending
 

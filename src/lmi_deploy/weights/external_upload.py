@@ -20,7 +20,7 @@ from lmi_deploy.ports.external_uploader import ExternalUploader, UploadedFile, U
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.weights.part_size import part_size
 from lmi_deploy.weights.single_put import stored_file
-from lmi_deploy.weights.source_hash_check import FileHasher
+from lmi_deploy.weights.streaming_hash import FileHasher
 from lmi_deploy.weights.transfer_context import GO_ON, TransferContext
 
 _AT_ONCE = 4

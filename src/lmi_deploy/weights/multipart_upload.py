@@ -14,7 +14,7 @@ from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
 from lmi_deploy.ports.object_store import MultipartUpload
 from lmi_deploy.weights.buffer_pool import Buffer
 from lmi_deploy.weights.existing_objects import existing_file, most_complete_upload, oid_metadata
-from lmi_deploy.weights.multipart_state import MultipartState
+from lmi_deploy.weights.multipart_read import MultipartState
 from lmi_deploy.weights.part_size import Span
 from lmi_deploy.weights.single_put import stored_file
 from lmi_deploy.weights.transfer_context import GO_ON, TransferContext

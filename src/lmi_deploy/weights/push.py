@@ -15,12 +15,12 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.weights.external_upload import ExternalUpload, upload_externally
 from lmi_deploy.weights.manifest_comparison import compare_listing, listed_weights
 from lmi_deploy.weights.manifests import write_manifest
-from lmi_deploy.weights.stored_weights import give_up
 from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.transfer_plan import plan_transfer, refuse_foreign_objects
 from lmi_deploy.weights.transfer_progress import TransferProgress
 from lmi_deploy.weights.transfer_run import TransferRun
 from lmi_deploy.weights.transfer_settings import TransferSettings
+from lmi_deploy.weights.weights_maintenance import give_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

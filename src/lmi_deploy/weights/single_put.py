@@ -7,7 +7,7 @@ from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.weights.buffer_pool import Buffer
-from lmi_deploy.weights.source_hash_check import FileHasher
+from lmi_deploy.weights.streaming_hash import FileHasher
 from lmi_deploy.weights.transfer_context import TransferContext
 from lmi_deploy.weights.upload_task import SingleJobTask
 

@@ -14,7 +14,7 @@ from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Refused
-from lmi_deploy.planning.agreed_plan import require_agreed
+from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.workflows.apply import apply, apply_on
 from lmi_deploy.workflows.dependencies import Dependencies

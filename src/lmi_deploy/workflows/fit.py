@@ -23,10 +23,10 @@ from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.sizing_request import ENGINES, NEWEST_VLLM, SizingRequest, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
-from lmi_deploy.workflows.checkpoint_headers import gathered_checkpoint, read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather_facts import model_location
 from lmi_deploy.workflows.price_refresh import price_table
+from lmi_deploy.workflows.safetensors_headers import gathered_checkpoint, read_checkpoint
 
 _VARIABLES: Final = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_MLA_DISABLE", "VLLM_USE_V2_MODEL_RUNNER")
 """Variables of vLLM that change how it uses memory."""

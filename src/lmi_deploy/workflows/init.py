@@ -29,12 +29,12 @@ from lmi_deploy.planning.task_detection import require_model
 from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES
-from lmi_deploy.workflows.checkpoint_headers import checkpoint_of, listing_without_hashes
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import FitRequest
 from lmi_deploy.workflows.gather_facts import read_json
 from lmi_deploy.workflows.hardware_selection import Hardware, InitRequest, InstanceChoice, judge_this_machine
 from lmi_deploy.workflows.price_refresh import price_table
+from lmi_deploy.workflows.safetensors_headers import checkpoint_of, listing_without_hashes
 
 _SEQUENCES: Final = "max_rolling_batch_size"
 

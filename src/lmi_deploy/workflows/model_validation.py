@@ -20,12 +20,12 @@ from lmi_deploy.planning.model_compatibility import (
 )
 from lmi_deploy.planning.task_detection import unusual_files
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Verdict
-from lmi_deploy.workflows.checkpoint_headers import read_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import judge, recipe_request
 from lmi_deploy.workflows.gather_facts import read_json
 from lmi_deploy.workflows.hardware_selection import choose_instance
 from lmi_deploy.workflows.price_refresh import price_table
+from lmi_deploy.workflows.safetensors_headers import read_checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.planning.agreed_plan import require_agreed
+from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.interruption import interrupted

@@ -14,7 +14,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.errors import Refused, UsageRefused
-from lmi_deploy.planning.agreed_plan import binding, require_price
+from lmi_deploy.planning.stale_plan_check import binding, require_price
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 

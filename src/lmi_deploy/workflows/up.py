@@ -15,14 +15,13 @@ from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.errors import DeployFailed, NotCompiled, UsageRefused
 from lmi_deploy.planning.adapter_checks import adapter_notes
 from lmi_deploy.planning.additional_models import with_adapter_options
-from lmi_deploy.planning.agreed_plan import require_agreed
 from lmi_deploy.planning.model_compatibility import ModelReview
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
+from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.recipe.checks.notices import notices as recipe_notices
 from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.workflows.apply import apply
-from lmi_deploy.workflows.checkpoint_headers import gathered_checkpoint
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import DeployOptions, deploy, send_probe
 from lmi_deploy.workflows.deployment_lock import locked
@@ -34,6 +33,7 @@ from lmi_deploy.workflows.handler_validation import check_own_code
 from lmi_deploy.workflows.hardware_selection import choose_instance
 from lmi_deploy.workflows.model_validation import review_with_draft
 from lmi_deploy.workflows.price_refresh import price_table
+from lmi_deploy.workflows.safetensors_headers import gathered_checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

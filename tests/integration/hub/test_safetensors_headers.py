@@ -8,7 +8,7 @@ from pathlib import Path
 from lmi_deploy.sizing.devices import named_devices
 from lmi_deploy.sizing.fit_assessment import assess
 from lmi_deploy.sizing.sizing_request import SizingRequest
-from lmi_deploy.workflows.checkpoint_headers import read_checkpoint
+from lmi_deploy.workflows.safetensors_headers import read_checkpoint
 from tests.support.hub import serve_hub
 from tests.support.hub_client import HubClient
 from tests.support.model_shapes import LLAMA_8B

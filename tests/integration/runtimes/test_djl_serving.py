@@ -18,8 +18,8 @@ from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.djl_serving import DjlServing, find_installation
-from lmi_deploy.runtimes.program_server import ProgramServer
 from lmi_deploy.runtimes.server_dirs import chosen_port
+from lmi_deploy.runtimes.server_process import ProgramServer
 from tests.contract.test_model_server import invoke, refuses
 from tests.support.djl_stand_in import install
 from tests.support.running_server import TIMEOUT

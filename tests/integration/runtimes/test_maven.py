@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.errors import IntegrityError, TransferFailed, UsageRefused
-from lmi_deploy.runtimes.environments import djl_engine
+from lmi_deploy.runtimes.environments import djl_python_engine
 from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 from tests.support.generators import result_of
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.worker
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real jar: from LMI_WHEELHOUSE where that is set, else from Maven Central or the local repository."""
     if app := os.environ.get("LMI_WHEELHOUSE"):
-        return djl_engine.wheelhouse_jar(VERSION, Path(app))
-    return djl_engine.engine_jar(VERSION, environ=os.environ, scratch=tmp_path_factory.mktemp("maven"))
+        return djl_python_engine.wheelhouse_jar(VERSION, Path(app))
+    return djl_python_engine.engine_jar(VERSION, environ=os.environ, scratch=tmp_path_factory.mktemp("maven"))
 
 
 def _repository(root: Path, jar: Path) -> dict[str, str]:
@@ -96,7 +96,7 @@ def test_wrong_jar_is_an_integrity_error_that_names_the_file(tmp_path: Path, jar
 
 def test_version_without_a_checksum_is_refused(tmp_path: Path, jar: Path) -> None:
     with pytest.raises(UsageRefused, match=r"no checksum") as caught:
-        djl_engine.checked(jar, "0.35.0")
+        djl_python_engine.checked(jar, "0.35.0")
     assert VERSION in caught.value.hint
 
 
@@ -108,15 +108,15 @@ def test_jar_member_outside_the_folder_is_refused(tmp_path: Path, member: str) -
     with zipfile.ZipFile(jar, "w") as archive:
         archive.writestr(member, "x")
     with pytest.raises(IntegrityError):
-        djl_engine.unpack(jar, tmp_path / "engines" / "e")
+        djl_python_engine.unpack(jar, tmp_path / "engines" / "e")
     assert list((tmp_path / "engines").iterdir()) == []
     assert not list(tmp_path.rglob("evil.py"))
 
 
 def test_engine_that_is_already_unpacked_is_reused(tmp_path: Path, jar: Path) -> None:
     folder = tmp_path / "engines" / "e"
-    djl_engine.unpack(jar, folder)
+    djl_python_engine.unpack(jar, folder)
     before = folder.stat().st_ino
-    djl_engine.unpack(jar, folder)
+    djl_python_engine.unpack(jar, folder)
     assert folder.stat().st_ino == before
     assert list(folder.parent.iterdir()) == [folder]

@@ -16,7 +16,7 @@ import pytest
 
 from lmi_deploy.aws.s3 import S3Store
 from lmi_deploy.emulator.faults.rules import Drop, FaultRule
-from lmi_deploy.weights.stored_weights import give_up, orphans
+from lmi_deploy.weights.weights_maintenance import give_up, orphans
 from tests.integration.weights.test_push import stored_objects
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server

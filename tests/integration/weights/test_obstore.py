@@ -24,8 +24,8 @@ from lmi_deploy.errors import AccessError, IntegrityError, NotInstalled, Transfe
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
-from lmi_deploy.weights.stored_weights import give_up, orphans
 from lmi_deploy.weights.transfer_settings import TransferSettings
+from lmi_deploy.weights.weights_maintenance import give_up, orphans
 from tests.support.generators import finished, result_of
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server

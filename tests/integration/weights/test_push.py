@@ -13,7 +13,7 @@ from lmi_deploy.weights.cross_bucket_copy import CopyRoute, copy_weights
 from lmi_deploy.weights.manifest_comparison import compare_listing
 from lmi_deploy.weights.manifests import read_manifest
 from lmi_deploy.weights.part_size import USUAL
-from lmi_deploy.weights.stored_weights import remove, verify
+from lmi_deploy.weights.weights_maintenance import remove, verify
 from tests.integration.weights.conftest import FILES, NOISE
 from tests.support.generators import result_of
 from tests.support.hub import LocalHub

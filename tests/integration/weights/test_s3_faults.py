@@ -6,7 +6,7 @@ from lmi_deploy.aws.s3 import S3Settings, S3Store
 from lmi_deploy.emulator.faults import rules as do
 from lmi_deploy.emulator.faults.rules import Action, Call, FaultRule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, TransferFailed
-from lmi_deploy.weights.stored_weights import verify
+from lmi_deploy.weights.weights_maintenance import verify
 from tests.integration.weights.conftest import FILES
 from tests.integration.weights.test_push import stored_objects
 from tests.support.frozen_clock import FrozenClock

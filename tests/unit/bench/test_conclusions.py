@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from lmi_deploy.bench.comparison import compare
 from lmi_deploy.bench.cost import capacity, cost_per_million, costs, money
-from lmi_deploy.bench.measurement import point_of
 from lmi_deploy.bench.objectives import judge, parse_objective
 from lmi_deploy.bench.report import LoadPoint, Provenance, Report
 from lmi_deploy.bench.report_file import from_json, json_schema, to_json
+from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.errors import UsageRefused
 from tests.support.bench_runs import BEGAN, T4, closed_run, open_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmi_deploy.bench.validity import (
+from lmi_deploy.bench.consistency_checks import (
     Row,
     check_cost,
     check_littles_law,

@@ -13,9 +13,9 @@ import pytest
 
 from lmi_deploy.bench.comparison import compare, comparison_table
 from lmi_deploy.bench.html_report import to_html
-from lmi_deploy.bench.measurement import point_of
 from lmi_deploy.bench.objectives import parse_objective, read_objective
 from lmi_deploy.bench.report import BilledInstances, LoadPoint, Provenance, Report
+from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.bench.report_tables import brief_tables, report_tables
 from lmi_deploy.bench.table_cells import number
 from lmi_deploy.bench.text_reports import headline, to_csv, to_junit, to_markdown

@@ -11,7 +11,7 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.program_server import HttpProgram, ProgramCommand, ProgramServer
+from lmi_deploy.runtimes.server_process import HttpProgram, ProgramCommand, ProgramServer
 from tests.support.fake_servers import FakeModelServers
 
 TRITON = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:26.05-py3"

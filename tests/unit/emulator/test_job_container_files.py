@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.jobs.job_container_files import exit_message, localized, relative_to
 
 

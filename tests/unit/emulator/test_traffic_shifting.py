@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.emulator.hosting.traffic import TrafficStep, shifts, termination_wait
+from lmi_deploy.emulator.hosting.traffic_shifting import TrafficStep, shifts, termination_wait
 
 
 def routed(**routing: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lmi_deploy.emulator.wire import cbor, eventstream
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.wire.parameter_check import check, matches
+from lmi_deploy.emulator.wire.parameter_validation import check, matches
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import read_signature
 
@@ -84,7 +84,7 @@ def test_java_patterns_match_like_java(pattern: str, text: str, fits: bool) -> N
     "service", ["sagemaker", "sagemaker-runtime", "logs", "cloudwatch", "application-autoscaling"]
 )
 def test_every_pattern_of_a_service_compiles_except_the_listed_ones(service: str) -> None:
-    from lmi_deploy.emulator.wire.parameter_check import _compiled
+    from lmi_deploy.emulator.wire.parameter_validation import _compiled
 
     model = service_model(service)
     found = [model.shape_for(name).metadata.get("pattern") for name in model.shape_names]

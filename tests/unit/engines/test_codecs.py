@@ -21,7 +21,7 @@ from lmi_deploy.domain.inference_http import (
     image_type,
 )
 from lmi_deploy.domain.serving_record import LocalServing, ServingRecord
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.engines.engine import Decoder, InferenceEngine
@@ -30,7 +30,7 @@ from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import UsageRefused
 
 OURS = HandlerSpec(entry_point="model.py", template="text-generation")
-BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
+BUILTIN = HandlerSpec(entry_point=djl_huggingface.MODULE, template=None)
 THEIRS = HandlerSpec(entry_point="model.py", template=None)
 VLLM = HandlerSpec(entry_point=vllm.SERVICE, template=None)
 

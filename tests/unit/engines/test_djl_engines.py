@@ -11,7 +11,7 @@ from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Task
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.deepspeed import engine as deepspeed
 from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.inference_codec import Codec
@@ -162,7 +162,7 @@ def test_trtllm_service_has_completions_and_its_rolling_batch_has_none() -> None
     assert tensorrt_llm.ENGINE.handler(Handler(), None).entry_point == tensorrt_llm.SERVICE
     assert openai_api(codec("tensorrt-llm", "text-generation")).completions == "prompt"
     assert openai_api(codec("tensorrt-llm", "text-generation", "0.30.0")).completions == "inputs"
-    assert codec("lmi-dist", "text-generation").handler.entry_point == huggingface.MODULE
+    assert codec("lmi-dist", "text-generation").handler.entry_point == djl_huggingface.MODULE
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Handler, Task
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
 from lmi_deploy.engines.registry import ENGINES
@@ -21,7 +21,7 @@ from lmi_deploy.errors import Unresolvable
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
 OURS = HandlerSpec(entry_point="model.py", template="text-generation")
-BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
+BUILTIN = HandlerSpec(entry_point=djl_huggingface.MODULE, template=None)
 
 
 def test_engines_are_registered_under_their_own_names() -> None:
@@ -35,7 +35,7 @@ def test_every_template_exists(template: str) -> None:
 
 def test_default_handler_is_our_template_where_one_exists() -> None:
     assert accelerate.ENGINE.handler(Handler(), "text-generation") == OURS
-    assert accelerate.ENGINE.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
+    assert accelerate.ENGINE.handler(Handler(builtin=djl_huggingface.MODULE), "text-generation") == BUILTIN
     assert accelerate.ENGINE.handler(Handler(), None) == BUILTIN
     for task in get_args(Task):
         chosen = accelerate.ENGINE.handler(Handler(), task)
@@ -54,7 +54,7 @@ def test_unknown_template_and_builtin_handler_of_custom_engine_are_refused() -> 
         accelerate.ENGINE.handler(Handler(template="chat"), None)
     assert "text-generation" in caught.value.hint
     with pytest.raises(Unresolvable, match=r"handler\.builtin: engine custom"):
-        custom.ENGINE.handler(Handler(builtin=huggingface.MODULE), None)
+        custom.ENGINE.handler(Handler(builtin=djl_huggingface.MODULE), None)
 
 
 def test_packages_are_pinned_sorted_and_minimal() -> None:

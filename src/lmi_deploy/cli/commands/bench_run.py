@@ -23,10 +23,10 @@ from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import DeployFailed, NotInstalled, ObjectiveMissed, UsageRefused
 
 if TYPE_CHECKING:
-    from lmi_deploy.bench.measuring import MeasuredLoad, Measurement
     from lmi_deploy.bench.report import Report
     from lmi_deploy.bench.request_target import RequestTarget
     from lmi_deploy.bench.run_limits import RunProgress
+    from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement
 
 OUTPUT = Path("bench.json")
 _SELF_TEST_SECONDS = 3.0
@@ -141,7 +141,7 @@ def _of_deployment(
 def _measurement(
     name: str, target: RequestTarget, sending: RequestOptions, load: LoadOptions, **given: Any
 ) -> Measurement:
-    from lmi_deploy.bench.measuring import Measurement
+    from lmi_deploy.bench.run_sequence import Measurement
 
     return Measurement(
         name=name,
@@ -162,8 +162,8 @@ def _measurement(
 def _measure_and_report(
     measurement: Measurement, context: CommandContext, output: Path, files: ReportFiles
 ) -> None:
-    from lmi_deploy.bench.measuring import measure
     from lmi_deploy.bench.report_file import to_json
+    from lmi_deploy.bench.run_sequence import measure
 
     with writing(output):
         output.touch()  # refused before the run, not after it
@@ -238,7 +238,7 @@ class _LiveProgress:
 
 
 def _show_self_test(context: CommandContext, load: LoadOptions) -> None:
-    from lmi_deploy.bench.measuring import self_test
+    from lmi_deploy.bench.run_sequence import self_test
 
     tested = [self_test(one.concurrency or 64, seconds=_SELF_TEST_SECONDS) for one in load.loads]
     context.view.rows(

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
 from lmi_deploy.emulator.record_store import Row

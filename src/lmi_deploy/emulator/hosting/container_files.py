@@ -11,7 +11,7 @@ from typing import Any, Final
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.sagemaker.containers import MODEL_FOLDER, ModelSource, parts_of, sources_of
 
 DOWNLOADS: Final = "/tmp/download"

@@ -6,10 +6,10 @@ import asyncio
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.hosting.instances import InstanceLocation
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
-from lmi_deploy.emulator.hosting.traffic import (
+from lmi_deploy.emulator.hosting.traffic_shifting import (
     Fleet,
     Fleets,
     TrafficRoute,

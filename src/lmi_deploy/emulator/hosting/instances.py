@@ -16,7 +16,7 @@ import aiohttp
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, require_container
-from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.hosting.stand_ins import ContainerServers
 from lmi_deploy.emulator.jobs.image_environment import JobImage

@@ -11,7 +11,7 @@ from typing import Final
 from lmi_deploy.catalog.stand_ins import StandIn
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.container_files import inside
-from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.jobs.job_container_files import Job, localized
 

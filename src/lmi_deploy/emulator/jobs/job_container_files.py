@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.container_files import inside
-from lmi_deploy.emulator.hosting.failures import HostingFailed
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.iam.moto_permissions import key_of
 from lmi_deploy.emulator.sagemaker.containers import parts_of
 

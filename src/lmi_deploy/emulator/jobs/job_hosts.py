@@ -16,7 +16,7 @@ from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
-from lmi_deploy.emulator.hosting.failures import apply_faults
+from lmi_deploy.emulator.hosting.failure_reasons import apply_faults
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime
 from lmi_deploy.emulator.jobs.job_container_files import Job, JobContainerFiles
 from lmi_deploy.emulator.logs.groups import LogShipper

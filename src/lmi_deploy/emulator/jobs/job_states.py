@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
-from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
 from lmi_deploy.emulator.jobs.job_container_files import Job, exit_message
 from lmi_deploy.emulator.jobs.job_hosts import Host, Hosts

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.container_files import inside
-from lmi_deploy.emulator.hosting.failures import HostingFailed, apply_faults
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
 from lmi_deploy.emulator.jobs.job_container_files import Job
 from lmi_deploy.emulator.jobs.job_hosts import Host, Hosts

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.instances import HostingInstance
-from lmi_deploy.emulator.hosting.traffic import Fleets
+from lmi_deploy.emulator.hosting.traffic_shifting import Fleets
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
 from lmi_deploy.emulator.wire.errors import ApiError
 

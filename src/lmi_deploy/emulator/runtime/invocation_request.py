@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.wire.parameter_check import check
+from lmi_deploy.emulator.wire.parameter_validation import check
 from lmi_deploy.emulator.wire.service_models import service_model
 
 _PATH: Final = re.compile(

@@ -11,12 +11,12 @@ from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, MODEL_PY
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.djl_engine import DjlEngine
 from lmi_deploy.engines.djl_text import model_line
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.property_merge import with_options
+from lmi_deploy.engines.serving_properties import with_options
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
 BASE: Final = (
@@ -54,10 +54,12 @@ class Accelerate(DjlEngine):
         chosen = engine.template or next((each for each in self.templates if each == task), None)
         if chosen:
             return HandlerSpec(entry_point=MODEL_PY, template=chosen)
-        return HandlerSpec(entry_point=huggingface.MODULE, template=None)
+        return HandlerSpec(entry_point=djl_huggingface.MODULE, template=None)
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
-        more: tuple[str, ...] = huggingface.PACKAGES if handler.entry_point == huggingface.MODULE else ()
+        more: tuple[str, ...] = (
+            djl_huggingface.PACKAGES if handler.entry_point == djl_huggingface.MODULE else ()
+        )
         if handler.template == IMAGE_TEMPLATE:
             more = VISION
         return tuple(sorted({*BASE, *more}))
@@ -79,8 +81,8 @@ class Accelerate(DjlEngine):
             # to start on any other.
             ("option.rolling_batch", "disable"),
         ]
-        if handler.entry_point == huggingface.MODULE and task:
-            own.append(("option.task", huggingface.TASKS.get(task, task)))
+        if handler.entry_point == djl_huggingface.MODULE and task:
+            own.append(("option.task", djl_huggingface.TASKS.get(task, task)))
         if tensor_parallel_degree > 1:
             own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
             own.append(("option.device_map", "auto"))
@@ -100,22 +102,22 @@ class Accelerate(DjlEngine):
                 return None
 
     def encode(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-        if request.adapter and (handler.template or handler.entry_point == huggingface.MODULE):
+        if request.adapter and (handler.template or handler.entry_point == djl_huggingface.MODULE):
             # djl_python.huggingface without rolling batch ignores the name: the model itself would answer.
             raise UsageRefused(
-                f"this deployment has no adapters: its handler is {handler.template or huggingface.MODULE}",
+                f"this deployment has no adapters: its handler is {handler.template or djl_huggingface.MODULE}",
                 hint="omit --adapter, or deploy with engine: vllm and options: {enable_lora: true}",
             )
         return super().encode(request, handler, task)
 
     def body(self, request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
-        if handler.entry_point == huggingface.MODULE:
-            return huggingface.body(request, task)
+        if handler.entry_point == djl_huggingface.MODULE:
+            return djl_huggingface.body(request, task)
         return ours.body(request, handler.template)
 
     def decoder(self, head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
-        if handler.entry_point == huggingface.MODULE:
-            return huggingface.decoder(head, request)
+        if handler.entry_point == djl_huggingface.MODULE:
+            return djl_huggingface.decoder(head, request)
         return ours.decoder(head, request, handler.template)
 
 

@@ -17,8 +17,8 @@ from lmi_deploy.engines import image_server
 from lmi_deploy.engines.djl_engine import DjlEngine
 from lmi_deploy.engines.djl_text import model_line
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.property_merge import with_options
 from lmi_deploy.engines.response_stream_decoder import ErrorDecoder, TextDecoder
+from lmi_deploy.engines.serving_properties import with_options
 from lmi_deploy.errors import UsageRefused
 
 WEIGHTS_VARIABLE: Final = ("LMI_MODEL_PATH", SLOT)

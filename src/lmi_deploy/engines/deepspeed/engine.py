@@ -12,10 +12,10 @@ from lmi_deploy.catalog.server_version import order
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.djl_text import DjlTextEngine, model_line
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.property_merge import with_options
+from lmi_deploy.engines.serving_properties import with_options
 
 MODULE: Final = "djl_python.deepspeed"
 _ROLLING_SINCE: Final = (0, 25)
@@ -58,7 +58,7 @@ class DeepSpeed(DjlTextEngine):
         return with_options(own, options)
 
     def decoder(self, head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
-        return huggingface.decoder(head, request)
+        return djl_huggingface.decoder(head, request)
 
 
 ENGINE: Final = DeepSpeed()

@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.djl_text import DjlTextEngine
-from lmi_deploy.engines.property_merge import with_options
+from lmi_deploy.engines.serving_properties import with_options
 
 
 class LmiDist(DjlTextEngine):
@@ -21,7 +21,7 @@ class LmiDist(DjlTextEngine):
     takes_chat: ClassVar[bool] = True
 
     def builtin(self, version: str) -> str:
-        return huggingface.MODULE
+        return djl_huggingface.MODULE
 
     def properties(
         self,

@@ -13,7 +13,7 @@ from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.engines.djl_text import DjlTextEngine
-from lmi_deploy.engines.property_merge import with_options
+from lmi_deploy.engines.serving_properties import with_options
 
 SERVICE: Final = "djl_python.lmi_trtllm.trtllm_async_service"
 ROLLING: Final = "djl_python.tensorrt_llm"

@@ -19,7 +19,7 @@ from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.engine import Decoder, InferenceEngine
-from lmi_deploy.engines.file_templates import rendered
+from lmi_deploy.engines.jinja_templates import rendered
 from lmi_deploy.engines.response_stream_decoder import read_json, response_decoder
 from lmi_deploy.engines.template_handlers import without_conversation
 from lmi_deploy.engines.triton.model_repository import COMPILED, MODEL, PARTS, TritonModel, models_of

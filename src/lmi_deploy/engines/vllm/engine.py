@@ -13,15 +13,15 @@ from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
-from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.djl_engine import DjlEngine
-from lmi_deploy.engines.property_merge import with_options
+from lmi_deploy.engines.serving_properties import with_options
 from lmi_deploy.engines.vllm import local
 from lmi_deploy.errors import Unresolvable
 
 SERVICE: Final = "djl_python.lmi_vllm.vllm_async_service"
-ROLLING: Final = huggingface.MODULE
+ROLLING: Final = djl_huggingface.MODULE
 """The handler that hands its requests to vLLM's rolling batch."""
 _ASYNC_SINCE: Final = (0, 35)
 """Whether the server itself selects the asynchronous service for a text generation model."""

@@ -25,7 +25,7 @@ from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.processes import end
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.processes import Process
-from lmi_deploy.runtimes.environments import djl_engine
+from lmi_deploy.runtimes.environments import djl_python_engine
 from lmi_deploy.runtimes.environments.install_checks import (
     EnvironmentInstall,
     choose,
@@ -34,7 +34,7 @@ from lmi_deploy.runtimes.environments.install_checks import (
     require_space,
     smallest,
 )
-from lmi_deploy.runtimes.environments.repairs import repair_and_check
+from lmi_deploy.runtimes.environments.package_patches import repair_and_check
 from lmi_deploy.runtimes.environments.uv import Install, Uv, written
 
 _MARKER = ".complete.json"
@@ -112,7 +112,7 @@ class LocalEnvironments:
             return (yield from self._build_alone(environment, contents, key=key, lock_file=lock_file))
 
     def engine_ready(self, version: str) -> bool:
-        return djl_engine.is_complete(self.engine(version))
+        return djl_python_engine.is_complete(self.engine(version))
 
     def engine(self, version: str) -> Path:
         return self._engines / f"{_ENGINE}{version}"
@@ -121,14 +121,18 @@ class LocalEnvironments:
         folder = self.engine(version)
         if self.engine_ready(version):
             return "already there"
-        yield Line(key=key, text=f"{djl_engine.GROUP}:{djl_engine.ARTIFACT}:{version} -> {folder}")
-        with djl_engine.scratch_folder(self._engines / "maven") as scratch:
+        yield Line(
+            key=key, text=f"{djl_python_engine.GROUP}:{djl_python_engine.ARTIFACT}:{version} -> {folder}"
+        )
+        with djl_python_engine.scratch_folder(self._engines / "maven") as scratch:
             if self._wheelhouse:
-                jar = djl_engine.wheelhouse_jar(version, self._wheelhouse)
+                jar = djl_python_engine.wheelhouse_jar(version, self._wheelhouse)
             else:
-                jar = djl_engine.engine_jar(version, environ=self._environ, scratch=scratch)
-            djl_engine.unpack(jar, folder)
-            return f"{size_text(jar.stat().st_size)}, sha256 {djl_engine.SHA256[version][:12]} as pinned"
+                jar = djl_python_engine.engine_jar(version, environ=self._environ, scratch=scratch)
+            djl_python_engine.unpack(jar, folder)
+            return (
+                f"{size_text(jar.stat().st_size)}, sha256 {djl_python_engine.SHA256[version][:12]} as pinned"
+            )
 
     def entries(self) -> tuple[CacheEntry, ...]:
         return tuple(self._found())
@@ -223,7 +227,7 @@ class LocalEnvironments:
         for path in sorted(self._environments.glob("*.log")):
             yield _entry("log", path, "of a failed installation", sizes=sizes)
         for path in _folders(self._engines):
-            unfinished = path.name.startswith(djl_engine.SCRATCH)
+            unfinished = path.name.startswith(djl_python_engine.SCRATCH)
             yield _entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
         for path in _folders(self._samples):
             yield _entry("sample", path, "", sizes=sizes)

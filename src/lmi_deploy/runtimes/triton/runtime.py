@@ -17,8 +17,8 @@ from typing import Final
 
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.program_server import HttpProgram, ProgramCommand
 from lmi_deploy.runtimes.server_dirs import chosen_port
+from lmi_deploy.runtimes.server_process import HttpProgram, ProgramCommand
 
 _PACKAGE: Final = "pytriton/tritonserver"
 _BACKEND: Final = re.compile(r'^backend: *"([^"]+)"', re.MULTILINE)

@@ -28,7 +28,6 @@ from lmi_deploy.sources.download_retry import (
     RetryableError,
     Unreachable,
 )
-from lmi_deploy.sources.file_reader import fill_from
 from lmi_deploy.sources.hub.api_connection import HubConnection
 from lmi_deploy.sources.hub.cache import RepoCache
 from lmi_deploy.sources.hub.errors import HubResource
@@ -40,6 +39,7 @@ from lmi_deploy.sources.hub.range_reader import RangeReader
 from lmi_deploy.sources.hub.snapshot_download import SnapshotDownload
 from lmi_deploy.sources.hub.socket_reader import SocketReader
 from lmi_deploy.sources.hub.storage_connection import HttpClient
+from lmi_deploy.sources.local_file_reader import fill_from
 from lmi_deploy.sources.verified_download import FileRuns, VerifiedFiles, hash_file
 
 Got = TypeVar("Got")

@@ -32,7 +32,7 @@ from lmi_deploy.targets.sagemaker import status as sagemaker_status
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
-from lmi_deploy.targets.sagemaker.perform.performers import SageMakerPerformers
+from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerformers
 from lmi_deploy.targets.sagemaker.plan import deploy
 from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving

@@ -15,8 +15,15 @@ from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.weights.cross_bucket_copy import CopyRoute, copy_weights
 from lmi_deploy.weights.manifest_comparison import compare_listing
 from lmi_deploy.weights.manifests import manifests, read_manifest, write_manifest
-from lmi_deploy.weights.stored_weights import IntegrityIssue, give_up, orphans, remove, unfinished, verify
 from lmi_deploy.weights.transfer_settings import TransferSettings
+from lmi_deploy.weights.weights_maintenance import (
+    IntegrityIssue,
+    give_up,
+    orphans,
+    remove,
+    unfinished,
+    verify,
+)
 from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
 from tests.support.generators import result_of

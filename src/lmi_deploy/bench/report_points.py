@@ -10,9 +10,9 @@ from functools import reduce
 from statistics import median
 from typing import Final
 
+from lmi_deploy.bench.consistency_checks import point_checks
 from lmi_deploy.bench.histogram import Histogram
 from lmi_deploy.bench.objectives import Objective, judge
-from lmi_deploy.bench.records import RequestRecord, RunResult
 from lmi_deploy.bench.report import (
     ClientFigures,
     Factor,
@@ -23,6 +23,7 @@ from lmi_deploy.bench.report import (
     Summary,
     TimeSlice,
 )
+from lmi_deploy.bench.request_records import RequestRecord, RunResult
 from lmi_deploy.bench.statistics import (
     Window,
     in_flight,
@@ -33,7 +34,6 @@ from lmi_deploy.bench.statistics import (
     summary_of,
     window_of,
 )
-from lmi_deploy.bench.validity import point_checks
 
 SLICES: Final = 60
 HEAT_UNIT: Final = 0.001

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lmi_deploy.proxy.joined_writes import JoinedWrites
+from lmi_deploy.proxy.uvicorn_protocol import JoinedWrites
 
 
 class RecordingTransport:

@@ -10,7 +10,7 @@ from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.ports.object_store import MultipartUpload, Part
 from lmi_deploy.weights.buffer_pool import Buffer
 from lmi_deploy.weights.part_size import Span, part_count, spans
-from lmi_deploy.weights.source_hash_check import FileHasher
+from lmi_deploy.weights.streaming_hash import FileHasher
 
 
 class MultipartState:

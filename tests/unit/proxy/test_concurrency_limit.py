@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lmi_deploy.proxy.limiter import RequestLimiter
+from lmi_deploy.proxy.concurrency_limit import RequestLimiter
 from lmi_deploy.proxy.openai_error import OpenAIError
 
 

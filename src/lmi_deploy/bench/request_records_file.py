@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from typing import Any, Final
 
-from lmi_deploy.bench.records import RequestRecord
+from lmi_deploy.bench.request_records import RequestRecord
 from lmi_deploy.domain import dataclass_json
 from lmi_deploy.errors import UsageRefused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.domain.secret import Secret
-from lmi_deploy.proxy.access import ProxyAccess
+from lmi_deploy.proxy.access_control import ProxyAccess
 from lmi_deploy.proxy.openai_error import OpenAIError
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.bench.records import RequestRecord
-from lmi_deploy.bench.records_file import head_line, read_records, record_lines
+from lmi_deploy.bench.request_records import RequestRecord
+from lmi_deploy.bench.request_records_file import head_line, read_records, record_lines
 from lmi_deploy.errors import UsageRefused
 
 TIMES = st.floats(0, 1e6).map(lambda value: round(value, 7))

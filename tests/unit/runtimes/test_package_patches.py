@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.errors import DeployFailed
-from lmi_deploy.runtimes.environments.repairs import repair
+from lmi_deploy.runtimes.environments.package_patches import repair
 
 MARKER = "_ZSt21ios_base_library_initv"
 NEW = "GLIBCXX_3.4.32"

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from lmi_deploy.bench.measurement import merged, point_of
 from lmi_deploy.bench.objectives import parse_objective
 from lmi_deploy.bench.report import ClientFigures, LoadPoint
+from lmi_deploy.bench.report_points import merged, point_of
 from tests.support.bench_runs import HEALTHY, closed_run, open_run
 
 

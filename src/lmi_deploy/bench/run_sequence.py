@@ -18,11 +18,11 @@ from itertools import cycle
 from lmi_deploy import __version__
 from lmi_deploy.bench.arrivals import REPLAY, arrival_times, replayed_times
 from lmi_deploy.bench.load_generator import LoadGenerator, Watch
-from lmi_deploy.bench.measurement import point_of
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.prompt_files import BenchRequest
-from lmi_deploy.bench.records import RunResult, RunSettings
 from lmi_deploy.bench.report import BilledInstances, Factor, Load, LoadPoint, Provenance, Report
+from lmi_deploy.bench.report_points import point_of
+from lmi_deploy.bench.request_records import RunResult, RunSettings
 from lmi_deploy.bench.request_sender import RequestSender
 from lmi_deploy.bench.request_target import RequestForm, RequestTarget
 from lmi_deploy.bench.run_limits import RunLimits
