@@ -15,8 +15,8 @@ from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, schedule_name
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
-from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, ResourceKind, Scaling
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Scaling
+from lmi_deploy.domain.sagemaker.transfer_job import JobKind, JobSettings, ObservedJob
 from lmi_deploy.errors import AccessError, Conflict, NotFound, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
@@ -231,7 +231,7 @@ class FakeJobs(Generic[SettingsT]):
     """A job takes `seconds`, then does its `work` and succeeds, or fails for a reason, which `work` may return."""
 
     state: AccountState
-    kind: ResourceKind = "processing-job"
+    kind: JobKind = "processing-job"
     seconds: float = 600.0
     reason: str = ""
     work: Callable[[str], str | None] = lambda job: None
@@ -284,6 +284,7 @@ class FakeJobs(Generic[SettingsT]):
             status=status,
             instance=requests.instance,
             count=requests.count if isinstance(requests, JobSettings) else 1,
+            kind=self.kind,
         )
 
 
@@ -317,7 +318,6 @@ class FakeCloud:
         self.secrets = FakeSecrets()
         self.jobs = FakeJobs[JobSettings](self.account_state)
         self.optimizations = FakeJobs[OptimizationSettings](self.account_state, "optimization-job")
-        self.jobs = FakeJobs(self.account_state)
         self.images = FakeRegistry(self.account_state)
         self.builder = FakeImageBuilder(self.images)
 

@@ -150,6 +150,8 @@ class CloudObserved:
     """Config and models of the endpoint that no longer exist: SageMaker deletes them under a live endpoint."""
     jobs: tuple[ObservedJob, ...] = ()
     """Transfer jobs of the deployment that have machines, and those whose status may not be read."""
+    compile_jobs: tuple[ObservedJob, ...] = ()
+    """Compile jobs that `lmi compile` started for this deployment and that have machines."""
     expires: str = ""
     """When `lmi gc` may delete the endpoint, by its tag; ISO 8601, empty without expiry."""
     expired: bool = False
@@ -180,6 +182,7 @@ class CloudObserved:
             or self.record
             or self.resources
             or self.jobs
+            or self.compile_jobs
             or self.artifacts
             or self.incomplete_artifacts
         )

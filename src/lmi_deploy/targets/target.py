@@ -43,7 +43,7 @@ class StatusDetails:
     server: ObservedServer | None = None
     endpoint: ObservedEndpoint | None = None
     jobs: tuple[ObservedJob, ...] = ()
-    """Transfer jobs that have machines."""
+    """Transfer and compile jobs that have machines."""
     expires: str = ""
     """When `lmi gc` may delete it; ISO 8601."""
     expired: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
@@ -23,6 +24,9 @@ from lmi_deploy.workflows.error_diagnosis import explain
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.model_validation import review_with_draft
 from lmi_deploy.workflows.up import ResolvedRecipe, compiler_for, resolve_recipe
+
+_SHOWN: Final = 40
+"""Last lines of a failed job's log in its error; the diagnosis looks at all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,7 @@ def execute(prepared: PreparedCompile, deps: Dependencies) -> Generator[Event, N
         raise _interrupted(prepared) from None
     except LmiError as error:
         explain(error, spec.engine.name)
+        error.details = error.details[-_SHOWN:]
         raise
     found = compiler.compiled(spec)
     if found is None:

@@ -44,7 +44,7 @@ class Status:
     summary: dict[str, str]
     since: str
     jobs: tuple[ObservedJob, ...] = ()
-    """Target sagemaker: transfer jobs that have machines."""
+    """Target sagemaker: transfer and compile jobs that have machines."""
     cause: str = ""
     remedy: str = ""
     """If it failed and its log gives the reason."""

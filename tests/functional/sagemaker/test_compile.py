@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,14 @@ pathlib.Path(given.output, "graph", "model.bin").parent.mkdir()
 pathlib.Path(given.output, "graph", "model.bin").write_text("batch " + given.batch)
 """
 COMPILED = RECIPE + "compile: {script: compile.py, arguments: {batch: 4}, instance_type: ml.m5.4xlarge}\n"
+OPTIMIZED = f"""\
+name: tiny
+model_id: {MODEL}
+engine: neuronx
+instance_type: ml.inf2.8xlarge
+compile: {{}}
+tensor_parallel_degree: 2
+"""
 
 
 @pytest.fixture
@@ -113,6 +122,19 @@ def test_a_failed_script_leaves_nothing_and_can_be_corrected(recipe: CloudApp) -
     assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
 
 
+def test_a_failed_job_is_diagnosed_by_its_whole_log(recipe: CloudApp) -> None:
+    """The cause is far above the lines that are shown."""
+    cause = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    recipe.cloud.jobs.reason = "AlgorithmError: , exit code: 1"
+    recipe.cloud.jobs.printed = (cause, *(f"INFO: closing worker {number}" for number in range(100)))
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml", "--json")
+    assert ran.code == 1
+    (error,) = [line["error"] for line in ran.lines if "error" in line]
+    assert cause in error["message"]
+    assert "use more GPUs" in error["hint"]
+    assert len(error["details"]) == 40
+
+
 def test_the_same_compile_is_tried_again_under_another_job_name(recipe: CloudApp) -> None:
     recipe.cloud.jobs.reason = "InternalServerError: We encountered an internal error. Please try again."
     assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 1
@@ -182,10 +204,7 @@ def test_the_engines_own_compiler_is_an_optimization_job(app: CloudApp) -> None:
 
 
 def test_a_failed_optimization_job_says_why(app: CloudApp) -> None:
-    write_recipe(
-        f"name: tiny\nmodel_id: {MODEL}\nengine: neuronx\ninstance_type: ml.inf2.8xlarge\ncompile: {{}}\n"
-        "tensor_parallel_degree: 2\n"
-    )
+    write_recipe(OPTIMIZED)
     app.cloud.optimizations.reason = "ClientError: NCC_EBVF030: too many instructions"
     ran = app.lmi("compile", "--yes", "tiny.yaml")
     assert ran.code == 1
@@ -193,9 +212,9 @@ def test_a_failed_optimization_job_says_why(app: CloudApp) -> None:
     assert (results(app), keys(app, "jobs/")) == ([], [])
 
 
-def interrupted(app: CloudApp, *, at: int) -> Ran:
+def interrupted(app: CloudApp, *, at: int, jobs: Any = None) -> Ran:
     """By Ctrl-C, at this look at the job."""
-    jobs, looks = app.cloud.jobs, count(1)
+    jobs, looks = jobs or app.cloud.jobs, count(1)
     observed = jobs.job
 
     def job(name: str) -> ObservedJob | None:
@@ -203,11 +222,11 @@ def interrupted(app: CloudApp, *, at: int) -> Ran:
             raise KeyboardInterrupt
         return observed(name)
 
-    jobs.job = job  # type: ignore[method-assign]
+    jobs.job = job
     try:
         return app.lmi("compile", "--yes", "tiny.yaml")
     finally:
-        jobs.job = observed  # type: ignore[method-assign]
+        jobs.job = observed
 
 
 def test_interrupted_compile_leaves_the_job_and_finds_it_again(recipe: CloudApp) -> None:
@@ -232,13 +251,93 @@ def test_running_compile_can_be_stopped(recipe: CloudApp) -> None:
     assert len(recipe.cloud.jobs.started) == 2
 
 
-def test_up_and_down_of_other_deployments_leave_a_running_compile_alone(recipe: CloudApp) -> None:
+def jobs_at_work(app: CloudApp) -> list[str]:
+    found = (app.cloud.jobs, app.cloud.optimizations)
+    return [name for jobs in found for name in jobs.started if name not in jobs.ended]
+
+
+def test_up_leaves_a_running_compile_alone_and_down_stops_it(recipe: CloudApp) -> None:
     assert interrupted(recipe, at=4).code == 130
+    (job,) = jobs_at_work(recipe)
     write_recipe(RECIPE)
     recipe.up("tiny.yaml")
-    assert recipe.lmi("down", "--yes", "tiny", "--target", "sagemaker").code == 0
-    (job,) = recipe.cloud.jobs.started
-    assert job not in recipe.cloud.jobs.stopping
+    assert jobs_at_work(recipe) == [job]
+    status = recipe.lmi("status", "tiny")
+    assert status.code == 0
+    assert f"{job} is InProgress, 1 x ml.m5.4xlarge" in status.out
+    down = recipe.lmi("down", "--yes", "tiny", "--target", "sagemaker")
+    assert down.code == 0, down.err
+    assert f"stop the compile job {job}" in down.err
+    assert jobs_at_work(recipe) == []
+    assert keys(recipe, "jobs/") == []
+
+
+def test_other_deployments_leave_a_running_compile_alone(recipe: CloudApp) -> None:
+    assert interrupted(recipe, at=4).code == 130
+    (job,) = jobs_at_work(recipe)
+    Path("other.yaml").write_text(RECIPE.replace("name: tiny", "name: other"))
+    recipe.up("other.yaml")
+    assert recipe.lmi("down", "--yes", "other").code == 0
+    assert recipe.lmi("gc", "--yes").code == 0
+    assert jobs_at_work(recipe) == [job]
+    assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
+    assert list(recipe.cloud.jobs.started) == [job]
+
+
+def test_a_running_compile_without_an_endpoint_is_listed_and_deleted(recipe: CloudApp) -> None:
+    assert interrupted(recipe, at=4).code == 130
+    (job,) = jobs_at_work(recipe)
+    status = recipe.lmi("status", "tiny", "--json")
+    assert status.code == 4
+    assert f"the compile job {job} is InProgress" in status.out
+    listed = recipe.lmi("ls", "--all")
+    assert "tiny" in listed.out
+    assert "$0.92 an hour" in listed.out
+    assert recipe.lmi("down", "--yes", "tiny").code == 0
+    assert jobs_at_work(recipe) == []
+    assert recipe.lmi("status", "tiny").code == 4
+    assert "tiny" not in recipe.lmi("ls", "--all").out
+
+
+def test_gc_of_an_expired_deployment_stops_its_compile(recipe: CloudApp) -> None:
+    write_recipe(RECIPE + "ttl: 1h\n")
+    recipe.up("tiny.yaml")
+    write_recipe(COMPILED)
+    recipe.cloud.jobs.seconds = 1e6
+    assert interrupted(recipe, at=4).code == 130
+    recipe.clock.sleep(4000)
+    gone = recipe.lmi("gc", "--yes")
+    assert gone.code == 0, gone.err
+    assert jobs_at_work(recipe) == []
+
+
+def test_down_stops_a_running_optimization_job(app: CloudApp) -> None:
+    write_recipe(OPTIMIZED)
+    app.cloud.optimizations.seconds = 1e6
+    assert interrupted(app, at=2, jobs=app.cloud.optimizations).code == 130
+    (job,) = jobs_at_work(app)
+    assert f"{job} is InProgress, for ml.inf2.8xlarge" in app.lmi("status", "tiny").out
+    assert app.lmi("down", "--yes", "tiny").code == 0
+    assert jobs_at_work(app) == []
+
+
+def test_whoever_waits_for_a_stopped_compile_is_told(recipe: CloudApp) -> None:
+    recipe.cloud.jobs.seconds = 1e6
+    assert interrupted(recipe, at=4).code == 130
+    (job,) = jobs_at_work(recipe)
+    looked, looks = recipe.cloud.jobs.job, count(1)
+
+    def job_of(name: str) -> ObservedJob | None:
+        if next(looks) == 3:
+            recipe.cloud.jobs.stop(name)
+        return looked(name)
+
+    recipe.cloud.jobs.job = job_of  # type: ignore[method-assign]
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 1
+    assert f"{job}: the job ended Stopped" in ran.err
+    assert "by its time limit of 4h" in ran.err
+    assert "`lmi down`" in ran.err
 
 
 def test_two_deployments_share_one_result(recipe: CloudApp) -> None:

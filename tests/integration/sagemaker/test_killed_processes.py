@@ -57,7 +57,7 @@ BY_JOB = {"RunTransferJob", "StopTransferJob"}
 (tests/contract/sagemaker/test_processing_jobs.py)."""
 OF_OTHER_TESTS = {
     *("MakeRepository", "PushImage", "DeleteImage", "DeleteRepository"),
-    *("RunCompileJob", "ScheduleDeletion", "RemoveSchedule"),
+    *("RunCompileJob", "StopCompileJob", "ScheduleDeletion", "RemoveSchedule"),
 }
 """They need a registry, a compiler or a role: the crash matrix ends the process before, in and after each of them."""
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")

@@ -18,7 +18,7 @@ KINDS = {
     Phase.STORE: {
         *("InstallEngine", "BuildEnvironment", "FetchWeights", "PutArtifact"),
         *("BuildImage", "MakeRepository", "PushImage"),
-        *("PushWeights", "RunTransferJob", "RunCompileJob", "StopTransferJob"),
+        *("PushWeights", "RunTransferJob", "RunCompileJob", "StopTransferJob", "StopCompileJob"),
     },
     Phase.CREATE: {"CreateModel", "CreateEndpointConfig"},
     Phase.START: {"StartServer", "CreateEndpoint", "UpdateEndpoint"},

@@ -40,6 +40,7 @@ class OptimizationJobs:
             reason=str(response.get("FailureReason") or ""),
             instance=str(response.get("DeploymentInstanceType") or ""),
             count=1,
+            kind="optimization-job",
         )
 
     def start(self, name: str, settings: OptimizationSettings, tags: Pairs) -> None:

@@ -11,6 +11,7 @@ from lmi_deploy.cli.deployment_lookup import find_deployment
 from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.observed_state import SERVING
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.workflows.status import EXIT, Status, status
 
 _KEEPS = "`lmi extend {name} 8h` keeps it"
@@ -62,13 +63,18 @@ def _words(found: Status) -> str:
         facts.append(
             (f"{one.number} back", f"{one.config} since {one.since} ({one.model}, {one.instance}{why})")
         )
-    facts += [("job", f"{job.name} is {job.status}, {job.count} x {job.instance}") for job in found.jobs]
+    facts += [("job", _job(job)) for job in found.jobs]
     if found.server is not None and found.server.pid is not None:
         server = found.server
         facts.append(("process", f"pid {server.pid}, {server.phase}, {size_text(server.memory)} in memory"))
         counted = f"{server.served} served, {server.failed} failed, " if server.counted else ""
         facts.append(("requests", f"{counted}{server.in_flight} in flight"))
     return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])
+
+
+def _job(job: ObservedJob) -> str:
+    where = f"for {job.instance}" if job.kind == "optimization-job" else f"{job.count} x {job.instance}"
+    return f"{job.name} is {job.status}, {where}"
 
 
 def _end(found: Status) -> str:

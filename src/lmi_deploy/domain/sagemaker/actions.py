@@ -14,7 +14,12 @@ from lmi_deploy.domain.sagemaker.image_actions import (
     MakeRepository,
     PushImage,
 )
-from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob, RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.job_actions import (
+    RunCompileJob,
+    RunTransferJob,
+    StopCompileJob,
+    StopTransferJob,
+)
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Scaling
 from lmi_deploy.domain.settings_digest import ADDED
 
@@ -274,6 +279,7 @@ CloudAction = (
     | DeleteEndpointConfig
     | DeleteModel
     | StopTransferJob
+    | StopCompileJob
     | DeleteLogs
     | DeleteImage
     | DeleteRepository

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
+from lmi_deploy.domain.sagemaker.transfer_job import JobKind, JobSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +53,13 @@ class StopTransferJob(ActionBase):
     phase = Phase.STORE
     verb = "stop the job"
     job: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopCompileJob(ActionBase):
+    """Nothing of it stays: not its order, and not its output."""
+
+    phase = Phase.STORE
+    verb = "stop the compile job"
+    job: str
+    of: JobKind

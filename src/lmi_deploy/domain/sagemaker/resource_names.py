@@ -7,9 +7,13 @@ the version of the tool and the time to live are in no digest.
 from __future__ import annotations
 
 import re
+from typing import Final
 
-from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
+from lmi_deploy.domain.sagemaker.resource_settings import Resource, ResourceKind
+from lmi_deploy.domain.sagemaker.transfer_job import compile_job_of
 from lmi_deploy.domain.settings_digest import digest, short
+
+JOB_KINDS: Final[frozenset[ResourceKind]] = frozenset({"processing-job", "optimization-job"})
 
 
 def resource_name(deployment: str, settings: object) -> str:
@@ -25,3 +29,8 @@ def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
         return name == deployment
     number = r"(-\d{1,3})?" if kind == "processing-job" else ""
     return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None
+
+
+def is_compile_job(resource: Resource) -> bool:
+    """By the form of its name, which the result decides, not the deployment."""
+    return resource.kind in JOB_KINDS and bool(compile_job_of(resource.name))

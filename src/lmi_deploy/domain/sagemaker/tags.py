@@ -50,10 +50,15 @@ def spec_digest(spec: Spec) -> str:
 
 
 def compile_tags(spec: Spec) -> Pairs:
-    """Of the job that compiles: without the deployment's own tag. Other deployments may wait for the same job, and
-    their `up` and `down` must not stop it.
+    """Of the job that compiles. Its deployment's `down` stops it; that of others, which may wait for the same job, does
+    not.
     """
-    own = {TAG_BUCKET: spec.cloud.bucket, TAG_ENGINE: spec.engine.name, "lmi:purpose": "compile"}
+    own = {
+        TAG: spec.name,
+        TAG_BUCKET: spec.cloud.bucket,
+        TAG_ENGINE: spec.engine.name,
+        "lmi:purpose": "compile",
+    }
     return tuple(sorted({**dict(spec.cloud.tags), **own}.items()))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
@@ -17,6 +18,7 @@ JOBS: Final = "jobs/"
 COMPILE_JOB: Final = "lmi-compile-"
 """The names of compile jobs begin so. The rest is the result's identity: deployments that need the same result share
 its job."""
+JobKind = Literal["processing-job", "optimization-job"]
 INPUT: Final = "/opt/ml/processing/input"
 """Where a processing job finds its input."""
 
@@ -60,6 +62,7 @@ class ObservedJob:
     message: str = ""
     instance: str = ""
     count: int = 0
+    kind: JobKind = "processing-job"
 
     @property
     def is_running(self) -> bool:
@@ -80,6 +83,12 @@ def attempt_name(job: str, number: int) -> str:
 def is_attempt(name: str, job: str) -> bool:
     """Whether a job is one of those of this plan's name."""
     return name == job or (name.startswith(f"{job}-") and name[len(job) + 1 :].isdigit())
+
+
+def compile_job_of(name: str) -> str:
+    """The name of the first attempt, by which the files of all attempts are found; empty if it is no compile job."""
+    found = re.fullmatch(rf"({COMPILE_JOB}[0-9a-f]{{20}})(-\d{{1,3}})?", name)
+    return found[1] if found else ""
 
 
 def job_prefix(job: str) -> str:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
 
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
@@ -16,8 +15,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.expiry import is_expired
-from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
-from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
+from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
@@ -29,12 +27,12 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ResourceKind,
 )
 from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
-from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, attempt_name
 from lmi_deploy.domain.weights import integrity_issues_text
-from lmi_deploy.errors import AccessError, NotFound
+from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
+from lmi_deploy.targets.sagemaker.observed_jobs import running_compile_jobs, running_transfer_jobs
 from lmi_deploy.targets.sagemaker.ownership import (
     ownership,
     parts_of,
@@ -55,8 +53,9 @@ def observe(
     """
     endpoint = cloud.hosting.endpoint(ref.name)
     searched = cloud.tagged.of(ref.name)
-    tagged = tuple(r for r in searched if is_resource_name(r.kind, r.name, ref.name))
-    found = tuple(r for r in tagged if r.kind != "processing-job")
+    compiling = tuple(r for r in searched if is_compile_job(r))
+    tagged = tuple(r for r in searched if is_resource_name(r.kind, r.name, ref.name) and r not in compiling)
+    found = tuple(r for r in tagged if r.kind not in JOB_KINDS)
     resources, foreign, tags = _owned_resources(ref.name, endpoint, found, cloud, own_tags=own_tags)
     bucket = ref.bucket or _bucket(resources, cloud)
     bucket_services = depot_of(cloud, bucket)
@@ -74,11 +73,14 @@ def observe(
         endpoint=endpoint,
         config=config,
         resources=resources,
-        misnamed=tuple(r for r in searched if r not in tagged and r.kind != "processing-job"),
+        misnamed=tuple(r for r in searched if r not in tagged and r.kind not in JOB_KINDS),
         not_owned_reason=foreign,
         ownership=owned,
         missing=tuple(sorted(missing)),
-        jobs=_running_jobs(ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud),
+        jobs=running_transfer_jobs(
+            ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud
+        ),
+        compile_jobs=running_compile_jobs(compiling, cloud),
         artifacts=tuple(sorted(full)),
         incomplete_artifacts=tuple(sorted(stored.keys() - full)),
         schedule=cloud.schedules.deletion(ref.name) if scheduled else None,
@@ -251,43 +253,3 @@ def _existing_resource(
     except NotFound:
         return None
     return resource if resource.tag(TAG) == observed.ref.name else None
-
-
-def _running_jobs(
-    deployment: str, listed: tuple[Resource, ...], record: Record | None, cloud: Cloud
-) -> tuple[ObservedJob, ...]:
-    """`listed` is what the tag search found. A job whose status may not be read is UNREADABLE: it may be running."""
-    tagged = {resource.name for resource in listed}
-    jobs = [job for name in sorted(tagged) if (job := _observe(name, cloud))]
-    jobs += [
-        job
-        for job in _started_jobs(record, cloud)
-        if job.name not in tagged and job.is_running and _is_owned(job, deployment, cloud)
-    ]
-    return tuple(job for job in jobs if job.is_running or job.status == UNREADABLE)
-
-
-def _started_jobs(record: Record | None, cloud: Cloud) -> Iterator[ObservedJob]:
-    """Every job attempt that the record says was started, without a recorded end."""
-    for intent in record.started(RunTransferJob) if record else ():
-        if intent.outcome is None:
-            for number in count(1):
-                job = _observe(attempt_name(str(intent.names["job"]), number), cloud)
-                if job is None or job.status == UNREADABLE:
-                    break
-                yield job
-
-
-def _observe(name: str, cloud: Cloud) -> ObservedJob | None:
-    try:
-        return cloud.jobs.job(name)
-    except AccessError:
-        return ObservedJob(name=name, arn="", status=UNREADABLE)
-
-
-def _is_owned(job: ObservedJob, deployment: str, cloud: Cloud) -> bool:
-    """By its own tags; if they may not be read, by our record and the digest in its name."""
-    try:
-        return dict(cloud.hosting.tags(job.arn)).get(TAG) == deployment
-    except AccessError:
-        return True

@@ -10,11 +10,12 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import is_expired
-from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
+from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, TAG_BUCKET, TAG_EXPIRES, Resource
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.lock import Lock
+from lmi_deploy.targets.sagemaker.observed_jobs import running_compile_jobs
 from lmi_deploy.targets.sagemaker.running_costs import hourly
 from lmi_deploy.targets.sagemaker.status import unattended
 from lmi_deploy.targets.target import OrphanedDeployment
@@ -46,8 +47,9 @@ class Orphans:
         jobs: defaultdict[str, list[Resource]] = defaultdict(list)
         for resource in self.cloud.tagged.all():
             name = resource.tag(TAG)
-            if not name_error(name) and is_resource_name(resource.kind, resource.name, name):
-                kind = jobs if resource.kind == "processing-job" else found
+            owned = is_compile_job(resource) or is_resource_name(resource.kind, resource.name, name)
+            if owned and not name_error(name):
+                kind = jobs if resource.kind in JOB_KINDS else found
                 kind[name].append(resource)
         # SageMaker lists a finished job for ever; there is nothing to delete.
         alone = {
@@ -56,8 +58,12 @@ class Orphans:
         yield from sorted({**found, **alone}.items())
 
     def _running(self, jobs: Sequence[Resource]) -> list[Resource]:
-        observed = ((resource, self.cloud.jobs.job(resource.name)) for resource in jobs)
-        return [resource for resource, job in observed if job and job.is_running]
+        compiling = [resource for resource in jobs if is_compile_job(resource)]
+        names = {job.name for job in running_compile_jobs(compiling, self.cloud)}
+        moving = (resource for resource in jobs if resource not in compiling)
+        observed = ((resource, self.cloud.jobs.job(resource.name)) for resource in moving)
+        names |= {resource.name for resource, job in observed if job and job.is_running}
+        return [resource for resource in jobs if resource.name in names]
 
     def _why(self, name: str, found: Sequence[Resource]) -> str:
         endpoint = next((resource for resource in found if resource.kind == "endpoint"), None)

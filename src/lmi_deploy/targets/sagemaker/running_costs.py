@@ -13,8 +13,11 @@ _FREE = frozenset({"Failed", "Deleting"})
 
 
 def hourly(observed: CloudObserved, prices: Prices) -> str:
-    """Of its endpoint and its transfer jobs, in words; empty if nothing costs, or the price is unknown."""
-    lines = [_endpoint_hourly(observed, prices), *(_job_hourly(job, prices) for job in observed.jobs)]
+    """Of its endpoint and its jobs, in words; empty if nothing costs, or the price is unknown."""
+    lines = [
+        _endpoint_hourly(observed, prices),
+        *(_job_hourly(job, prices) for job in (*observed.jobs, *observed.compile_jobs)),
+    ]
     return ", and ".join(filter(None, lines))
 
 
@@ -23,6 +26,7 @@ def remaining(observed: CloudObserved, prices: Prices) -> str:
     lines = [
         _remaining_endpoint_cost(observed, prices),
         *(_remaining_job_cost(job, observed.ref.name, prices) for job in observed.jobs),
+        *(_remaining_compile_cost(job, observed.ref.name, prices) for job in observed.compile_jobs),
     ]
     return "; ".join(filter(None, lines))
 
@@ -37,8 +41,10 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
 
 
 def _job_hourly(job: ObservedJob, prices: Prices) -> str:
-    if not job.is_running or not job.instance:
-        return ""
+    if not job.is_running or not job.instance or job.kind == "optimization-job":
+        return (
+            ""  # of an optimization job the instance is the one that will serve: SageMaker chooses the other
+        )
     return _in_words(job.count, job.instance, prices, use="processing")
 
 
@@ -71,3 +77,9 @@ def _remaining_job_cost(job: ObservedJob, name: str, prices: Prices) -> str:
     cost = _job_hourly(job, prices) or f"an unknown price ({job.count} x {job.instance})"
     ends = f"`lmi up` waits for it, `lmi down {name}` stops it"
     return f"the transfer job {job.name} is {job.status} and still costs {cost}; {ends}"
+
+
+def _remaining_compile_cost(job: ObservedJob, name: str, prices: Prices) -> str:
+    cost = _job_hourly(job, prices) or "an unknown price"
+    ends = f"`lmi compile` waits for it, `lmi down {name}` stops it"
+    return f"the compile job {job.name} is {job.status} and still costs {cost}; {ends}"

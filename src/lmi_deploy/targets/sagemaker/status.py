@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentStatus, Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
@@ -32,6 +34,11 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
         names = ", ".join(f"{job.name} is {job.status}" for job in running)
         return "starting", (
             f"it has no endpoint yet; the transfer job {names}; `lmi up` waits for it, `lmi down` stops it"
+        )
+    if observed.compile_jobs and not observed.record:
+        names = ", ".join(f"{job.name} is {job.status}" for job in observed.compile_jobs)
+        return "starting", (
+            f"it has no endpoint yet; the compile job {names}; `lmi compile` waits for it, `lmi down` stops it"
         )
     if observed.record and observed.record.current:
         return "drifted", "its endpoint was deleted; `lmi up` creates it again, `lmi down` deletes the rest"
@@ -92,11 +99,14 @@ def unattended(observed: CloudObserved) -> str:
         return f"no lmi waits for its transfer job {', '.join(running)}"
     if _was_deleted_by_schedule(observed):
         return "its endpoint was deleted when it expired"
-    return (
-        ""
-        if observed.record or not observed.exists
-        else "orphan of an interrupted run: no endpoint, no record"
-    )
+    if observed.record or not observed.exists or _only_compiles(observed):
+        return ""
+    return "orphan of an interrupted run: no endpoint, no record"
+
+
+def _only_compiles(observed: CloudObserved) -> bool:
+    """An `lmi compile` may wait for the job, on any machine: it takes no lock, and the job ends by its time limit."""
+    return not replace(observed, compile_jobs=()).exists
 
 
 def _was_deleted_by_schedule(observed: CloudObserved) -> bool:

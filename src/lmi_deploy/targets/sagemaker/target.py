@@ -128,7 +128,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return StatusDetails(
             address=self.address(observed.ref) if current else "",
             endpoint=observed.endpoint,
-            jobs=observed.jobs,
+            jobs=(*observed.jobs, *observed.compile_jobs),
             expires=observed.expires,
             expired=observed.expired,
             scheduled=observed.schedule is not None and observed.schedule.enabled,

@@ -34,7 +34,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     UntagEndpoint,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.job_actions import StopTransferJob
+from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind, Scaling
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
 from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
@@ -237,7 +237,7 @@ class AccountCase:
                 self.stored.remove(name)
             case RemoveDeployment():
                 self.now_observed = replace(self.now_observed, record=None)
-            case StopTransferJob() | DeleteLogs() | DeleteWeights():
+            case StopTransferJob() | StopCompileJob() | DeleteLogs() | DeleteWeights():
                 pass
 
     def _add(self, kind: ResourceKind, name: str) -> None:

@@ -18,6 +18,7 @@ from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.java_properties import write_properties
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.safe_paths import check_relative_path
+from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.s3_layout import weights_address
@@ -43,7 +44,6 @@ from lmi_deploy.targets.target import Outcome
 OUTPUT: Final = "/opt/ml/processing/output"
 PARTITION_PROGRAM: Final = "/opt/djl/partition/partition.py"
 """Of the DJLServing images with DeepSpeed or FasterTransformer (djl-serving, serving/docker/partition)."""
-_LAST: Final = 40
 _REPORT: Final = "report/files.json"
 
 
@@ -256,9 +256,18 @@ class CompileJobs:
                 )
 
     def _failure(self, ended: ObservedJob, action: RunCompileJob) -> CompileFailed:
-        why = ended.message or ended.reason or "no reason given"
+        """With its whole log, for the diagnosis."""
+        why = ended.message or ended.reason
+        hint = "correct the cause and run `lmi compile` again; nothing of its output was kept"
+        if ended.status == "Stopped" and not why:
+            limit = duration_text(action.settings.timeout)
+            why = (
+                f"by its time limit of {limit}, by `lmi compile --stop`, or by `lmi down` of the deployment that "
+                "started it"
+            )
+            hint = "run `lmi compile` again: it starts a new job. If the time was too short, raise compile.timeout"
         return CompileFailed(
-            f"{ended.name}: the job ended {ended.status}: {why}",
-            hint="correct the cause and run `lmi compile` again; nothing of its output was kept",
-            details=list(self._jobs(action).lines(ended.name))[-_LAST:],
+            f"{ended.name}: the job ended {ended.status}: {why or 'no reason given'}",
+            hint=hint,
+            details=list(self._jobs(action).lines(ended.name)),
         )

@@ -16,9 +16,10 @@ from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker import image_actions as image_plan
-from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
+from lmi_deploy.domain.sagemaker.transfer_job import compile_job_of
 from lmi_deploy.engines.inference_codec import Codec, codec_of
 from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import NotFound
@@ -29,6 +30,7 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
+from lmi_deploy.targets.sagemaker.job_watch import JobWatch
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
 from lmi_deploy.targets.sagemaker.perform.image_publishing import (
     ImagePublisher,
@@ -36,7 +38,13 @@ from lmi_deploy.targets.sagemaker.perform.image_publishing import (
     delete_repository,
 )
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
-from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles, TransferJobs, clear_jobs, stop_job
+from lmi_deploy.targets.sagemaker.transfer_job.perform import (
+    JobFiles,
+    TransferJobs,
+    clear_job,
+    clear_jobs,
+    stop_job,
+)
 from lmi_deploy.targets.target import Hubs, Outcome, Perform
 
 P = ParamSpec("P")
@@ -101,6 +109,7 @@ class SageMakerPerformers:
             StopTransferJob: lambda a: stop_job(
                 a, cloud=cloud, clock=clock, interval=endpoint_waiter.poll_intervals
             ),
+            StopCompileJob: self._stop_compile_job,
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
             image_plan.DeleteImage: lambda a: delete_image(cloud.images, self.ref.name, a),
             image_plan.DeleteRepository: lambda a: delete_repository(cloud.images, self.ref.name, a),
@@ -124,6 +133,19 @@ class SageMakerPerformers:
             poll_intervals=endpoint_waiter.poll_intervals,
         )
         return (yield from jobs.run(action, spec, tags=tags_of(spec)))
+
+    def _stop_compile_job(self, action: StopCompileJob) -> Steps:
+        jobs = self.cloud.jobs if action.of == "processing-job" else self.cloud.optimizations
+        watch = JobWatch(
+            jobs=jobs,
+            clock=self.clock,
+            poll_intervals=endpoint_waiter.poll_intervals,
+            job=action.job,
+            key=action.key,
+        )
+        yield from watch.stop()
+        clear_job(self.services().store, compile_job_of(action.job))
+        return "ended"
 
     def _probe(self, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
         name = self.ref.name

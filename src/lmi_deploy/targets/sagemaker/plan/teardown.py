@@ -19,7 +19,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     SetScaling,
 )
 from lmi_deploy.domain.sagemaker.image_actions import DeleteRepository
-from lmi_deploy.domain.sagemaker.job_actions import StopTransferJob
+from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.image_actions import used_repository
@@ -48,6 +48,7 @@ def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, .
 def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     name = observed.ref.name
     yield from (StopTransferJob(job=job.name) for job in observed.jobs)
+    yield from (StopCompileJob(job=job.name, of=job.kind) for job in observed.compile_jobs)
     # Before the endpoint: its alarms would stay behind.
     if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
         yield RemoveScaling(endpoint=name)

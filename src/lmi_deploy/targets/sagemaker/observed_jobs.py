@@ -1,0 +1,67 @@
+"""The jobs of a deployment that have machines, which cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource
+from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, attempt_name
+from lmi_deploy.errors import AccessError
+from lmi_deploy.ports.cloud import Cloud
+
+
+def running_transfer_jobs(
+    deployment: str, listed: tuple[Resource, ...], record: Record | None, cloud: Cloud
+) -> tuple[ObservedJob, ...]:
+    """`listed` is what the tag search found. A job whose status may not be read is UNREADABLE: it may be running."""
+    tagged = {resource.name for resource in listed}
+    jobs = [job for name in sorted(tagged) if (job := _observe(name, cloud))]
+    jobs += [
+        job
+        for job in _started_jobs(record, cloud)
+        if job.name not in tagged and job.is_running and _is_owned(job, deployment, cloud)
+    ]
+    return tuple(job for job in jobs if job.is_running or job.status == UNREADABLE)
+
+
+def running_compile_jobs(listed: Iterable[Resource], cloud: Cloud) -> tuple[ObservedJob, ...]:
+    """Without those that may not be described: a policy for a recipe without `compile` permits no request on them."""
+    running = []
+    for resource in sorted(listed, key=lambda resource: resource.name):
+        jobs = cloud.jobs if resource.kind == "processing-job" else cloud.optimizations
+        try:
+            job = jobs.job(resource.name)
+        except AccessError:
+            continue
+        if job is not None and job.is_running:
+            running.append(job)
+    return tuple(running)
+
+
+def _started_jobs(record: Record | None, cloud: Cloud) -> Iterator[ObservedJob]:
+    """Every job attempt that the record says was started, without a recorded end."""
+    for intent in record.started(RunTransferJob) if record else ():
+        if intent.outcome is None:
+            for number in count(1):
+                job = _observe(attempt_name(str(intent.names["job"]), number), cloud)
+                if job is None or job.status == UNREADABLE:
+                    break
+                yield job
+
+
+def _observe(name: str, cloud: Cloud) -> ObservedJob | None:
+    try:
+        return cloud.jobs.job(name)
+    except AccessError:
+        return ObservedJob(name=name, arn="", status=UNREADABLE)
+
+
+def _is_owned(job: ObservedJob, deployment: str, cloud: Cloud) -> bool:
+    """By its own tags; if they may not be read, by our record and the digest in its name."""
+    try:
+        return dict(cloud.hosting.tags(job.arn)).get(TAG) == deployment
+    except AccessError:
+        return True
