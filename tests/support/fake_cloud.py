@@ -183,11 +183,17 @@ class FakeQuotas:
     """Instance types that the region does not offer."""
 
     def endpoint_instances(self, instance: str) -> ServiceQuota | None:
-        self.state.call("endpoint_instances")
+        return self._quota("endpoint_instances", instance, instance, f"{instance} for endpoint usage")
+
+    def processing_instances(self, instance: str) -> ServiceQuota | None:
+        name = f"{instance} for processing job usage"
+        return self._quota("processing_instances", instance, name, name)
+
+    def _quota(self, call: str, instance: str, key: str, name: str) -> ServiceQuota | None:
+        self.state.call(call)
         if instance in self.missing:
             return None
-        value = self.state.quotas.get(instance, 100.0)
-        return ServiceQuota(name=f"{instance} for endpoint usage", code="L-12345678", value=value)
+        return ServiceQuota(name=name, code="L-12345678", value=self.state.quotas.get(key, 100.0))
 
 
 @dataclass

@@ -22,7 +22,12 @@ class AwsQuotas:
         )
 
     def endpoint_instances(self, instance: str) -> ServiceQuota | None:
-        name = f"{instance} for endpoint usage"
+        return self._quota(f"{instance} for endpoint usage")
+
+    def processing_instances(self, instance: str) -> ServiceQuota | None:
+        return self._quota(f"{instance} for processing job usage")
+
+    def _quota(self, name: str) -> ServiceQuota | None:
         while name not in self._known:
             quota = next(self._more, None)
             if quota is None:

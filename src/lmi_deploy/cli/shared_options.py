@@ -138,7 +138,7 @@ max_hourly_option = click.option(
     type=float,
     callback=_amount,
     metavar="DOLLARS",
-    help="Refuse (exit 5) if the deployment may cost more per hour, or if a price is unknown.",
+    help="Refuse (exit 5) if the plan may cost more per hour, or if a price is unknown.",
 )
 
 

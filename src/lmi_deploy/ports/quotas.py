@@ -19,3 +19,6 @@ class Quotas(Protocol):
 
         AccessError if it may not be read.
         """
+
+    def processing_instances(self, instance: str) -> ServiceQuota | None:
+        """The same for `<instance> for processing job usage`."""

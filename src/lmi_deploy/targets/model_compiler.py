@@ -21,6 +21,8 @@ class CompilePlan:
     plan: Plan
     estimate: Estimate
     notices: tuple[str, ...] = ()
+    hourly: float | None = 0.0
+    """Dollars while it runs; None if it costs, but nobody knows how much."""
 
 
 class ModelCompiler(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Started
@@ -14,7 +15,7 @@ from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.job_actions import RunCompileJob
-from lmi_deploy.errors import UNBEGUN, Interrupted, LmiError, NotCompiled, Unresolvable, UsageRefused
+from lmi_deploy.errors import UNBEGUN, Interrupted, LmiError, NotCompiled, Refused, Unresolvable, UsageRefused
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.model_compiler import CompilePlan, ModelCompiler
 from lmi_deploy.targets.target import Outcome
@@ -69,6 +70,22 @@ def prepare(recipe: Recipe, deps: Dependencies) -> PreparedCompile:
         found=found,
         made=made,
         arguments=recipe.arguments,
+    )
+
+
+def require_affordable(prepared: PreparedCompile, most: float | None) -> None:
+    """Refused if the job may cost more than `most` dollars per hour, or its price is unknown."""
+    hourly = prepared.made.hourly
+    if most is None or prepared.plan.empty or (hourly is not None and hourly <= most):
+        return
+    if hourly is None:
+        raise Refused(
+            f"--max-hourly {most:g}: the price of the compile job is unknown",
+            hint="omit --max-hourly, or choose a compile.instance_type with a known price",
+        )
+    raise Refused(
+        f"--max-hourly {most:g}: the compile job of {prepared.spec.name} costs {format_price(hourly, 'USD')} an hour",
+        hint=f"allow {format_price(hourly, 'USD')}, or choose a smaller compile.instance_type",
     )
 
 

@@ -169,6 +169,9 @@ def test_exceeded_quota_is_reported(side: Side) -> None:
     quota = side.cloud.limits.endpoint_instances("ml.g5.48xlarge")
     assert quota is not None
     assert quota.value == 0
+    of_jobs = side.cloud.limits.processing_instances("ml.g5.48xlarge")
+    assert of_jobs is not None
+    assert (of_jobs.name, of_jobs.value) == ("ml.g5.48xlarge for processing job usage", 100)
 
 
 def test_scaling_is_created_updated_and_deleted(side: Side) -> None:

@@ -198,6 +198,10 @@ def test_quota_lookup_reads_no_page_twice(aws: Emulated, recorder: Recorder) -> 
     quota = limits.endpoint_instances("ml.g5.4xlarge")
     assert quota is not None
     assert (quota.name, quota.value) == ("ml.g5.4xlarge for endpoint usage", 2)
+    of_jobs = limits.processing_instances("ml.g5.4xlarge")
+    assert of_jobs is not None
+    assert (of_jobs.name, of_jobs.value) == ("ml.g5.4xlarge for processing job usage", 100)
+    assert limits.processing_instances("ml.inf2.xlarge") is None
     aws.fault({"headers": {"X-Amz-Target": "ServiceQuotas$"}, "do": "drop", "times": None})
     assert limits.endpoint_instances("ml.g5.4xlarge") == quota
 

@@ -97,6 +97,32 @@ def test_the_plan_names_the_price_and_the_time_limit(recipe: CloudApp) -> None:
     assert recipe.cloud.jobs.started == {}
 
 
+def test_a_job_beyond_the_price_limit_is_refused(recipe: CloudApp) -> None:
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml", "--max-hourly", "0.5")
+    assert ran.code == 5
+    assert "the compile job of tiny costs $0.92 an hour" in ran.err
+    unknown = recipe.lmi(
+        *("compile", "--yes", "tiny.yaml", "--max-hourly", "0.5"),
+        *("--set", "compile.instance_type=ml.m5.12xlarge"),
+    )
+    assert unknown.code == 5
+    assert "the price of the compile job is unknown" in unknown.err
+    assert recipe.cloud.jobs.started == {}
+    assert recipe.lmi("compile", "--yes", "tiny.yaml", "--max-hourly", "1").code == 0
+
+
+def test_a_quota_without_an_instance_is_found_before_anything_is_started(recipe: CloudApp) -> None:
+    recipe.cloud.account_state.quotas["ml.m5.4xlarge for processing job usage"] = 0
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert ran.code == 1
+    assert 'the quota "ml.m5.4xlarge for processing job usage" in us-east-1 is 0' in ran.err
+    assert "aws service-quotas request-service-quota-increase" in ran.err
+    recipe.cloud.limits.missing.add("ml.m5.4xlarge")
+    ran = recipe.lmi("compile", "--yes", "tiny.yaml")
+    assert "us-east-1 does not offer ml.m5.4xlarge for processing jobs" in ran.err
+    assert recipe.cloud.stores == {}
+
+
 def test_whatever_decides_the_result_makes_another_one(recipe: CloudApp) -> None:
     assert recipe.lmi("compile", "--yes", "tiny.yaml").code == 0
     changes = ("compile.arguments.batch=8", "container.version=0.35.0", "compile.instance_type=ml.g5.xlarge")
@@ -189,6 +215,8 @@ def test_the_engines_own_compiler_is_an_optimization_job(app: CloudApp) -> None:
     ran = app.lmi("compile", "--yes", "tiny.yaml")
     assert ran.code == 0, ran.err
     assert "an optimization job for ml.inf2.8xlarge" in ran.err
+    assert "AWS bills the instance that compiles, and SageMaker chooses it" in ran.err
+    assert "not checked: the quota: SageMaker chooses the instance" in ran.err
     ((settings, _),) = app.cloud.optimizations.started.values()
     assert dict(settings.environment)["OPTION_N_POSITIONS"] == "256"
     (result,) = results(app)
@@ -321,7 +349,7 @@ def test_down_stops_a_running_optimization_job(app: CloudApp) -> None:
     assert jobs_at_work(app) == []
 
 
-def test_whoever_waits_for_a_stopped_compile_is_told(recipe: CloudApp) -> None:
+def test_compile_that_was_stopped_says_by_what(recipe: CloudApp) -> None:
     recipe.cloud.jobs.seconds = 1e6
     assert interrupted(recipe, at=4).code == 130
     (job,) = jobs_at_work(recipe)

@@ -7,7 +7,13 @@ import click
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import read_recipe
-from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
+from lmi_deploy.cli.shared_options import (
+    json_option,
+    max_hourly_option,
+    recipe_argument,
+    recipe_options,
+    yes_option,
+)
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.workflows import compile as workflow
 
@@ -17,6 +23,7 @@ from lmi_deploy.workflows import compile as workflow
 @recipe_options
 @yes_option
 @click.option("--stop", is_flag=True, help="Stop the job that compiles RECIPE now.")
+@max_hourly_option
 @json_option
 def command(
     *,
@@ -25,6 +32,7 @@ def command(
     sets: tuple[str, ...],
     yes: bool,
     stop: bool,
+    max_hourly: float | None,
     as_json: bool,
 ) -> None:
     """Compile or partition the model of RECIPE once, ahead of time, and store the result.
@@ -45,6 +53,7 @@ def command(
         context.view.plan(prepared.plan, prepared.made.estimate)
     for notice in prepared.made.notices:
         context.view.note(f"  {notice}")
+    workflow.require_affordable(prepared, max_hourly)
     if not prepared.plan.empty:
         confirm("Go ahead?", yes=yes, free=False)
     found = context.outcome(workflow.execute(prepared, context.deps))

@@ -12,9 +12,10 @@ from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
-from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.domain.target_spec import CompilePlace, SageMakerPlace
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.quotas import ServiceQuota
 from lmi_deploy.targets.sagemaker.permissions import Policies, Policy, policies
 
 OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:", "ec2:Describe")
@@ -70,7 +71,7 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
 
 
 def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tuple[str, ...]:
-    """The same for `lmi compile`: its job's role, and the caller's permissions."""
+    """The same for `lmi compile`: its job's role, the caller's permissions, and the quota of the instance type."""
     place, required = spec.cloud.compile, policies(spec)
     if place is None or required.compile is None:
         return ()
@@ -79,6 +80,7 @@ def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tupl
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
         ("the role of the job", lambda: _role(role, job, cloud, iam)),
         ("your own permissions", lambda: _rights(plan, required.deployer, cloud, iam)),
+        ("the quota", lambda: _job_quota(place, spec.cloud.region, cloud)),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
     stopping = [one for one in found if one.error is not None]
@@ -169,14 +171,32 @@ def _instance(instance: str, most: int, region: str, cloud: Cloud) -> PreflightF
     if quota is None:
         text = f"{region} does not offer {instance} for endpoints"
         return PreflightFinding(text, CloudError, "choose another instance_type or endpoint.region")
-    if quota.value >= most:
+    return _too_few(quota, most, region)
+
+
+def _too_few(quota: ServiceQuota, needed: int, region: str) -> PreflightFinding | None:
+    if quota.value >= needed:
         return None
     return PreflightFinding(
-        f'the quota "{quota.name}" in {region} is {quota.value:g}, but the recipe may use {most}',
+        f'the quota "{quota.name}" in {region} is {quota.value:g}, but the recipe may use {needed}',
         QuotaExceeded,
         "request an increase: aws service-quotas request-service-quota-increase --service-code sagemaker "
-        f"--quota-code {quota.code} --desired-value {most} --region {region}",
+        f"--quota-code {quota.code} --desired-value {needed} --region {region}",
     )
+
+
+def _job_quota(place: CompilePlace, region: str, cloud: Cloud) -> Iterator[PreflightFinding]:
+    if place.what.compiler == "optimization":
+        yield PreflightFinding(
+            "not checked: the quota: SageMaker chooses the instance of an optimization job when it starts"
+        )
+        return
+    quota = cloud.limits.processing_instances(place.instance)
+    if quota is None:
+        text = f"{region} does not offer {place.instance} for processing jobs"
+        yield PreflightFinding(text, CloudError, "choose another compile.instance_type or endpoint.region")
+    elif (finding := _too_few(quota, 1, region)) is not None:
+        yield finding
 
 
 def _secret(place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:

@@ -19,7 +19,7 @@ from lmi_deploy.ports.cloud import BucketServices
 from lmi_deploy.targets.model_compiler import CompilePlan
 from lmi_deploy.targets.sagemaker.compile_job.perform import CompileJobs
 from lmi_deploy.targets.sagemaker.endpoint_waiter import poll_intervals
-from lmi_deploy.targets.sagemaker.plan.compile import compile_estimate, compile_plan, run_job
+from lmi_deploy.targets.sagemaker.plan.compile import compile_estimate, compile_hourly, compile_plan, run_job
 from lmi_deploy.targets.sagemaker.preflight import preflight_compile
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from lmi_deploy.targets.target import Hubs, Outcome, Perform
@@ -45,7 +45,12 @@ class SageMakerCompiler:
         place = spec.cloud.compile
         if place is not None and place.what.compiler != "optimization":
             inventory = replace(inventory, job_price=cloud.prices.hourly(place.instance, "processing"))
-        return CompilePlan(plan=plan, estimate=compile_estimate(spec, inventory), notices=notices)
+        return CompilePlan(
+            plan=plan,
+            estimate=compile_estimate(spec, inventory),
+            notices=notices,
+            hourly=compile_hourly(spec, inventory),
+        )
 
     def actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
         tags = compile_tags(spec)

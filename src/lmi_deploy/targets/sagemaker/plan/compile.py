@@ -20,7 +20,11 @@ from lmi_deploy.targets.sagemaker.plan.image_actions import image_actions, image
 from lmi_deploy.targets.sagemaker.plan.storage_actions import fetch_weights, make_bucket
 
 _NAME_LENGTH: Final = 20
-_OF_SAGEMAKER: Final = "unknown: SageMaker chooses the instance that compiles"
+_OF_SAGEMAKER: Final = (
+    "unknown: AWS bills the instance that compiles, and SageMaker chooses it when the job starts (prices: "
+    "https://aws.amazon.com/sagemaker/pricing/, inference optimization)"
+)
+"""SageMaker's developer guide, "Create an inference optimization job", "Instance pricing"."""
 
 
 def compile_plan(spec: Spec, inventory: CloudInventory) -> Plan:
@@ -42,6 +46,13 @@ def run_job(spec: Spec) -> RunCompileJob:
         if place.what.compiler == "optimization"
         else _processing(spec, place),
     )
+
+
+def compile_hourly(spec: Spec, inventory: CloudInventory) -> float | None:
+    """Dollars of the job while it runs; None if it is unknown."""
+    if _place(spec).what.compiler == "optimization" or inventory.job_price is None:
+        return None
+    return inventory.job_price.hourly
 
 
 def compile_estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
