@@ -22,7 +22,7 @@ class CompilePlan:
     estimate: Estimate
     notices: tuple[str, ...] = ()
     hourly: float | None = 0.0
-    """Dollars while it runs; None if it costs, but nobody knows how much."""
+    """Dollars while it runs; None if it costs, but the price is unknown."""
 
 
 class ModelCompiler(Protocol):
