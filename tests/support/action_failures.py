@@ -13,6 +13,7 @@ from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.journal import Journal
+from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.targets.target import AnyTarget, Hubs, Outcome, Perform
 
 When = Literal["before", "after"]
@@ -99,3 +100,20 @@ class KilledAtCommit:
         if self.when == "after":
             self.journal.commit(generation)
         raise Killed
+
+
+class FailingCompiler:
+    """The same for the writes of a compile."""
+
+    def __init__(self, compiler: ModelCompiler, failures: Around) -> None:
+        self._compiler, self._failures = compiler, failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiler, name)
+
+    def actions(self, spec: Spec, artifact: Artifact, hubs: Hubs) -> Perform:
+        return self._failures.around(self._compiler.actions(spec, artifact, hubs))
+
+
+def failing_compiler(compiler: ModelCompiler, failures: Around) -> ModelCompiler:
+    return cast("ModelCompiler", FailingCompiler(compiler, failures))

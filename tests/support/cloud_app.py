@@ -17,6 +17,7 @@ from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 from lmi_deploy.state.state_dir import StateDir
+from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from lmi_deploy.targets.target import AnyTarget
@@ -41,6 +42,7 @@ class CloudApp(LocalApp):
     """`app.cloud` is the account; each `lmi` command opens it again."""
 
     target: Callable[[AnyTarget], AnyTarget] = field(default=lambda target: target)
+    compiler: Callable[[ModelCompiler], ModelCompiler] = field(default=lambda compiler: compiler)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +63,7 @@ class CloudApp(LocalApp):
         return replace(
             plain,
             targets={**plain.targets, "sagemaker": self.target(remote)},
-            compilers={"sagemaker": SageMakerCompiler(target=remote)},
+            compilers={**plain.compilers, "sagemaker": self.compiler(SageMakerCompiler(target=remote))},
             weights=self._weights,
             cloud=self.cloud.cloud,
             images=self.cloud.builder,

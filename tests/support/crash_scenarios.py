@@ -12,8 +12,9 @@ from typing import Any
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
+from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB
 from lmi_deploy.ports.cloud import BucketServices
-from tests.support.action_failures import Killed, failing
+from tests.support.action_failures import Killed, failing, failing_compiler
 from tests.support.adapters import SHAPE, adapter_files
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_injection import Crash, CrashingCloud, CrashInjector
@@ -33,11 +34,13 @@ instance_type: ml.g5.xlarge
 adapters: {french: org/french}
 options: {speculative_config: '{"model": "org/draft", "num_speculative_tokens": 3}'}
 """
+COMPILED = RECIPE + "compile: {script: compile.py, instance_type: ml.m5.4xlarge}\n"
 BUILT = RECIPE + "container: {build: ./image}\n"
 BUILT_AND_SCALED = SCALED + "container: {build: ./image}\n"
 UP, DOWN = ("up", "--yes"), ("down", "tiny", "--yes")
 LOCK = "deployments/tiny/lock.json"
-STAYS = ("weights/", "manifests/")
+STAYS = ("weights/", "manifests/", f"jobs/{COMPILE_JOB}")
+"""A compile job that ended before it was stopped leaves its result for the next `lmi compile`, or for `lmi gc`."""
 Snapshot = tuple[Any, Mapping[Path, bytes]]
 
 
@@ -48,7 +51,7 @@ class CrashApp(CloudApp):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.cloud: CrashingCloud = CrashingCloud(self.clock)
-        self.cloud.jobs.work = self.run_transfer_job
+        self._employ()
         self.write_image()
         self.hub.models |= {
             "org/base": model_files(**SHAPE),
@@ -66,13 +69,14 @@ class CrashApp(CloudApp):
         next."""
         injector = self.cloud.injector = CrashInjector(crash, suspended=self._taken_over)
         self.target = lambda target: failing(target, injector)
+        self.compiler = lambda compiler: failing_compiler(compiler, injector)
         try:
             return self.lmi(*argv)
         except Killed:
             return None
         finally:
             self._mark_process_as_ended()
-            self.target = lambda target: target
+            self.target, self.compiler = (lambda target: target), (lambda compiler: compiler)
             self.story, self.cloud.injector = injector, CrashInjector()
 
     def snapshot(self) -> Snapshot:
@@ -81,7 +85,7 @@ class CrashApp(CloudApp):
 
     def restore(self, state: Snapshot) -> None:
         (self.cloud, self.clock), remembered = copy.deepcopy(state[0]), state[1]
-        self.cloud.jobs.work = self.run_transfer_job
+        self._employ()
         for path in (self.root / "state").rglob("*.json"):
             path.unlink()
         for path, content in remembered.items():
@@ -102,12 +106,12 @@ class CrashApp(CloudApp):
             "configs": sorted(account.configs),
             "models": sorted(account.models),
             "tags": {
-                arn: _timeless(tags) for arn, tags in account.tags.items() if "processing-job" not in arn
+                arn: _timeless(tags) for arn, tags in account.tags.items() if "-job/" not in arn
             },
             "scaling": dict(self.cloud.scalers.targets),
             "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
             "images": {name: sorted(images) for name, images in self.cloud.images.images.items()},
-            "jobs": self.jobs_at_work(),
+            "jobs": [job for job in self.jobs_at_work() if not job.startswith(COMPILE_JOB)],
             # A lock of a dead process has no owner, and the files of a job are deleted with the deployment.
             "objects": [
                 key for key in self.objects() if not key.startswith("jobs/") and "lock.json" not in key
@@ -130,9 +134,19 @@ class CrashApp(CloudApp):
     def left(self) -> list[str]:
         """What a `down` should have deleted, without the weights."""
         state, objects = self.remaining(), [key for key in self.objects() if not key.startswith(STAYS)]
-        things = [*state["endpoints"], *state["configs"], *state["models"], *state["tags"], *state["jobs"]]
+        things = [
+            *state["endpoints"],
+            *state["configs"],
+            *state["models"],
+            *state["tags"],
+            *self.jobs_at_work(),
+        ]
         things += [*self.cloud.scalers.targets, *self.cloud.schedules.found]
         return [*things, *objects, *self.lmi("ls").out.split()]
+
+    def _employ(self) -> None:
+        self.cloud.jobs.work = self.run_job
+        self.cloud.optimizations.work = self.run_optimization
 
     def depot_of_a_job(self) -> BucketServices:
         """The instances of a job are not ended by the crash."""
@@ -209,6 +223,24 @@ def _job_at_work(app: CrashApp) -> None:
     assert app.jobs_at_work()
 
 
+def _compile_at_work(app: CrashApp) -> None:
+    write_recipe(COMPILED)
+    write_compile_script()
+    app.cloud.jobs.seconds = 1e9
+    assert app.lmi("compile", "--yes", "tiny.yaml").code == 1
+    assert app.jobs_at_work()
+    app.clock.sleep(1000)  # the tag search shows the job by then
+
+
+def write_compile_script() -> None:
+    Path("compile.py").write_text(
+        "import pathlib, shutil, sys\n"
+        "model, output = sys.argv[2], sys.argv[4]\n"
+        "shutil.copytree(model, output, dirs_exist_ok=True)\n"
+        "pathlib.Path(output, 'graph.bin').write_text('compiled')\n"
+    )
+
+
 def _has_printed(app: CrashApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("a line",)
 
@@ -257,6 +289,7 @@ SCENARIOS: dict[str, Scenario] = {
         BUILT_AND_SCALED, (*DOWN, "--purge", "--logs"), Ups((BUILT_AND_SCALED,), _has_printed)
     ),
     "down while a job is at work": Scenario(BY_JOB, DOWN, _job_at_work),
+    "down while a compile job is at work": Scenario(RECIPE, DOWN, _compile_at_work),
 }
 
 

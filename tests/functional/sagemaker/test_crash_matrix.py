@@ -33,7 +33,7 @@ from tests.support.crash_scenarios import (
 
 MOMENTS: tuple[Moment, ...] = ("before", "after")
 OF_COMPILE = "RunCompileJob"
-"""Not part of a deployment: `test_compile.py` kills it at each of its writes."""
+"""Not part of a deployment: `test_compile_crashes.py` ends it before, in and after each of its writes."""
 SIGNALS: tuple[CrashKind, ...] = ("SIGKILL", "SIGINT")
 
 
