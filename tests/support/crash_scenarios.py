@@ -105,9 +105,7 @@ class CrashApp(CloudApp):
             },
             "configs": sorted(account.configs),
             "models": sorted(account.models),
-            "tags": {
-                arn: _timeless(tags) for arn, tags in account.tags.items() if "-job/" not in arn
-            },
+            "tags": {arn: _timeless(tags) for arn, tags in account.tags.items() if "-job/" not in arn},
             "scaling": dict(self.cloud.scalers.targets),
             "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
             "images": {name: sorted(images) for name, images in self.cloud.images.images.items()},
