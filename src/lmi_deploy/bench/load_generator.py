@@ -153,6 +153,7 @@ class LoadGenerator:
             status=raw.status,
             sent_bytes=len(http.body),
             asked_tokens=self._form.exact_tokens(request),
+            items=request.items,
             warmup=is_warmup,
         )
         self._start(self._read(raw, record), self._readers)

@@ -24,6 +24,8 @@ class BenchRequest:
     output_tokens: int | None = None
     """The longest answer; with exact lengths the only one."""
     at: float | None = None
+    items: int = 1
+    """What the body is a batch of."""
 
 
 _LINE_FORM: Final = '{"prompt": "..."}, {"messages": [...]} or {"body": {...}}'

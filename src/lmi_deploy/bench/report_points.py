@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import reduce
-from statistics import median
+from statistics import median, stdev
 from typing import Final
 
 from lmi_deploy.bench.consistency_checks import point_checks
 from lmi_deploy.bench.histogram import Histogram
 from lmi_deploy.bench.objectives import Objective, judge
+from lmi_deploy.bench.probability import t_quantile
 from lmi_deploy.bench.report import (
     ClientFigures,
     Factor,
@@ -202,3 +203,38 @@ def _worst(clients: Sequence[ClientFigures]) -> ClientFigures:
     names = [field.name for field in fields(ClientFigures) if field.name != "endpoint_changed"]
     changed = next((client.endpoint_changed for client in clients if client.endpoint_changed), "")
     return replace(clients[0], endpoint_changed=changed, **{name: most(name) for name in names})
+
+
+def pooled(parts: Sequence[LoadPoint], *, confidence: float = 0.95) -> LoadPoint:
+    """Repeats of one load, one after the other, as one point: samples merged, rates and requests in flight averaged by
+    time. The interval of a rate is that of the repeats' mean: what differs between repeats is in it.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    seconds = math.fsum(part.seconds for part in parts)
+    names = [name for name in first.metrics if all(name in part.metrics for part in parts)]
+    return replace(
+        first,
+        seconds=seconds,
+        counts=_summed_counts([part.counts for part in parts]),
+        metrics={
+            name: _merged_summary(name, [part.metrics[name] for part in parts], confidence) for name in names
+        },
+        rates={
+            name: _mean_rate([(part.rate(name), part.seconds) for part in parts], confidence)
+            for name in first.rates
+        },
+        in_flight=math.fsum(part.in_flight * part.seconds for part in parts) / seconds,
+        client=_worst([part.client for part in parts]),
+        timeline=(),
+        cloudwatch={},
+    )
+
+
+def _mean_rate(found: Sequence[tuple[float, float]], confidence: float) -> Rate:
+    """Of rates, each with its time."""
+    value = math.fsum(rate * seconds for rate, seconds in found) / math.fsum(seconds for _, seconds in found)
+    half = t_quantile(0.5 + confidence / 2, len(found) - 1) * stdev(rate for rate, _ in found)
+    half /= math.sqrt(len(found))
+    return Rate(value=value, interval=(max(0.0, value - half), value + half))

@@ -191,13 +191,14 @@ def _sending(prompt: str | None, prompts: Path | None, form: str, asked: Request
     if prompts is None:
         requests: tuple[BenchRequest, ...] = (BenchRequest(prompt=prompt or _PROMPT),)
     else:
-        requests = read_requests(_read(prompts), str(prompts), form)
+        requests = read_requests(read_text(prompts), str(prompts), form)
     if asked.exact and any(asked.tokens_of(one) is None for one in requests if one.body is None):
         raise UsageRefused("--exact needs a length", hint="add --output-tokens N")
     return RequestOptions(requests=requests, source=str(prompts or "one prompt"), form=asked)
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """UsageRefused, with the line if there is one, of a file that cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as reason:

@@ -126,7 +126,7 @@ name_argument = click.argument("name", required=False, metavar="[NAME]", shell_c
 """A deployment by name or recipe; optional if there is exactly one."""
 
 
-def _amount(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+def amount(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """Not a number is no bound at all: nothing costs more than `nan`."""
     if value is not None and not value >= 0:
         raise click.BadParameter(f"{value:g} is not an amount of dollars, such as 5 or 1.25")
@@ -136,7 +136,7 @@ def _amount(ctx: click.Context, parameter: click.Parameter, value: float | None)
 max_hourly_option = click.option(
     "--max-hourly",
     type=float,
-    callback=_amount,
+    callback=amount,
     metavar="DOLLARS",
     help="Refuse (exit 5) if the plan may cost more per hour, or if a price is unknown.",
 )

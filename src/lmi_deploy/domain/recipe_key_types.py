@@ -28,6 +28,13 @@ class Integer(NamedTuple):
     high: int
 
 
+class Number(NamedTuple):
+    """A decimal number, such as 0.5."""
+
+    low: float
+    high: float
+
+
 class Seconds(NamedTuple):
     """A duration: `3600`, `90m`, `8h`, `2d`."""
 
@@ -86,7 +93,7 @@ class Named(NamedTuple):
     ]
 
 
-ScalarRule = Integer | Seconds | Limited | EnumOf | MatchingRule | OneLine | FilePath | Named
+ScalarRule = Integer | Number | Seconds | Limited | EnumOf | MatchingRule | OneLine | FilePath | Named
 
 
 class ListOf(NamedTuple):
@@ -124,4 +131,16 @@ class SourcesByName(NamedTuple):
     most: int
 
 
-ValueRule = ScalarRule | ListOf | OneOrList | PairsOf | SourcesByName
+class VariantsByName(NamedTuple):
+    """The user's own names, each with a variant of an experiment: an overlay, a recipe, or a group."""
+
+    most: int
+
+
+class ValuesByName(NamedTuple):
+    """Names, each with one value or a list of values."""
+
+    most: int
+
+
+ValueRule = ScalarRule | ListOf | OneOrList | PairsOf | SourcesByName | VariantsByName | ValuesByName

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from lmi_deploy.domain.djl_serving import SERVER_VERSION
+from lmi_deploy.domain.recipe_bench_keys import Bench
 from lmi_deploy.domain.recipe_compile_keys import Compile
 from lmi_deploy.domain.recipe_endpoint_keys import Endpoint
 from lmi_deploy.domain.recipe_key_types import (
@@ -20,7 +21,6 @@ from lmi_deploy.domain.recipe_key_types import (
     Limited,
     MatchingRule,
     Named,
-    NotImplementedYet,
     OneLine,
     OneOrList,
     PairsOf,
@@ -271,11 +271,9 @@ class Recipe:
     ttl: Annotated[int | None, TTL, Doc("Time until the deployment expires.", "8h")] = None
     """Seconds."""
     bench: Annotated[
-        Pairs,
-        PairsOf("text"),
-        Doc("Defaults of `lmi bench`.", "{concurrency: 4}"),
-        NotImplementedYet("lmi bench"),
-    ] = ()
+        Bench | None,
+        Doc("An experiment that `lmi bench RECIPE` runs (docs/how-to/run-an-experiment.md)."),
+    ] = None
     overlay: str | None = None
     """The overlay that was applied; `name` already carries it."""
     origin: str = ""

@@ -9,7 +9,8 @@ from lmi_deploy.domain.recipe_key_types import Seconds
 from lmi_deploy.domain.recipe_keys import TTL
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
+from lmi_deploy.recipe.model.scalar_type import InvalidValue
+from lmi_deploy.recipe.model.scalar_types import scalar_type
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 

@@ -26,7 +26,8 @@ from lmi_deploy.planning.recipe_generation import (
     write_recipe,
 )
 from lmi_deploy.planning.task_detection import require_model
-from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
+from lmi_deploy.recipe.model.scalar_type import InvalidValue
+from lmi_deploy.recipe.model.scalar_types import scalar_type
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.sizing.vllm import LMI_SEQUENCES
 from lmi_deploy.workflows.dependencies import Dependencies

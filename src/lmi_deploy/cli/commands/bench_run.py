@@ -84,7 +84,7 @@ def command(
 
     Exit code 7: an objective is not met. Ctrl-C writes the report of what was measured until then.
     """
-    _require_client()
+    require_client()
     if url and name:
         raise UsageRefused("NAME and --url cannot be combined", hint="name what to measure: one of them")
     context = open_context(as_json=as_json)
@@ -97,7 +97,7 @@ def command(
         _measure_and_report(_of_deployment(name, where, context, sending, load), context, output, files)
 
 
-def _require_client() -> None:
+def require_client() -> None:
     if find_spec("httptools") is None:
         raise NotInstalled("httptools", extra="bench")
 
@@ -168,7 +168,7 @@ def _measure_and_report(
     with writing(output):
         output.touch()  # refused before the run, not after it
     try:
-        report = measure(measurement, _LiveProgress(context), lambda each: _told(each, context))
+        report = measure(measurement, LiveProgress(context), lambda each: told(each, context))
     finally:
         context.view.close()
     with writing(output):
@@ -176,10 +176,10 @@ def _measure_and_report(
     context.view.note(f"wrote {output}")
     show_report(report, context, files)
     _require_success(report)
-    _require_objectives(report)
+    require_objectives(report)
 
 
-def _told(each: MeasuredLoad, context: CommandContext) -> None:
+def told(each: MeasuredLoad, context: CommandContext) -> None:
     context.view.note(f"{each.point.load.words}: {each.ended}, {each.point.counts.sent} requests")
     for check in each.point.checks:
         if check.state != "ok":
@@ -195,7 +195,7 @@ def _require_success(report: Report) -> None:
         )
 
 
-def _require_objectives(report: Report) -> None:
+def require_objectives(report: Report) -> None:
     if report.judgement == "FAIL":
         failed = [
             f"{point.name}: {one.objective}: {one.text}"
@@ -215,7 +215,7 @@ def _require_objectives(report: Report) -> None:
         )
 
 
-class _LiveProgress:
+class LiveProgress:
     """A line a second: drawing it takes time of the client that is measured."""
 
     def __init__(self, context: CommandContext) -> None:

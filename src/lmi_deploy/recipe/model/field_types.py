@@ -11,7 +11,7 @@ from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.recipe_key_types import NotImplementedYet
 from lmi_deploy.domain.recipe_weights_keys import AdapterSource
 from lmi_deploy.domain.safe_paths import case_collisions
-from lmi_deploy.recipe.model.scalar_types import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
+from lmi_deploy.recipe.model.scalar_type import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
 from lmi_deploy.recipe.model.user_mappings import PairRules
 from lmi_deploy.recipe.yaml.tree import (
     InvalidNode,

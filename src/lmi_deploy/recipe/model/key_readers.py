@@ -20,8 +20,11 @@ from lmi_deploy.domain.recipe_key_types import (
     PairsOf,
     SourcesByName,
     ValueRule,
+    ValuesByName,
+    VariantsByName,
 )
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.recipe.model.experiment_fields import ValuesField, VariantsField
 from lmi_deploy.recipe.model.field_types import (
     FieldType,
     Key,
@@ -70,6 +73,10 @@ def _shape_of_rule(rule: ValueRule) -> FieldType:
             return MappingField(PAIR_RULES[kind])
         case SourcesByName(most):
             return SourcesField(scalar_type(Named("model id")), scalar_type(Named("revision")), most)
+        case VariantsByName(most):
+            return VariantsField(most)
+        case ValuesByName(most):
+            return ValuesField(most)
         case _:
             return ScalarField(scalar_type(rule))
 

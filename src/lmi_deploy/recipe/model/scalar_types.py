@@ -5,9 +5,7 @@ Schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
@@ -19,43 +17,21 @@ from lmi_deploy.domain.recipe_key_types import (
     Limited,
     MatchingRule,
     Named,
+    Number,
     OneLine,
     ScalarRule,
     Seconds,
 )
+from lmi_deploy.recipe.model.number_types import decimal, number_type
+from lmi_deploy.recipe.model.scalar_type import NUMERIC_TEXT, InvalidValue, ScalarType
 from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.tree import quoted
 
-_DIGITS = re.compile(r"0|[1-9][0-9]{0,17}")
-_DURATION = re.compile(r"(0|[1-9][0-9]{0,8})([smhd]?)")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _HUB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?")
 _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", re.DOTALL)
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 _ROLE_NAME = re.compile(r"([A-Za-z0-9_+=,.@-]{1,64}/){0,4}[A-Za-z0-9_+=,.@-]{1,64}")
 """IAM's rule for a role's name, with the path before it that some roles have."""
-Schema = dict[str, Any]
-NUMERIC_TEXT: Schema = {"type": ["string", "number", "boolean"]}
-"""Text that an editor may read as a number; here it stays text."""
-
-
-class InvalidValue(Exception):
-    """A value that a ScalarType does not accept."""
-
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what)
-        self.what, self.hint = what, hint
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarType:
-    """Reads one scalar. `schema` is a function so that no table is loaded before it is needed."""
-
-    label: str
-    read: Callable[[str], Any]
-    schema: Callable[[], Schema] = field(default=lambda: {"type": "string"})
-
-
 FLAG = ScalarType("`true` or `false`", lambda text: _flag(text), lambda: {"type": "boolean"})
 
 
@@ -73,8 +49,8 @@ def scalar_type(rule: ScalarRule) -> ScalarType:
     match rule:
         case OneLine(label):
             return ScalarType(label, _line, lambda: NUMERIC_TEXT)
-        case Integer() | Seconds() | Limited():
-            return _number_type(rule)
+        case Integer() | Number() | Seconds() | Limited():
+            return number_type(rule)
         case EnumOf(table, noun, or_auto):
             auto = ("auto",) if or_auto else ()
             return ScalarType(
@@ -92,36 +68,6 @@ def scalar_type(rule: ScalarRule) -> ScalarType:
             return _NAMED[name]
 
 
-def _number_type(rule: Integer | Seconds | Limited) -> ScalarType:
-    match rule:
-        case Integer(low, high):
-            return ScalarType(
-                f"whole number, {low} to {high}",
-                lambda text: _integer(text, low, high),
-                lambda: {"type": "integer", "minimum": low, "maximum": high},
-            )
-        case Seconds(low, high):
-            number = {"type": "integer", "minimum": low, "maximum": high}
-            schema = {"anyOf": [number, {"pattern": f"^{_DURATION.pattern}$"}]}
-            return ScalarType(
-                f"duration (`3600`, `90m`, `8h`, `2d`), {low} to {high} seconds",
-                lambda text: _duration(text, low, high),
-                lambda: schema,
-            )
-        case Limited(limit, "seconds"):
-            return ScalarType(
-                "duration (`600`, `10m`), within SageMaker's limits",
-                lambda text: _duration(text, *sagemaker_limits.bounds(limit)),
-                lambda: _limit_schema(limit),
-            )
-        case Limited(limit, unit):
-            return ScalarType(
-                f"whole number of {unit}, within SageMaker's limits",
-                lambda text: _integer(text, *sagemaker_limits.bounds(limit)),
-                lambda: _limit_schema(limit),
-            )
-
-
 def _line(text: str) -> str:
     if not text.strip():
         raise InvalidValue("is empty", "remove the key, or give it a value")
@@ -130,40 +76,6 @@ def _line(text: str) -> str:
             f"{quoted(text)} has a line break or an unprintable character", "write one line of text"
         )
     return text
-
-
-def _decimal(text: str) -> int | None:
-    return int(text) if _DIGITS.fullmatch(text) else None
-
-
-def _integer(text: str, low: int, high: int) -> int:
-    number = _decimal(text)
-    if number is None:
-        digits = text.isascii() and text.isdigit()
-        hint = (
-            "remove the leading zero: other programs read it as an octal number"
-            if digits
-            else "use only decimal digits"
-        )
-        raise InvalidValue(f"{quoted(text)} is not a whole number from {low} to {high}", hint)
-    if not low <= number <= high:
-        raise InvalidValue(f"{number} is out of range", f"use {low} to {high}")
-    return number
-
-
-def _duration(text: str, low: int, high: int) -> int:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise InvalidValue(f"{quoted(text)} is not a duration", "write 3600, 90m, 8h or 2d")
-    number = int(match[1]) * _UNITS[match[2]]
-    if not low <= number <= high:
-        raise InvalidValue(f"{number} seconds is out of range", f"use {low} to {high} seconds")
-    return number
-
-
-def _limit_schema(limit: str) -> Schema:
-    low, high = sagemaker_limits.bounds(limit)
-    return {"type": "integer", "minimum": low, "maximum": high}
 
 
 def _one_of(text: str, values: Sequence[str]) -> str:
@@ -200,7 +112,7 @@ def _flag(text: str) -> bool:
 def _degree(text: str) -> int | None:
     if text == "auto":
         return None
-    number = _decimal(text)
+    number = decimal(text)
     if number is None or not 1 <= number <= 1024:
         raise InvalidValue(f"{quoted(text)} is neither a positive whole number nor auto")
     return number

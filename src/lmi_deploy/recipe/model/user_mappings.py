@@ -13,7 +13,8 @@ from lmi_deploy.domain.djl_serving import ADAPTERS_FOLDER, MODEL_PY, REQUIREMENT
 from lmi_deploy.domain.recipe_compile_keys import MODEL_ARGUMENT, OUTPUT_ARGUMENT
 from lmi_deploy.domain.recipe_key_types import OneLine
 from lmi_deploy.domain.safe_paths import check_relative_path
-from lmi_deploy.recipe.model.scalar_types import InvalidValue, scalar_type
+from lmi_deploy.recipe.model.scalar_type import InvalidValue
+from lmi_deploy.recipe.model.scalar_types import scalar_type
 from lmi_deploy.recipe.secret_detection import names_secret
 from lmi_deploy.recipe.yaml.tree import quoted
 

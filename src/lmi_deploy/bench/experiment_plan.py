@@ -1,0 +1,229 @@
+"""An experiment as far as nothing is changed: every deployment is planned and priced, every request encoded, and each
+cell has the name under which its result is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from lmi_deploy.bench.experiment_design import Cell, DesignedDeployment, Stay, design, stays
+from lmi_deploy.bench.objectives import Objective, parse_objective
+from lmi_deploy.bench.prompt_files import BenchRequest
+from lmi_deploy.bench.request_target import DeploymentTarget, RequestForm
+from lmi_deploy.bench.run_limits import RunLimits
+from lmi_deploy.domain.deployment_names import MAX_NAME
+from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.observed_state import Price
+from lmi_deploy.domain.recipe_bench_keys import Bench
+from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.engines.inference_codec import codec_of
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
+from lmi_deploy.workflows import up
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan
+from lmi_deploy.workflows.price_refresh import price_table
+
+START_SECONDS: Final = 600
+"""Assumed from the creation of an endpoint until it answers, and for its deletion, in the estimate of the cost."""
+WARMUP_SECONDS: Final = 30
+_DIGEST: Final = 8
+ReadRecipe = Callable[[str, str | None, Sequence[str]], Recipe]
+"""Of a path relative to the experiment's recipe (empty: that recipe), an overlay, and overrides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCell:
+    """`key` is that of its results: it changes with all that is measured."""
+
+    cell: Cell
+    key: str
+    requests: tuple[BenchRequest, ...]
+    form: RequestForm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDeployment:
+    """`hourly` of all instances, fully scaled; None: nothing is billed, or the price is unknown."""
+
+    label: str
+    recipe: Recipe
+    deployment: DeploymentPlan
+    cells: Mapping[str, PlannedCell]
+    hourly: float | None
+    currency: str = "USD"
+
+    @property
+    def billed(self) -> bool:
+        return self.deployment.target.billed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentPlan:
+    name: str
+    bench: Bench
+    deployments: tuple[PlannedDeployment, ...]
+    stays: tuple[Stay, ...]
+    objectives: tuple[Objective, ...]
+    limits: RunLimits
+
+    def seconds(self, cells: int) -> float:
+        """The longest that so many cells take."""
+        return cells * (WARMUP_SECONDS + self.limits.seconds)
+
+    def cost(self, stay: Stay, cells: int) -> float:
+        """The most that it costs, with the assumed time to start; 0 if nothing is billed."""
+        hourly = self.deployments[stay.number].hourly or 0.0
+        return hourly * (START_SECONDS + self.seconds(cells)) / 3600 if cells else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentPlanner:
+    """Reads only. `token` distinguishes the deployments of one results folder from all others; `prompts` are the
+    requests of `bench.prompts`.
+    """
+
+    recipe: Recipe
+    bench: Bench
+    read: ReadRecipe
+    prompts: Sequence[BenchRequest]
+    token: str
+    deps: Dependencies
+
+    def plan(self) -> ExperimentPlan:
+        designed = design(self.bench)
+        objectives, limits = tuple(_objectives(self.bench)), _limits(self.bench)
+        fixed = repr((self.bench.seed, self.bench.confidence, objectives, limits))
+        return ExperimentPlan(
+            name=self.recipe.name,
+            bench=self.bench,
+            deployments=tuple(self._deployment(one, fixed) for one in designed),
+            stays=stays(self.bench, designed),
+            objectives=objectives,
+            limits=limits,
+        )
+
+    def _deployment(self, one: DesignedDeployment, fixed: str) -> PlannedDeployment:
+        variant = one.variant
+        recipe = self.read(variant.recipe, variant.overlay or None, one.overrides)
+        recipe = replace(recipe, name=self._name(recipe.name, one), bench=None)
+        deployment = up.prepare(recipe, self.deps, priced=True)
+        price, count = _dearest(deployment, self.deps)
+        content = repr(replace(recipe, name="", origin="", overrides=(), ttl=None))
+        identity = _digest(content, deployment.artifact.digest, fixed)
+        return PlannedDeployment(
+            label=one.label,
+            recipe=recipe,
+            deployment=deployment,
+            cells={cell.name: self._cell(cell, deployment, identity) for cell in one.cells},
+            hourly=price.hourly * count if price else None,
+            currency=price.currency if price else "USD",
+        )
+
+    def _name(self, name: str, one: DesignedDeployment) -> str:
+        """The same in each run on this folder, so that what an interrupted run left is found."""
+        suffix = _digest(self.token, repr((one.variant, one.overrides)))[:_DIGEST]
+        return f"{name[: MAX_NAME - _DIGEST - 1].rstrip('-')}-{suffix}"
+
+    def _cell(self, cell: Cell, deployment: DeploymentPlan, identity: str) -> PlannedCell:
+        requests = _requests(self.bench, cell, self.prompts, deployment.spec.probe)
+        form = RequestForm(
+            stream=self.bench.stream,
+            output_tokens=cell.output_tokens,
+            exact=self.bench.exact,
+            chat=self.bench.chat,
+            parameters=_parameters(self.bench),
+        )
+        codec = codec_of(deployment.target.serving(deployment.spec, deployment.artifact))
+        target = DeploymentTarget(endpoint=InferenceEndpoint(url="", stream_url=""), codec=codec)
+        try:
+            target.encode(requests[0], form)
+        except UsageRefused as refused:
+            hint = "change the request in `bench`, or write it whole as bench.body"
+            raise UsageRefused(f"{cell.name}: {refused}", hint=hint) from None
+        key = _digest(identity, repr((cell, requests, form)))
+        return PlannedCell(cell=cell, key=f"{_slug(cell.name)}-{key[:_DIGEST]}", requests=requests, form=form)
+
+
+def _limits(bench: Bench) -> RunLimits:
+    return RunLimits(
+        seconds=bench.duration,
+        requests=bench.requests,
+        warmup_requests=bench.warmup,
+        seconds_after=bench.timeout,
+    )
+
+
+def _objectives(bench: Bench) -> Iterator[Objective]:
+    for name, limit in bench.objectives:
+        try:
+            yield parse_objective(name, float(limit))
+        except ValueError as reason:
+            raise UsageRefused(f"bench.objectives: {reason}", hint="for example p99_ms: 50") from None
+
+
+def _dearest(deployment: DeploymentPlan, deps: Dependencies) -> tuple[Price | None, int]:
+    """Of the instance types in order of preference the one that costs most, and how many there may be."""
+    place = deployment.spec.place
+    if not isinstance(place, SageMakerPlace):
+        return None, 0
+    table = price_table(deps)
+    prices = [table.price(placement.instance, place.region) for placement in place.placements]
+    known = [price for price in prices if price]
+    dearest = max(known, key=lambda price: price.hourly) if len(known) == len(prices) else None
+    return dearest, place.scaling.most if place.scaling else place.count
+
+
+def _requests(
+    bench: Bench, cell: Cell, prompts: Sequence[BenchRequest], probe: ProbeSpec
+) -> tuple[BenchRequest, ...]:
+    """By default the deployment's own probe."""
+    if bench.body is not None:
+        found = [BenchRequest(body=bench.body.encode(), content_type=bench.content_type)]
+    elif bench.prompt is not None:
+        found = [BenchRequest(prompt=bench.prompt)]
+    elif prompts:
+        found = [*prompts]
+    elif probe.prompt:
+        found = [BenchRequest(prompt=probe.prompt)]
+    else:
+        found = [BenchRequest(body=probe.body.encode(), content_type=probe.content_type)]
+    return tuple(_batched(one, cell.batch) for one in found) if cell.batch else tuple(found)
+
+
+def _batched(request: BenchRequest, count: int) -> BenchRequest:
+    """The JSON body with `inputs` so many times, as a list."""
+    try:
+        value = json.loads(request.body or b"")
+        inputs = value["inputs"]
+    except (ValueError, KeyError, TypeError):
+        raise UsageRefused(
+            "bench.batch: the request is no JSON body with `inputs`", hint="write it as bench.body"
+        ) from None
+    body = json.dumps({**value, "inputs": [inputs] * count}, ensure_ascii=False)
+    return replace(request, body=body.encode(), items=count)
+
+
+def _parameters(bench: Bench) -> dict[str, Any]:
+    """A value that is not JSON is a text."""
+    found: dict[str, Any] = {}
+    for name, text in bench.parameters:
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.=]+", "-", name).strip("-")[:80] or "cell"

@@ -1,0 +1,75 @@
+"""The results folder of an experiment: a report of one point for each measured cell and repeat, and the report of all.
+
+A finished cell is never measured again. Files appear whole, so that a crash leaves none half written.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from lmi_deploy.bench.report import Report
+from lmi_deploy.bench.report_file import from_json, to_json
+from lmi_deploy.errors import UsageRefused
+
+REPORT: Final = "report.json"
+_CELLS: Final = "cells"
+_TOKEN: Final = "experiment"
+
+
+class ResultsFolder:
+    """UsageRefused if it cannot be written, or has a damaged file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            (path / _CELLS).mkdir(parents=True, exist_ok=True)
+        except OSError as reason:
+            hint = "name a folder that you may write to: --results DIR"
+            raise UsageRefused(f"{path}: {reason.strerror}", hint=hint) from None
+
+    @property
+    def token(self) -> str:
+        """Of this folder alone: part of the names of its deployments."""
+        place = self.path / _TOKEN
+        if not place.exists():
+            self._write(place, secrets.token_hex(8))
+        return place.read_text(encoding="utf-8").strip()
+
+    @property
+    def report(self) -> Path:
+        return self.path / REPORT
+
+    def has(self, key: str, turn: int) -> bool:
+        return self._file(key, turn).exists()
+
+    def keep(self, key: str, turn: int, report: Report) -> None:
+        self._write(self._file(key, turn), to_json(report))
+
+    def keep_report(self, report: Report) -> None:
+        self._write(self.report, to_json(report))
+
+    def parts(self, key: str, repeats: int) -> Iterator[Report]:
+        """What was measured of a cell."""
+        for turn in range(repeats):
+            path = self._file(key, turn)
+            if path.exists():
+                yield from_json(path.read_text(encoding="utf-8"), str(path))
+
+    def _file(self, key: str, turn: int) -> Path:
+        return self.path / _CELLS / f"{key}-{turn + 1}.json"
+
+    def _write(self, path: Path, text: str) -> None:
+        part = path.with_name(f".{path.name}.part")
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError as reason:
+            hint = "free space there, and run the same command again: finished cells are kept"
+            raise UsageRefused(f"{path}: {reason.strerror}", hint=hint) from None

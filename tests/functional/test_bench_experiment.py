@@ -1,0 +1,169 @@
+"""`lmi bench RECIPE`: each variant is deployed, measured and deleted, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.bench.report import Report
+from lmi_deploy.bench.report_file import from_json
+from tests.support.local_app import RECIPE, LocalApp
+
+BENCH = """\
+overlays:
+  wide: {options: {max_rolling_batch_size: 8}}
+bench:
+  variants: {plain: {}, wide: wide}
+  baseline: plain
+  layout: sweep
+  matrix: {concurrency: [1, 2]}
+  requests: 20
+  warmup: 0
+  duration: 10
+"""
+RESULTS = Path("bench-tiny")
+
+
+def write(bench: str = BENCH) -> None:
+    Path("e.yaml").write_text(RECIPE + bench)
+
+
+def report() -> Report:
+    path = RESULTS / "report.json"
+    return from_json(path.read_text(encoding="utf-8"), str(path))
+
+
+def cells() -> list[str]:
+    return sorted(path.name for path in (RESULTS / "cells").iterdir())
+
+
+def deployments(app: LocalApp) -> list[str]:
+    return sorted(ref.name for ref in app.deps().targets["local"].list_known())
+
+
+def test_each_variant_is_deployed_measured_and_deleted(app: LocalApp) -> None:
+    write()
+    ran = app.lmi("bench", "e.yaml", "--yes", "--markdown", "r.md")
+    assert ran.code == 0, ran.err
+    found = report()
+    assert [point.name for point in found.points] == [
+        "plain, concurrency=1",
+        "plain, concurrency=2",
+        "wide, concurrency=1",
+        "wide, concurrency=2",
+    ]
+    assert [point.counts.succeeded for point in found.points] == [20] * 4
+    assert found.points[3].settings["max_rolling_batch_size"] == "8"
+    assert (found.layout, found.baseline) == ("sweep", "plain")
+    assert deployments(app) == []
+    assert len({*app.released}) == 2
+    text = Path("r.md").read_text()
+    assert "| variant | c | QPS | max | min | mean |" in text
+    assert "against plain under the same load" in text
+
+
+def test_second_run_measures_only_what_is_missing(app: LocalApp) -> None:
+    write()
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    before, started = cells(), len(app.released)
+    again = app.lmi("bench", "e.yaml")  # nothing to confirm
+    assert again.code == 0, again.err
+    assert "4 cells: all are measured already" in again.err
+    (RESULTS / "cells" / before[0]).unlink()
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    assert cells() == before
+    assert len(app.released) == started + 1
+
+
+def test_changed_variant_is_measured_again_and_the_other_is_not(app: LocalApp) -> None:
+    write()
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    started = len(app.released)
+    write(BENCH.replace("max_rolling_batch_size: 8", "max_rolling_batch_size: 4"))
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    assert len(app.released) == started + 1
+    assert report().points[3].settings["max_rolling_batch_size"] == "4"
+
+
+def test_running_deployment_of_the_recipe_is_not_touched(app: LocalApp) -> None:
+    write()
+    assert app.lmi("up", "e.yaml", "--yes").code == 0
+    before = app.observed()
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    assert deployments(app) == ["tiny"]
+    assert app.observed() == before
+
+
+def test_other_cells_are_measured_if_one_fails(app: LocalApp) -> None:
+    write(BENCH.replace("wide: wide", "wide: wide, broken: {set: {probe.expect: never}}"))
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    assert ran.code == 1
+    assert "broken: " in ran.err
+    assert "1 cell or deployment failed" in ran.err
+    assert len(report().points) == 4
+    assert any(note.startswith("not measured") and "broken" in note for note in report().notes)
+    assert deployments(app) == []
+
+
+def test_interrupt_deletes_what_runs_and_the_next_run_continues(app: LocalApp) -> None:
+    write(
+        BENCH.replace("requests: 20", "requests: 1000000").replace("concurrency: [1, 2]", "concurrency: [1]")
+    )
+    timer = threading.Timer(6.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    timer.join()
+    assert ran.code == 130, ran.err
+    assert "all deployments of the experiment are deleted" in ran.err
+    assert deployments(app) == []
+    assert report().interrupted
+    assert len(cells()) == 0
+
+
+def test_repeats_are_pooled_in_a_seeded_order(app: LocalApp) -> None:
+    write(BENCH.replace("layout: sweep", "layout: sweep\n  repeats: 2\n  seed: 3"))
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    assert [point.counts.sent for point in report().points] == [40] * 4
+    assert len(app.released) == 4
+    assert report().points[0].rates["requests_per_s"].interval
+
+
+@pytest.mark.parametrize(
+    ("bench", "words"),
+    [
+        ("bench: {baseline: new}", "bench.baseline: new is no value of a factor"),
+        ("bench: {matrix: {concurrency: [1], rate: [1]}}", "concurrency and rate cannot be combined"),
+        ("bench: {matrix: {concurrency: [0]}}", "concurrency: 0 is not a whole number"),
+        ("bench: {exact: true}", "bench.exact: needs a length"),
+        ("bench: {variants: {a: none}}", "no such overlay"),
+        ("bench: {variants: {a: none.yaml}}", "none.yaml: No such file"),
+        ("bench: {variants: {a: {speed: 1}}}", "bench.variants.a.speed: unknown key"),
+        ("bench: {matrix: {options.dtyp: [fp16]}}", "dtyp"),
+        ("bench: {matrix: {concurrency: [1, 1]}}", "one value twice"),
+        ("bench: {objectives: {p99: 1}}", "p99 is no objective"),
+        ("bench: {prompt: a, body: b}", "prompt and body cannot be combined"),
+        ("bench: {prompts: none.txt}", "none.txt: No such file"),
+        ("bench: {batch: 2, prompt: a}", "no JSON body with `inputs`"),
+        ("bench: {via: job}", "bench.via: not yet: job (load from several machines)"),
+        ("bench: {rate: fast}", "bench.rate: 'fast' is not a number"),
+    ],
+)
+def test_bad_experiment_is_refused_before_anything_is_deployed(app: LocalApp, bench: str, words: str) -> None:
+    write(bench + "\n")
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    assert ran.code == 2, ran.err
+    assert words in ran.err
+    assert app.released == []
+
+
+def test_recipe_without_experiment_is_its_deployment(app: LocalApp) -> None:
+    assert app.lmi("up", "--yes").code == 0
+    name = next(path.name for path in Path().glob("*.yaml"))
+    assert app.lmi("bench", name, "--requests", "5", "--warmup", "0").code == 0
+    ran = app.lmi("bench", "experiment", name)
+    assert ran.code == 2
+    assert "it has no key bench" in ran.err
