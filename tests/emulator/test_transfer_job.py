@@ -23,16 +23,19 @@ from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
 BUCKET = "transfers"
 TIMEOUT = 90.0
 TOKEN = "hub-token-of-the-test"
-SIZES = {"model-1.safetensors": 900_000, "model-2.safetensors": 700_000, "config.json": 20}
+MODELS = {
+    "org/tiny": {"model-1.safetensors": 900_000, "model-2.safetensors": 700_000, "config.json": 20},
+    "org/adapter": {"adapter_model.safetensors": 50_000},
+}
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
     root = tmp_path_factory.mktemp("hub")
-    repo = root / "org" / "tiny"
-    repo.mkdir(parents=True)
-    for name, size in SIZES.items():
-        (repo / name).write_bytes(os.urandom(size))
+    for model, sizes in MODELS.items():
+        (root / model).mkdir(parents=True)
+        for name, size in sizes.items():
+            (root / model / name).write_bytes(os.urandom(size))
     state = HubState(HubModels(root), tokens=frozenset({TOKEN}))
     state.models.scan()
     with serve_hub(state=state) as running:
@@ -64,13 +67,13 @@ def put_job_files(aws: Emulated, hub: LocalHub, folder: Path, secret: str) -> No
     s3 = aws.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     settings = HubSettings.read({"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HOME": str(folder)}, folder)
-    listing = HuggingFaceHub(settings, SystemClock(), ledger=folder / "ledger").listing("org/tiny", "main")
+    source = HuggingFaceHub(settings, SystemClock(), ledger=folder / "ledger")
     order = JobRequest(
         job="move",
         bucket=BUCKET,
         owner=ACCOUNT,
         kms_key="",
-        listing=listing,
+        listings=tuple(source.listing(model, "main") for model in MODELS),
         token_secret=secret,
         memory=500_000_000,
     )
@@ -87,7 +90,7 @@ def source(name: str) -> dict[str, Any]:
     return {"InputName": name, "S3Input": {**place, "S3InputMode": "File"}}
 
 
-def test_transfer_job_uploads_weights_with_two_instances(
+def test_transfer_job_uploads_two_models_with_two_instances(
     aws: Emulated, hub: LocalHub, tmp_path: Path
 ) -> None:
     secret = aws.client("secretsmanager").create_secret(Name="hub", SecretString=TOKEN)["ARN"]
@@ -116,5 +119,6 @@ def test_transfer_job_uploads_weights_with_two_instances(
     assert TOKEN not in output
     listed = aws.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
     sizes = {Path(item["Key"]).name: item["Size"] for item in listed if item["Key"].startswith("weights/")}
-    assert sizes == SIZES
-    assert [item["Key"] for item in listed if item["Key"].startswith("manifests/")]
+    assert sizes == {name: size for model in MODELS.values() for name, size in model.items()}
+    manifests = [item["Key"] for item in listed if item["Key"].startswith("manifests/")]
+    assert [key.split("/")[1] for key in manifests] == ["org--adapter", "org--tiny"]

@@ -144,7 +144,8 @@ def named_template(path: str, content: bytes) -> tuple[str, bytes]:
 
 def test_adapters_and_draft_model_match_golden_files(golden: Golden) -> None:
     """What ships, what is copied into the artifact from the bucket, and every action of the first `up`."""
-    spec = of_recipe(HERE / "recipes" / "sagemaker" / "adapters-and-draft.yaml", "adapters-and-draft")
+    path = HERE / "recipes" / "sagemaker" / "adapters-and-draft.yaml"
+    spec, by_job = (of_recipe(path, "adapters-and-draft", sets=sets) for sets in ((), ("weights.via=job",)))
     artifact = render(spec)
     files = {file.path: file.content for file in artifact.files}
     copied = [f"{file.path}  {file.size} bytes of {file.weights}/{file.source}" for file in artifact.copied]
@@ -156,6 +157,7 @@ def test_adapters_and_draft_model_match_golden_files(golden: Golden) -> None:
             "copied.txt": "\n".join([*copied, ""]).encode(),
             "place.json": json.dumps(place, indent=1).encode() + b"\n",
             "actions.txt": first_actions(spec, artifact).encode(),
+            "actions-by-job.txt": first_actions(by_job, artifact).encode(),
         },
     )
 

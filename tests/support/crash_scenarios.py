@@ -254,7 +254,7 @@ def _one_image_each(app: CrashApp) -> None:
 
 SCENARIOS: dict[str, Scenario] = {
     "first up": Scenario(BUILT),
-    "first up, by a job": Scenario(BY_JOB),
+    "first up, by a job": Scenario(ADAPTED + "weights: {via: job}\n"),
     "first up, with an adapter and a draft model": Scenario(ADAPTED),
     "first up, next instance type": Scenario(RECIPE, before=_without_first_choice),
     "changed recipe": Scenario(CHANGED, before=Ups((RECIPE,))),

@@ -72,6 +72,12 @@ class Intent:
     names: dict[str, Any]
     outcome: str | None
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Names of the weights that the action moves; a transfer job moves several."""
+        moved = (str(model.get("weights", "")) for model in self.names.get("models", ()))
+        return (str(self.names.get("weights", "")), *moved)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -94,7 +100,7 @@ class Record:
     def weights(self) -> tuple[str, ...]:
         """SageMaker: names of weights, of its generations and of the actions that were started."""
         served = (name for generation in self.known for name in generation.serving.stored_weights)
-        started = (str(intent.names.get("weights", "")) for intent in self.intents)
+        started = (name for intent in self.intents for name in intent.weights)
         return tuple(sorted({*served, *started} - {""}))
 
     def started(self, *kinds: type[ActionBase]) -> Iterator[Intent]:

@@ -63,9 +63,9 @@ class WeightsStore(Protocol):
 
     def push_shard(
         self, order: JobRequest, source: Source, *, number: int, count: int, key: str
-    ) -> Generator[Event, None, Manifest | None]:
-        """The files of instance `number` (from 0) of `count`; returns the manifest if all the others are complete
-        too.
+    ) -> Generator[Event, None, tuple[Manifest | None, ...]]:
+        """Of each model the files of instance `number` (from 0) of `count`; returns each manifest if all the others
+        are complete too.
         """
 
     def all(self) -> tuple[Manifest, ...]:

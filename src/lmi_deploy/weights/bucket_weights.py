@@ -156,7 +156,7 @@ class BucketWeights:
 
     def push_shard(
         self, order: JobRequest, source: Source, *, number: int, count: int, key: str
-    ) -> Generator[Event, None, Manifest | None]:
+    ) -> Generator[Event, None, tuple[Manifest | None, ...]]:
         return (
             yield from push_shard(order, number=number, count=count, context=self._context(source), key=key)
         )

@@ -11,7 +11,8 @@ import pytest
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.domain.sagemaker.resource_settings import MOUNTS, TAG_DRAFT
-from tests.support.adapters import SHAPE, adapter_files
+from lmi_deploy.domain.sagemaker.transfer_job import job_prefix, read_order
+from tests.support.adapters import SHAPE, adapter_files, write_adapter
 from tests.support.cloud_app import CloudApp, write_recipe
 from tests.support.fakes import model_files
 from tests.support.local_app import MODEL
@@ -205,3 +206,108 @@ def test_adapters_that_are_too_large_for_the_artifact_are_refused(app: CloudApp)
     result = app.lmi("plan")
     assert result.code == 2
     assert "adapters: 6.00 GB in all; at most 5 GB" in result.err
+
+
+BY_JOB = WITH_DRAFT + "weights: {via: job}\n"
+ALL = {MODEL, "org/danish", "org/french", "org/draft"}
+MOVE_ALL = (
+    f"move {MODEL}, the adapter danish (org/danish), the adapter french (org/french) and the draft model (org/draft) "
+    "to the bucket by a job on 1 x ml.m5.4xlarge"
+)
+
+
+def complete(app: CloudApp) -> set[str]:
+    """The models in the bucket whose files are as their manifests say."""
+    weights = app.depot().weights
+    return {found.model_id for found in weights.all() if weights.flaws(found.name) == ()}
+
+
+def test_one_job_moves_the_model_its_adapters_and_the_draft_model(app: CloudApp) -> None:
+    write_recipe(BY_JOB)
+    planned = app.lmi("plan").out
+    assert MOVE_ALL in planned
+    assert "transfer job: $" in planned
+    assert "push " not in planned
+    app.up()
+    assert len(app.cloud.jobs.started) == 1
+    assert complete(app) == ALL
+    assert app.lmi("plan", "--exit-code").code == 0
+
+
+def test_job_moves_only_what_the_bucket_lacks(app: CloudApp) -> None:
+    write_recipe(BY_JOB)
+    app.up()
+    app.hub.models["org/french"] = adapter_files(rank=16)
+    planned = app.lmi("plan").out
+    assert "move the adapter french (org/french) to the bucket by a job" in planned
+    assert "transfer job: $" in planned
+    result = app.lmi("plan", "--max-hourly", "1.5")
+    assert (result.code, "the transfer job of tiny costs" in result.err) == (5, True), result.err
+    app.up()
+    assert len(adapters_in_bucket(app)) == 3
+
+
+def test_adapter_of_a_folder_goes_from_this_machine_beside_a_job(app: CloudApp) -> None:
+    folder = app.root / "own"
+    write_adapter(folder, rank=8)
+    write_recipe(BY_JOB.replace("danish: org/danish", f"own: {folder}"))
+    planned = app.lmi("plan").out
+    assert (
+        f"move {MODEL}, the adapter french (org/french) and the draft model (org/draft) to the bucket"
+        in planned
+    )
+    assert f"push the adapter own, {folder} at " in planned
+    app.up()
+    assert complete(app) == {MODEL, "org/french", "org/draft", str(folder)}
+    policies = app.lmi("iam", "tiny.yaml", "--part", "job")
+    assert policies.code == 0, policies.err
+    assert "weights/org--french/*" in policies.out
+    assert "manifests/org--draft/*" in policies.out
+    assert "weights/own/*" not in policies.out
+
+
+def test_failed_job_is_continued_with_what_is_missing(app: CloudApp) -> None:
+    write_recipe(BY_JOB)
+    jobs, work = app.cloud.jobs, app.cloud.jobs.work
+
+    def only_the_first(job: str) -> str:
+        services = app.depot()
+        found = services.store.get(f"{job_prefix(job)}in/order.json")
+        assert found is not None
+        order = read_order(found[0])
+        part = replace(order, listings=order.listings[:1])
+        list(services.weights.push_shard(part, app.hub, number=0, count=1, key=job))
+        return "out of disk"
+
+    jobs.work = only_the_first
+    failed = app.lmi("up", "--yes")
+    assert (failed.code, "out of disk" in failed.err) == (1, True), failed.err
+    assert complete(app) == {MODEL}
+    jobs.work = work
+    result = app.up()
+    assert f"move {MODEL}" not in result.err
+    assert complete(app) == ALL
+    first, second = jobs.started
+    assert second == f"{first}-2"
+
+
+def test_weights_of_a_running_job_are_not_freed(app: CloudApp) -> None:
+    write_recipe(BY_JOB)
+    app.cloud.jobs.seconds = 1e9
+    assert app.lmi("up", "--yes").code == 1
+    (job,) = app.cloud.jobs.started
+    app.run_transfer_job(job)
+    for name in adapters_in_bucket(app):
+        refused = app.lmi("weights", "rm", name, "--yes")
+        assert (refused.code, "the deployment tiny uses these weights" in refused.err) == (5, True)
+
+
+def test_plan_names_a_gated_adapter_that_the_job_has_no_token_for(app: CloudApp) -> None:
+    write_recipe(BY_JOB)
+    plain = app.hub.listing
+
+    def gated(model_id: str, revision: str) -> ModelListing:
+        return replace(plain(model_id, revision), gated=model_id == "org/french")
+
+    app.hub.listing = gated  # type: ignore[method-assign]
+    assert "org/french: gated, and the job has no token" in app.lmi("plan").err

@@ -30,7 +30,7 @@ def order(source: GeneratedSource = SOURCE) -> JobRequest:
         bucket="models",
         owner="111122223333",
         kms_key="",
-        listing=source.listing(),
+        listings=(source.listing(),),
         token_secret="",
         memory=256_000_000,
     )
@@ -39,9 +39,10 @@ def order(source: GeneratedSource = SOURCE) -> JobRequest:
 def shard(
     number: int, store: FakeStore, *, count: int = 2, source: GeneratedSource = SOURCE
 ) -> Manifest | None:
-    return result_of(
+    [manifest] = result_of(
         push_shard(order(source), number=number, count=count, context=push_context(source, store), key="job")
     )
+    return manifest
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -108,7 +109,7 @@ def test_job_request_is_read_back_equal() -> None:
     assert read_order(order_text(order())) == order()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "listing": {}}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', '{"schema": 2, "listings": [{}]}'])
 def test_invalid_job_request_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         read_order(text)

@@ -166,9 +166,9 @@ def job(*, order: Path, resources: Path, as_json: bool) -> None:
     required = _read(order, read_order)
     number, count = _read(resources, _place)
     weights, source = open_order(required)
-    manifest = context.outcome(weights.push_shard(required, source, number=number, count=count, key="job"))
-    state = "complete" if manifest else "this part is done; other parts are still running"
-    context.view.result({"job": required.job, "complete": manifest is not None}, state)
+    manifests = context.outcome(weights.push_shard(required, source, number=number, count=count, key="job"))
+    state = "complete" if all(manifests) else "this part is done; other parts are still running"
+    context.view.result({"job": required.job, "complete": all(manifests)}, state)
 
 
 def _read(path: Path, reader: Any) -> Any:

@@ -7,6 +7,24 @@ from dataclasses import dataclass
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.transfer_job import JobKind, JobSettings
+from lmi_deploy.domain.settings_digest import digest_tag
+
+
+@digest_tag("MovedModel")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedModel:
+    """A model that a job transfers: the main one, or with `what` an additional one."""
+
+    weights: str
+    """Its name in the bucket."""
+    model_id: str
+    commit: str
+    size: int
+    what: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"the {self.what} ({self.model_id})" if self.what else self.model_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,17 +34,14 @@ class RunTransferJob(ActionBase):
     phase = Phase.STORE
     binding = True
     job: str
-    weights: str
-    model_id: str
-    commit: str
-    size: int
+    models: tuple[MovedModel, ...]
     settings: JobSettings
 
     @property
     def title(self) -> str:
-        return (
-            f"move {self.model_id} to the bucket by a job on {self.settings.count} x {self.settings.instance}"
-        )
+        titles = [model.title for model in self.models]
+        what = " and ".join(filter(None, (", ".join(titles[:-1]), *titles[-1:])))
+        return f"move {what} to the bucket by a job on {self.settings.count} x {self.settings.instance}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

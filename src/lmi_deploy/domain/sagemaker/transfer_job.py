@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
@@ -13,7 +13,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 from lmi_deploy.domain.weights import StoredFile
 
-ORDER_SCHEMA: Final = 1
+ORDER_SCHEMA: Final = 2
 JOBS: Final = "jobs/"
 COMPILE_JOB: Final = "lmi-compile-"
 """The names of compile jobs begin so. The rest is the result's identity: deployments that need the same result share
@@ -96,9 +96,9 @@ def job_prefix(job: str) -> str:
     return f"{JOBS}{job}/"
 
 
-def shard_key(job: str, number: int) -> str:
-    """Where one instance lists the files that it has transferred, for the instance that finishes last."""
-    return f"{job_prefix(job)}shards/{number}.json"
+def shard_key(job: str, weights: str, number: int) -> str:
+    """Where one instance lists the files of a model that it has transferred, for the instance that finishes last."""
+    return f"{job_prefix(job)}shards/{weights}/{number}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,8 @@ class JobRequest:
     bucket: str
     owner: str
     kms_key: str
-    listing: ModelListing
-    """The chosen files of one commit."""
+    listings: tuple[ModelListing, ...]
+    """Of each model, the chosen files of one commit."""
     token_secret: str
     memory: int
     """Bytes, for each instance."""
@@ -126,11 +126,15 @@ def read_order(text: str | bytes) -> JobRequest:
     try:
         if found.pop("schema") != ORDER_SCHEMA:
             raise ValueError("written by another version of lmi")
-        listing = found.pop("listing")
-        files = tuple(FileEntry(**file) for file in listing.pop("files"))
-        return JobRequest(listing=ModelListing(files=files, **listing), **found)
+        listings = tuple(_listing(listing) for listing in found.pop("listings"))
+        return JobRequest(listings=listings, **found)
     except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"not a job request: {exc}") from exc
+
+
+def _listing(found: dict[str, Any]) -> ModelListing:
+    files = tuple(FileEntry(**file) for file in found.pop("files"))
+    return ModelListing(files=files, **found)
 
 
 def shard_text(files: tuple[StoredFile, ...]) -> str:

@@ -35,6 +35,7 @@ from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerformers
 from lmi_deploy.targets.sagemaker.plan import deploy
 from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
+from lmi_deploy.targets.sagemaker.plan.storage_actions import moved_by_job
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
 from lmi_deploy.targets.sagemaker.plan.teardown import kept, teardown, weights_named
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
@@ -228,8 +229,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         prices = self.cloud(spec.cloud.region).prices
         requested = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
         known = {instance: price for instance, price in requested.items() if price}
-        job = spec.cloud.job
-        job_price = prices.hourly(job.instance, "processing") if job and not inventory.weights else None
+        job = spec.cloud.job if moved_by_job(spec, inventory) else None
+        job_price = prices.hourly(job.instance, "processing") if job else None
         return replace(inventory, prices=known, job_price=job_price, priced=True)
 
     def remember(self, ref: DeploymentRef) -> None:

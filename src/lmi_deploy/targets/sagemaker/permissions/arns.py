@@ -95,6 +95,12 @@ class Arns:
         names = tuple(each.weights_name for each in self.spec.weights.additional)
         return self._stored(*names) if names else ()
 
+    @property
+    def moved_weights(self) -> tuple[str, ...]:
+        """The same of everything that a transfer job moves: the model, and what else is on the Hub."""
+        additional = (each.weights_name for each in self.spec.weights.additional if each.source == "hub")
+        return self._stored(weights_of(self.spec), *additional)
+
     def _stored(self, *names: str) -> tuple[str, ...]:
         return tuple(f"{kind}/{label}" for label in self._labels(names) for kind in ("weights", "manifests"))
 

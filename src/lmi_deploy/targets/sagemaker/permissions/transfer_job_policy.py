@@ -1,4 +1,4 @@
-"""The permissions of a transfer job's role: write the weights of its own model, and nothing else in S3; and those of
+"""The permissions of a transfer job's role: write the weights of its own models, and nothing else in S3; and those of
 the user who starts it.
 
 What AWS requires of such a role: SageMaker's developer guide, "How to use SageMaker AI execution roles",
@@ -54,8 +54,8 @@ def _storage(arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="WriteWeights",
         actions=WRITE_OBJECTS,
-        resources=arns.objects(*arns.weights),
-        why="the weights of this model at any commit, and their manifests",
+        resources=arns.objects(*arns.moved_weights),
+        why="the weights of this model, its adapters and its draft model at any commit, and their manifests",
     )
     yield PolicyStatement(
         sid="ReadOrder",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_artifact import Artifact
-from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.deployment_spec import AdditionalModel, Spec
 from lmi_deploy.domain.local_actions import PutArtifact
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change
 from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights
-from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.job_actions import MovedModel, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
@@ -24,11 +24,11 @@ def storage_actions(
 ) -> Iterator[Action]:
     """The objects in the bucket. Handled for every current generation: the next instance starts from them."""
     yield from make_bucket(spec, inventory)
-    transfer = None if inventory.weights else fetch_weights(spec)
-    yield from _stop_jobs(transfer, observed)
-    if transfer:
-        yield transfer
-    yield from _push_additional(spec, inventory)
+    moved = moved_by_job(spec, inventory)
+    yield from _stop_jobs(transfer_job_name(spec) if moved else "", observed)
+    if moved:
+        yield _run_job(spec, moved)
+    yield from _push_from_here(spec, inventory, frozenset(model.weights for model in moved))
     stored, copied = artifact_id(spec, artifact), copied_objects(spec, artifact)
     files = (*(each.path for each in copied), *(f.path for f in artifact.files))
     if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, copied):
@@ -43,27 +43,78 @@ def make_bucket(spec: Spec, inventory: CloudInventory) -> Iterator[MakeBucket]:
         yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
 
 
-def _push_additional(spec: Spec, inventory: CloudInventory) -> Iterator[PushWeights]:
-    """Adapters and draft models: from here, also if a job transfers the weights. They are small."""
-    place, pushed = spec.cloud, set[str]()
-    for each in spec.weights.additional:
-        if each.weights_name in inventory.missing_additional and each.weights_name not in pushed:
-            pushed.add(each.weights_name)
-            yield PushWeights(
-                weights=each.weights_name,
-                model_id=each.model_id,
-                commit=each.commit,
-                via=place.travel.via if place.job is None else "stream",
-                size=each.size,
-                what=each.title,
-            )
+def moved_by_job(spec: Spec, inventory: CloudInventory) -> tuple[MovedModel, ...]:
+    """The models that the bucket lacks and a transfer job gets: those of the Hub. A folder is on this machine alone,
+    and S3 copies its own objects.
+    """
+    if spec.cloud.job is None:
+        return ()
+    main = () if inventory.weights else (_main_model(spec),)
+    return (*main, *(model for model in _hub_models(spec) if model.weights in inventory.missing_additional))
 
 
-def _stop_jobs(
-    transfer: PushWeights | RunTransferJob | None, observed: CloudObserved
-) -> Iterator[StopTransferJob]:
+def transfer_job_name(spec: Spec) -> str:
+    """The same whichever of the models are missing: a job that has moved some of them is not replaced by another."""
+    names = (weights_of(spec), *(model.weights for model in _hub_models(spec)))
+    return resource_name(spec.name, [*names, _job_settings(spec)])
+
+
+def _hub_models(spec: Spec) -> tuple[MovedModel, ...]:
+    """The adapters and the draft model that are on the Hub, each repository once."""
+    found = {
+        each.weights_name: _additional_model(each) for each in spec.weights.additional if each.source == "hub"
+    }
+    return tuple(found.values())
+
+
+def _main_model(spec: Spec) -> MovedModel:
+    """NotCompiled for a result, which only `lmi compile` writes."""
+    if spec.weights.compiled:
+        raise NotCompiled(
+            f"{weights_of(spec)}: the bucket has lost files of this result of `lmi compile`",
+            hint="run `lmi compile` with the recipe again: it compiles again",
+        )
+    return MovedModel(
+        weights=weights_of(spec),
+        model_id=spec.model.model_id,
+        commit=spec.model.commit,
+        size=spec.weights.size,
+    )
+
+
+def _additional_model(model: AdditionalModel) -> MovedModel:
+    return MovedModel(
+        weights=model.weights_name,
+        model_id=model.model_id,
+        commit=model.commit,
+        size=model.size,
+        what=model.title,
+    )
+
+
+def _push_from_here(spec: Spec, inventory: CloudInventory, moved: Collection[str]) -> Iterator[PushWeights]:
+    """What no job moves."""
+    if not inventory.weights and weights_of(spec) not in moved:
+        yield _push(spec, _main_model(spec))
+    missing = {each.weights_name: each for each in spec.weights.additional}
+    for name, each in missing.items():
+        if name in inventory.missing_additional and name not in moved:
+            yield _push(spec, _additional_model(each))
+
+
+def _push(spec: Spec, model: MovedModel) -> PushWeights:
+    return PushWeights(
+        weights=model.weights,
+        model_id=model.model_id,
+        commit=model.commit,
+        via=spec.cloud.travel.via if spec.cloud.job is None else "stream",
+        size=model.size,
+        what=model.what,
+    )
+
+
+def _stop_jobs(desired: str, observed: CloudObserved) -> Iterator[StopTransferJob]:
     """Jobs that an earlier `up` started and for which no process waits any more: they cost until they end."""
-    desired = transfer.job if isinstance(transfer, RunTransferJob) else ""
     for job in observed.jobs:
         if job.is_running and not (desired and is_attempt(job.name, desired)):
             yield StopTransferJob(job=job.name)
@@ -92,42 +143,31 @@ def damage(inventory: CloudInventory) -> tuple[Change, ...]:
 
 
 def fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
-    """The model's own files. NotCompiled for a result, which only `lmi compile` writes."""
-    if spec.weights.compiled:
-        raise NotCompiled(
-            f"{weights_of(spec)}: the bucket has lost files of this result of `lmi compile`",
-            hint="run `lmi compile` with the recipe again: it compiles again",
-        )
-    place, weights, model = spec.cloud, weights_of(spec), spec.model
-    if place.job is None:
-        return PushWeights(
-            weights=weights,
-            model_id=model.model_id,
-            commit=model.commit,
-            via=place.travel.via,
-            size=spec.weights.size,
-        )
-    hub = (("HF_ENDPOINT", place.job.hub),) if place.job.hub else ()
-    settings = JobSettings(
-        role=place.job.role,
-        image=place.job.image,
-        instance=place.job.instance,
-        count=place.job.count,
-        volume_gb=place.job.volume_gb,
+    """The model's own files alone."""
+    main = _main_model(spec)
+    return _push(spec, main) if spec.cloud.job is None else _run_job(spec, (main,))
+
+
+def _run_job(spec: Spec, models: tuple[MovedModel, ...]) -> RunTransferJob:
+    return RunTransferJob(job=transfer_job_name(spec), models=models, settings=_job_settings(spec))
+
+
+def _job_settings(spec: Spec) -> JobSettings:
+    place, job = spec.cloud, spec.cloud.job
+    assert job is not None, "only a recipe with weights.via: job has a transfer job"
+    hub = (("HF_ENDPOINT", job.hub),) if job.hub else ()
+    return JobSettings(
+        role=job.role,
+        image=job.image,
+        instance=job.instance,
+        count=job.count,
+        volume_gb=job.volume_gb,
         command=(),
         environment=(("AWS_REGION", place.region), *hub),
         inputs=(),
-        timeout=place.job.timeout,
+        timeout=job.timeout,
         kms_key=place.kms_key,
         vpc=place.vpc,
-    )
-    return RunTransferJob(
-        job=resource_name(spec.name, [weights, settings]),
-        weights=weights,
-        model_id=model.model_id,
-        commit=model.commit,
-        size=spec.weights.size,
-        settings=settings,
     )
 
 

@@ -19,6 +19,7 @@ from lmi_deploy.planning.serving_changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost
 from lmi_deploy.targets.sagemaker.desired_state import DesiredState, desired_state, wait_timeout
 from lmi_deploy.targets.sagemaker.plan.image_actions import image_figures
+from lmi_deploy.targets.sagemaker.plan.storage_actions import moved_by_job
 
 
 def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None) -> ServingRecord:
@@ -90,7 +91,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
     count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
     figures = (
         *_costs(place, placement, inventory),
-        *_job_cost(place, inventory),
+        *_job_cost(spec, inventory),
         ("instance", f"{count} x {placement.instance}"),
         ("weights", str(spec.weights.size)),
         *additional_figures(spec.weights),
@@ -114,9 +115,10 @@ def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
     return additional + sum(file.size for file in spec.weights.files if not lost or file.path in lost)
 
 
-def _job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
-    """Of the transfer job for the weights, unless they exist already."""
-    if place.job is None or inventory.weights:
+def _job_cost(spec: Spec, inventory: CloudInventory) -> Pairs:
+    """Of the transfer job, unless the bucket has everything that it would move."""
+    place = spec.cloud
+    if place.job is None or not moved_by_job(spec, inventory):
         return ()
     cost = job_cost(place, inventory)
     unknown = f"{place.job.count} x {place.job.instance}, {UNKNOWN_PRICE}"

@@ -10,8 +10,10 @@ from typing import Final
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.s3_layout import weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import (
     INPUT,
     JOBS,
@@ -71,7 +73,7 @@ class TransferJobs:
         raise AssertionError("there is always another number")
 
     def _complete(self, action: RunTransferJob) -> bool:
-        return self.depot.weights.flaws(action.weights) == ()
+        return all(self.depot.weights.flaws(model.weights) == () for model in action.models)
 
     def _start(self, action: RunTransferJob, spec: Spec, tags: Pairs) -> Iterator[Event]:
         order = JobRequest(
@@ -79,7 +81,7 @@ class TransferJobs:
             bucket=self.depot.bucket,
             owner=spec.cloud.account,
             kms_key=spec.cloud.kms_key,
-            listing=spec.model.listing(spec.weights.files),
+            listings=tuple(_listings(spec)[model.weights] for model in action.models),
             token_secret=spec.cloud.token_secret,
             memory=_MEMORY,
         )
@@ -127,6 +129,12 @@ class TransferJobs:
             hint="run the same command again: a new job continues with what is missing in the bucket",
             details=list(self.cloud.jobs.lines(action.job))[-_LAST:],
         )
+
+
+def _listings(spec: Spec) -> dict[str, ModelListing]:
+    """The chosen files of every model of the deployment, by its name in the bucket."""
+    main = {weights_of(spec): spec.model.listing(spec.weights.files)}
+    return main | {each.weights_name: each.listing for each in spec.weights.additional}
 
 
 def stop_job(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from lmi_deploy.catalog.images import image
 from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.djl_serving import IMAGE_FAMILY, SERVER_VERSION
-from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
+from lmi_deploy.domain.gathered_facts import CloudFacts, Facts, ModelListing
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.recipe_weights_keys import TransferJob
 from lmi_deploy.domain.target_spec import JobPlace
@@ -37,8 +37,11 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
     if recipe.weights.via != "job":
         return None
     job = recipe.weights.job or TransferJob()
-    count = job.count or min(_MOST, -(-weights.size // _SHARE))
-    count = max(1, min(count, len(weights.files)))
+    additional = [each for each in weights.additional if each.source == "hub"]
+    size = weights.size + sum(each.size for each in additional)
+    count = job.count or min(_MOST, -(-size // _SHARE))
+    most_files = max(len(files) for files in (weights.files, *(each.files for each in additional)))
+    count = max(1, min(count, most_files))
     family, version = _PYTHON
     return JobPlace(
         image=image(family, version, cloud.region, device="cpu").uri,
@@ -46,7 +49,7 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
         instance=job.instance_type or INSTANCE,
         count=count,
         volume_gb=_VOLUME_GB,
-        timeout=min(_MOST_TIME, _LEAST_TIME + weights.size // (_SLOWEST * count)),
+        timeout=min(_MOST_TIME, _LEAST_TIME + size // (_SLOWEST * count)),
         hub="" if unreachable_reason(recipe, cloud.hub) else cloud.hub,
     )
 
@@ -77,8 +80,17 @@ def job_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
             f"HF_ENDPOINT ({parts.scheme}://{parts.hostname or ''}) {why}: the job downloads from the public Hub; "
             "to send the weights from this machine, set weights.via: stream"
         )
-    if facts.listing.gated and not recipe.weights.token_secret:
+    gated = [listing.model_id for listing in _listings(facts) if listing.gated]
+    if gated and not recipe.weights.token_secret:
         yield (
-            "the model is gated, and the job has no token (lmi never sends yours to AWS). Store a token in Secrets "
-            "Manager and name it in weights.token_secret"
+            f"{', '.join(gated)}: gated, and the job has no token (lmi never sends yours to AWS). Store a token in "
+            "Secrets Manager and name it in weights.token_secret"
         )
+
+
+def _listings(facts: Facts) -> Iterator[ModelListing]:
+    """Of the model, its adapters and its draft model."""
+    yield facts.listing
+    yield from (adapter.listing for adapter in facts.adapters)
+    if facts.draft is not None:
+        yield facts.draft.listing
