@@ -216,7 +216,7 @@ def test_the_engines_own_compiler_is_an_optimization_job(app: CloudApp) -> None:
     assert ran.code == 0, ran.err
     assert "an optimization job for ml.inf2.8xlarge" in ran.err
     assert "AWS bills the instance that compiles, and SageMaker chooses it" in ran.err
-    assert "not checked: the quota: SageMaker chooses the instance" in ran.err
+    assert "the quota cannot be checked: SageMaker chooses the instance" in ran.err
     ((settings, _),) = app.cloud.optimizations.started.values()
     assert dict(settings.environment)["OPTION_N_POSITIONS"] == "256"
     (result,) = results(app)

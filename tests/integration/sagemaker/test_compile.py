@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -129,6 +135,51 @@ def test_key_and_local_disks_go_together(ada: Principal) -> None:
     assert "on 1 x ml.g5.xlarge" in run_granted(ada, "compile", "r.yaml", "--yes")
 
 
+@contextmanager
+def compile_at_work(ada: Principal) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that waits for its job, whose script does not end, and the name of the job."""
+    Path("compile.py").write_text("import time\ntime.sleep(600)\n")
+    argv = [sys.executable, "-m", "lmi_deploy", "compile", "r.yaml", "--yes"]
+    output = subprocess.PIPE
+    with subprocess.Popen(argv, env=os.environ, text=True, stdout=output, stderr=output) as process:
+        try:
+            deadline, found = time.monotonic() + 60, list[str]()
+            while not found:
+                assert time.monotonic() < deadline
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.1)
+                found = at_work(ada)
+            yield process, found[0]
+        finally:
+            process.kill()
+
+
+def at_work(ada: Principal) -> list[str]:
+    listed = ada.aws.client("sagemaker").list_processing_jobs(StatusEquals="InProgress")
+    return [job["ProcessingJobName"] for job in listed["ProcessingJobSummaries"]]
+
+
+def test_terminated_compile_leaves_a_job_that_down_stops(ada: Principal) -> None:
+    """The process ends as in a cancelled CI job; the job is a real process, and ends with `down`."""
+    granted(ada, BY_SCRIPT)
+    with compile_at_work(ada) as (process, job):
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=60)
+    assert f"the job {job} still runs, and costs money" in error
+    assert at_work(ada) == [job]
+    assert f"{job} is InProgress" in ada.lmi("status", "echo")[1]
+    stopping = ReducedPermissions("deployer", "RunCompileJob", "sagemaker:StopProcessingJob")
+    ada.grant(stopping)
+    code, output = ada.lmi("down", "echo", "--yes")
+    assert code != 0
+    assert stopping.action in output
+    assert at_work(ada) == [job]
+    ada.grant()
+    assert f"stop the compile job {job}" in run_granted(ada, "down", "echo", "--yes")
+    assert at_work(ada) == []
+    assert recorded() - listed() == set()
+
+
 @pytest.mark.parametrize(
     "less",
     [
@@ -153,3 +204,24 @@ def test_missing_permission_of_a_compile_is_reported(ada: Principal, less: Reduc
     ada.grant(less, ReducedPermissions("deployer", "CheckRights", SIMULATES))
     code, output = ada.lmi("compile", "r.yaml", "--yes")
     assert code != 0, output
+
+
+def test_compile_needs_no_right_to_read_its_log(ada: Principal) -> None:
+    """The job costs: it is not left alone because its lines cannot be shown."""
+    granted(ada, BY_SCRIPT)
+    ada.grant(ReducedPermissions("deployer", "ReadCompileLogs", "logs:FilterLogEvents"))
+    code, output = ada.lmi("compile", "r.yaml", "--yes")
+    assert code == 0, output
+    assert "the job's log cannot be read: " in output
+    assert "logs:FilterLogEvents" in output
+
+
+@pytest.mark.parametrize("verb", ["Create", "Describe"])
+def test_missing_permission_of_an_optimization_job_is_reported(ada: Principal, verb: str) -> None:
+    Path("model/config.json").write_text('{"architectures": ["GPTJForCausalLM"], "model_type": "gptj"}')
+    granted(ada, BY_ENGINE.format(engine="neuronx", instance="ml.inf2.8xlarge", degree=2, version="0.28.0"))
+    less = ReducedPermissions("deployer", "RunCompileJob", f"sagemaker:{verb}OptimizationJob")
+    ada.grant(less, ReducedPermissions("deployer", "CheckRights", SIMULATES))
+    code, output = ada.lmi("compile", "r.yaml", "--yes")
+    assert code != 0
+    assert less.action in output, output

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
-from lmi_deploy.errors import NotFound, Overdue
+from lmi_deploy.errors import AccessError, NotFound, Overdue
 from lmi_deploy.ports.clock import Clock
 
 GRACE: Final = 1800
@@ -43,7 +43,7 @@ class JobWatch:
             observed = self.jobs.job(self.job)
             if observed is None:
                 raise NotFound(f"{self.job}: the job does not exist", hint="run the same command again")
-            lines = list(self.jobs.lines(self.job))
+            lines = self.printed()
             for line in lines[reported:]:
                 yield Line(key=self.key, text=line)
             reported = max(reported, len(lines))
@@ -57,6 +57,13 @@ class JobWatch:
             )
             self.clock.sleep(wait)
         raise Overdue(f"{self.job}: still running after {timeout + GRACE} s", hint=hint)
+
+    def printed(self) -> list[str]:
+        """The job's lines so far; the reason in their place if they may not be read. The job goes on."""
+        try:
+            return list(self.jobs.lines(self.job))
+        except AccessError as denied:
+            return [f"the job's log cannot be read: {denied.message}"]
 
     def stop(self) -> Generator[Event, None, None]:
         """Until it has stopped: until then it costs money."""

@@ -188,7 +188,7 @@ def _too_few(quota: ServiceQuota, needed: int, region: str) -> PreflightFinding 
 def _job_quota(place: CompilePlace, region: str, cloud: Cloud) -> Iterator[PreflightFinding]:
     if place.what.compiler == "optimization":
         yield PreflightFinding(
-            "not checked: the quota: SageMaker chooses the instance of an optimization job when it starts"
+            "the quota cannot be checked: SageMaker chooses the instance of an optimization job when it starts"
         )
         return
     quota = cloud.limits.processing_instances(place.instance)

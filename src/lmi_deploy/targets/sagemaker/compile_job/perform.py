@@ -269,5 +269,5 @@ class CompileJobs:
         return CompileFailed(
             f"{ended.name}: the job ended {ended.status}: {why or 'no reason given'}",
             hint=hint,
-            details=list(self._jobs(action).lines(ended.name)),
+            details=self.watch(ended.name, action).printed(),
         )

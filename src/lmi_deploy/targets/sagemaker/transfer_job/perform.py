@@ -112,22 +112,24 @@ class TransferJobs:
         return prefix
 
     def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, ObservedJob]:
-        watch = JobWatch(
+        hint = "run `lmi up` to wait for it, `lmi down` to stop it; it costs money while it runs"
+        return (yield from self._watch(action.job, key).until_ended(action.settings.timeout, hint=hint))
+
+    def _watch(self, job: str, key: str) -> JobWatch:
+        return JobWatch(
             jobs=self.cloud.jobs,
             clock=self.clock,
             poll_intervals=self.poll_intervals,
-            job=action.job,
+            job=job,
             key=key,
         )
-        hint = "run `lmi up` to wait for it, `lmi down` to stop it; it costs money while it runs"
-        return (yield from watch.until_ended(action.settings.timeout, hint=hint))
 
     def _failure(self, action: RunTransferJob, ended: ObservedJob) -> TransferFailed:
         why = ended.message or ended.reason or "no reason given"
         return TransferFailed(
             f"{action.job}: the job ended {ended.status}: {why}",
             hint="run the same command again: a new job continues with what is missing in the bucket",
-            details=list(self.cloud.jobs.lines(action.job))[-_LAST:],
+            details=self._watch(action.job, action.key).printed()[-_LAST:],
         )
 
 
