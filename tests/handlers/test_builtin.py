@@ -12,6 +12,7 @@ from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
+from lmi_deploy.engines.engine import EngineInputs
 from tests.handlers.handler_worker import handle, serving, worker
 from tests.support.sample_model import cached_tiny_model
 
@@ -23,7 +24,9 @@ PROMPT = InferenceRequest(prompt="Once upon", parameters={"max_tokens": 8, "temp
 
 def options(model: Path, given: Pairs = ()) -> dict[str, str]:
     """The rendered properties as the server passes them to the worker."""
-    found = accelerate.ENGINE.properties(BUILTIN, given, task="text-generation", tensor_parallel_degree=1)
+    found = accelerate.ENGINE.properties(
+        EngineInputs(BUILTIN, given, task="text-generation", tensor_parallel_degree=1)
+    )
     return {key.removeprefix("option."): value.replace(SLOT, str(model)) for key, value in found}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from lmi_deploy.catalog.package_files import stand_ins
 from lmi_deploy.domain.java_properties import write_line
 from lmi_deploy.domain.recipe_keys import Handler
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.vllm import engine as vllm
 from tests.support.running_server import RunningServer, serving
 
@@ -22,7 +23,7 @@ _OPTIONS = (("max_model_len", "4096"), ("model_loading_timeout", "60"))
 def vllm_server(folder: Path, *options: tuple[str, str]) -> AbstractContextManager[RunningServer]:
     """The serving.properties of the engine, and the files that its image would contain."""
     written = vllm.ENGINE.properties(
-        HANDLER, (*_OPTIONS, *options), task="text-generation", tensor_parallel_degree=1
+        EngineInputs(HANDLER, (*_OPTIONS, *options), task="text-generation", tensor_parallel_degree=1)
     )
     slot = {"option.model_id": str(folder), "option.sessions_path": str(folder / "sessions")}
     lines = [write_line(key, value) for key, value in ({**dict(written), **slot}).items()]

@@ -169,7 +169,7 @@ SMALL_MODULES_WITH_A_REASON = {
     ),
     **dict.fromkeys(
         (
-            *("engines/lmi_dist/engine.py",),
+            *("engines/lmi_dist/engine.py", "engines/sglang/engine.py"),
             *("sizing/tensor_split.py", "sizing/tensorrt_llm.py", "sizing/vllm_cpu.py"),
         ),
         "one engine a file",

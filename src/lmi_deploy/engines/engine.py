@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Protocol
 
 from lmi_deploy.catalog.instances import Kind
@@ -26,6 +27,20 @@ class Decoder(Protocol):
 
     def close(self) -> list[Chunk]:
         """The chunks that are known only at the end of the response."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInputs:
+    """What the settings of a server depend on."""
+
+    handler: HandlerSpec
+    options: Pairs
+    """The recipe's, without `option.`."""
+    _: KW_ONLY
+    task: Task | None
+    tensor_parallel_degree: int
+    version: str = ""
+    """The server's, empty the newest."""
 
 
 class InferenceEngine(ABC):
@@ -54,17 +69,9 @@ class InferenceEngine(ABC):
         return ()
 
     @abstractmethod
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         """The settings of the server in the order written: of DJLServing those of serving.properties. One of them
-        contains the slot; `options` (the recipe's, without `option.`) replace ours in place; additional ones follow.
+        contains the slot; the recipe's options replace ours in place; additional ones follow.
         """
 
     @abstractmethod

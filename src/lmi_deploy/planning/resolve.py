@@ -20,7 +20,7 @@ from lmi_deploy.domain.gathered_facts import Facts, ModelListing
 from lmi_deploy.domain.inference_http import InferenceRequest, ProbeSpec
 from lmi_deploy.domain.recipe_keys import Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.target_spec import Place
-from lmi_deploy.engines.engine import InferenceEngine
+from lmi_deploy.engines.engine import EngineInputs, InferenceEngine
 from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.engines.vllm.engine import SERVICE as VLLM_SERVICE
 from lmi_deploy.errors import Unresolvable
@@ -117,9 +117,8 @@ def _engine(
         named = (("workers", str(max(1, available_cores(recipe) // degree))),)
     given = with_draft_slot(recipe.options) if weights.draft else recipe.options
     options = (*_option_pairs(recipe, weights.total_size), *named, *given)
-    lines = module.properties(
-        handler, options, task=model.task, tensor_parallel_degree=degree, version=version
-    )
+    inputs = EngineInputs(handler, options, task=model.task, tensor_parallel_degree=degree, version=version)
+    lines = module.properties(inputs)
     return EngineSpec(
         name=recipe.engine,
         tensor_parallel_degree=degree,

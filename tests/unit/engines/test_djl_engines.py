@@ -13,6 +13,7 @@ from lmi_deploy.domain.inference_http import InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Task
 from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.deepspeed import engine as deepspeed
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.fastertransformer import engine as fastertransformer
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.neuronx import engine as neuronx
@@ -95,7 +96,7 @@ def test_settings_have_the_spelling_of_the_server_version(
     name, version, task = named
     module = ENGINES[name]
     handler = module.handler(Handler(), task, version=version)
-    pairs = module.properties(handler, (), task=task, tensor_parallel_degree=4, version=version)
+    pairs = module.properties(EngineInputs(handler, (), task=task, tensor_parallel_degree=4, version=version))
     assert [f"{key}={value}" for key, value in pairs] == lines.split()
     assert [value for _, value in pairs].count(SLOT) == 1
 
@@ -104,7 +105,7 @@ def test_own_code_keeps_the_engine_and_takes_no_task() -> None:
     handler = deepspeed.ENGINE.handler(Handler(file="mine.py"), "text-generation", version="0.27.0")
     assert handler == HandlerSpec(entry_point="model.py", template=None)
     pairs = deepspeed.ENGINE.properties(
-        handler, (), task="text-generation", tensor_parallel_degree=1, version="0.27.0"
+        EngineInputs(handler, (), task="text-generation", tensor_parallel_degree=1, version="0.27.0")
     )
     assert dict(pairs)["engine"] == "DeepSpeed"
     assert "option.task" not in dict(pairs)

@@ -16,6 +16,7 @@ from lmi_deploy.domain.recipe_keys import Handler, Task
 from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
 from lmi_deploy.engines.custom import engine as custom
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 
@@ -69,7 +70,9 @@ def test_packages_are_pinned_sorted_and_minimal() -> None:
 
 
 def test_properties_of_our_handler() -> None:
-    assert accelerate.ENGINE.properties(OURS, (), task="text-generation", tensor_parallel_degree=1) == (
+    assert accelerate.ENGINE.properties(
+        EngineInputs(OURS, (), task="text-generation", tensor_parallel_degree=1)
+    ) == (
         ("engine", "Python"),
         ("option.entryPoint", "model.py"),
         ("option.model_id", SLOT),
@@ -78,13 +81,15 @@ def test_properties_of_our_handler() -> None:
 
 
 def test_several_devices_use_device_map_auto() -> None:
-    found = dict(accelerate.ENGINE.properties(OURS, (), task="text-generation", tensor_parallel_degree=4))
+    found = dict(
+        accelerate.ENGINE.properties(EngineInputs(OURS, (), task="text-generation", tensor_parallel_degree=4))
+    )
     assert (found["option.tensor_parallel_degree"], found["option.device_map"]) == ("4", "auto")
 
 
 def test_options_replace_default_properties_in_place() -> None:
     options = (("dtype", "bf16"), ("entryPoint", "other.py"))
-    found = accelerate.ENGINE.properties(OURS, options, task=None, tensor_parallel_degree=1)
+    found = accelerate.ENGINE.properties(EngineInputs(OURS, options, task=None, tensor_parallel_degree=1))
     assert found[1] == ("option.entryPoint", "other.py")
     assert found[-1] == ("option.dtype", "bf16")
     assert len(dict(found)) == len(found)
@@ -92,7 +97,9 @@ def test_options_replace_default_properties_in_place() -> None:
 
 def test_builtin_handler_gets_its_task_and_no_rolling_batch() -> None:
     found = dict(
-        accelerate.ENGINE.properties(BUILTIN, (), task="text2text-generation", tensor_parallel_degree=1)
+        accelerate.ENGINE.properties(
+            EngineInputs(BUILTIN, (), task="text2text-generation", tensor_parallel_degree=1)
+        )
     )
     assert found["option.task"] == "text2text-generation"
     assert found["option.rolling_batch"] == "disable"
@@ -101,10 +108,10 @@ def test_builtin_handler_gets_its_task_and_no_rolling_batch() -> None:
 def test_async_handler_of_the_user_keeps_rolling_batch() -> None:
     options = (("async_mode", "true"),)
     assert "option.rolling_batch" not in dict(
-        custom.ENGINE.properties(OURS, options, task=None, tensor_parallel_degree=1)
+        custom.ENGINE.properties(EngineInputs(OURS, options, task=None, tensor_parallel_degree=1))
     )
     assert "option.rolling_batch" in dict(
-        custom.ENGINE.properties(OURS, (), task=None, tensor_parallel_degree=1)
+        custom.ENGINE.properties(EngineInputs(OURS, (), task=None, tensor_parallel_degree=1))
     )
 
 

@@ -12,6 +12,7 @@ from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import IMAGE_SERVERS, Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.openai_support import openai_api
 from lmi_deploy.engines.registry import ENGINES
@@ -33,7 +34,7 @@ endpoint: {target: local, runtime: container}
 
 def variables(name: Engine, options: Pairs, *, degree: int = 1, task: Task | None = None) -> dict[str, str]:
     module = ENGINES[name]
-    settings = module.properties(IMAGE, options, task=task, tensor_parallel_degree=degree)
+    settings = module.properties(EngineInputs(IMAGE, options, task=task, tensor_parallel_degree=degree))
     spec = EngineSpec(
         name=name, tensor_parallel_degree=degree, handler=IMAGE, properties=settings, packages=()
     )

@@ -12,6 +12,7 @@ from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import EngineSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import Handler, Pairs
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.neuron import engine as neuron
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
@@ -20,7 +21,7 @@ QA = neuron.ENGINE.handler(Handler(), "question-answering")
 
 def variables(options: Pairs, *, degree: int = 1) -> dict[str, str]:
     settings = neuron.ENGINE.properties(
-        QA, options, task="question-answering", tensor_parallel_degree=degree, version=""
+        EngineInputs(QA, options, task="question-answering", tensor_parallel_degree=degree, version="")
     )
     spec = EngineSpec(
         name="neuron", tensor_parallel_degree=degree, handler=QA, properties=settings, packages=()

@@ -13,6 +13,7 @@ from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec, Inputs, S
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Handler, Pairs
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.triton import engine as triton
 from lmi_deploy.errors import Unresolvable, UsageRefused
@@ -29,7 +30,7 @@ def triton_spec(options: Pairs = (), *, handler: HandlerSpec = TEXT, weights: tu
     files = made.weights.files
     named = tuple(replace(files[0], path=path) for path in weights)
     settings = triton.ENGINE.properties(
-        handler, options, task="text2text-generation", tensor_parallel_degree=1
+        EngineInputs(handler, options, task="text2text-generation", tensor_parallel_degree=1)
     )
     engine = EngineSpec(
         name="triton",
@@ -153,7 +154,7 @@ def test_handler_that_triton_cannot_run_is_refused(handler: Handler, task: None,
 
 def test_compiled_backend_is_refused_on_this_machine() -> None:
     settings = triton.ENGINE.properties(
-        TEXT, (("backend", "tensorrt"),), task="text2text-generation", tensor_parallel_degree=1
+        EngineInputs(TEXT, (("backend", "tensorrt"),), task="text2text-generation", tensor_parallel_degree=1)
     )
     made = replace(triton_spec().engine, properties=settings)
     with pytest.raises(Unresolvable, match="tensorrt does not run on this machine") as refusal:
@@ -177,7 +178,7 @@ def test_compiled_backend_is_refused_on_this_machine() -> None:
 def test_wrong_value_of_an_option_is_named(name: str, value: str, words: str) -> None:
     assert words in triton_value_mistake(name, value)
     with pytest.raises(Unresolvable, match=f"options.{name}"):
-        triton.ENGINE.properties(TEXT, ((name, value),), task=None, tensor_parallel_degree=1)
+        triton.ENGINE.properties(EngineInputs(TEXT, ((name, value),), task=None, tensor_parallel_degree=1))
 
 
 def test_default_of_every_option_is_valid() -> None:

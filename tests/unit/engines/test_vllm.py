@@ -12,6 +12,7 @@ from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Handler, Task
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.engines.vllm import engine as vllm
 from lmi_deploy.errors import Unresolvable
@@ -23,7 +24,7 @@ OWN = HandlerSpec(entry_point="model.py", template=None)
 
 
 def lines_of(handler: HandlerSpec, *given: tuple[str, str], task: Task | None = "text-generation") -> Any:
-    return vllm.ENGINE.properties(handler, given, task=task, tensor_parallel_degree=4)
+    return vllm.ENGINE.properties(EngineInputs(handler, given, task=task, tensor_parallel_degree=4))
 
 
 def sent(

@@ -15,7 +15,7 @@ from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.djl_engine import DjlEngine
 from lmi_deploy.engines.djl_text import model_line
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.engine import Decoder, EngineInputs
 from lmi_deploy.engines.serving_properties import with_options
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
@@ -64,29 +64,21 @@ class Accelerate(DjlEngine):
             more = VISION
         return tuple(sorted({*BASE, *more}))
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         own = [
             ("engine", "Python"),
-            ("option.entryPoint", handler.entry_point),
-            model_line(version),
+            ("option.entryPoint", chosen.handler.entry_point),
+            model_line(chosen.version),
             # Without it an image with vLLM calls a sync handler as a coroutine, and djl_python.huggingface refuses
             # to start on any other.
             ("option.rolling_batch", "disable"),
         ]
-        if handler.entry_point == djl_huggingface.MODULE and task:
-            own.append(("option.task", djl_huggingface.TASKS.get(task, task)))
-        if tensor_parallel_degree > 1:
-            own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
+        if chosen.handler.entry_point == djl_huggingface.MODULE and chosen.task:
+            own.append(("option.task", djl_huggingface.TASKS.get(chosen.task, chosen.task)))
+        if chosen.tensor_parallel_degree > 1:
+            own.append(("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)))
             own.append(("option.device_map", "auto"))
-        return with_options(own, options)
+        return with_options(own, chosen.options)
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
         match task:

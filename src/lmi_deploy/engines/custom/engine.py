@@ -16,7 +16,7 @@ from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
 from lmi_deploy.engines.djl_engine import DjlEngine
 from lmi_deploy.engines.djl_text import model_line
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.engine import Decoder, EngineInputs
 from lmi_deploy.engines.response_stream_decoder import ErrorDecoder, TextDecoder
 from lmi_deploy.engines.serving_properties import with_options
 from lmi_deploy.errors import UsageRefused
@@ -43,25 +43,21 @@ class Custom(DjlEngine):
             return ()
         return ("numpy==2.4.6",)
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
-        if handler.entry_point == image_server.ENTRY_POINT:
+    def properties(self, chosen: EngineInputs) -> Pairs:
+        if chosen.handler.entry_point == image_server.ENTRY_POINT:
             return (WEIGHTS_VARIABLE,)
-        own = [("engine", "Python"), ("option.entryPoint", handler.entry_point), model_line(version)]
-        if dict(options).get("async_mode", "").lower() != "true":
+        own = [
+            ("engine", "Python"),
+            ("option.entryPoint", chosen.handler.entry_point),
+            model_line(chosen.version),
+        ]
+        if dict(chosen.options).get("async_mode", "").lower() != "true":
             # On an image with vLLM the server would give a text generation model to vLLM, and call the handler as a
             # coroutine, which stops the start-up.
             own.append(("option.rolling_batch", "disable"))
-        if tensor_parallel_degree > 1:
-            own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
-        return with_options(own, options)
+        if chosen.tensor_parallel_degree > 1:
+            own.append(("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)))
+        return with_options(own, chosen.options)
 
     def artifact(self, spec: Spec) -> tuple[ArtifactFile, ...]:
         is_image = spec.engine.handler.entry_point == image_server.ENTRY_POINT

@@ -14,7 +14,7 @@ from lmi_deploy.domain.inference_http import InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.djl_text import DjlTextEngine, model_line
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.engine import Decoder, EngineInputs
 from lmi_deploy.engines.serving_properties import with_options
 
 MODULE: Final = "djl_python.deepspeed"
@@ -36,26 +36,18 @@ class DeepSpeed(DjlTextEngine):
     def builtin(self, version: str) -> str:
         return MODULE
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         own = [
             ("engine", "DeepSpeed"),
-            ("option.entryPoint", handler.entry_point),
-            model_line(version),
-            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+            ("option.entryPoint", chosen.handler.entry_point),
+            model_line(chosen.version),
+            ("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)),
         ]
-        if order(version) >= _ROLLING_SINCE:
+        if order(chosen.version) >= _ROLLING_SINCE:
             own.append(("option.rolling_batch", "disable"))
-        if task and handler.entry_point == MODULE:
-            own.append(("option.task", task))
-        return with_options(own, options)
+        if chosen.task and chosen.handler.entry_point == MODULE:
+            own.append(("option.task", chosen.task))
+        return with_options(own, chosen.options)
 
     def decoder(self, head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
         return djl_huggingface.decoder(head, request)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.engines.djl_text import DjlTextEngine, model_line
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.serving_properties import with_options
 
 MODULE: Final = "djl_python.fastertransformer"
@@ -27,22 +27,14 @@ class FasterTransformer(DjlTextEngine):
     def builtin(self, version: str) -> str:
         return MODULE
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         own = [
             ("engine", "FasterTransformer"),
-            ("option.entryPoint", handler.entry_point),
-            model_line(version),
-            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+            ("option.entryPoint", chosen.handler.entry_point),
+            model_line(chosen.version),
+            ("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)),
         ]
-        return with_options(own, options)
+        return with_options(own, chosen.options)
 
 
 ENGINE: Final = FasterTransformer()

@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from lmi_deploy.domain.deployment_artifact import SLOT
-from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.djl_text import DjlTextEngine
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.serving_properties import with_options
 
 
@@ -23,23 +23,15 @@ class LmiDist(DjlTextEngine):
     def builtin(self, version: str) -> str:
         return djl_huggingface.MODULE
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         own = [
             ("engine", "MPI"),
-            ("option.entryPoint", handler.entry_point),
+            ("option.entryPoint", chosen.handler.entry_point),
             ("option.model_id", SLOT),
             ("option.rolling_batch", "lmi-dist"),
-            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+            ("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)),
         ]
-        return with_options(own, options)
+        return with_options(own, chosen.options)
 
 
 ENGINE: Final = LmiDist()

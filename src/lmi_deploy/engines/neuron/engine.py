@@ -18,7 +18,7 @@ from lmi_deploy.domain.inference_http import InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
 from lmi_deploy.engines import template_handlers as ours
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.engine import Decoder, EngineInputs
 from lmi_deploy.engines.image_server import ImageServer
 from lmi_deploy.errors import Unresolvable
 
@@ -47,17 +47,9 @@ class Neuron(ImageServer):
             )
         return HandlerSpec(entry_point=INFERENCE_PY, template=None)
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         """`tensor_parallel_degree` is the number of NeuronCores of one copy of the model."""
-        given = dict(image_server.server_options(options))
+        given = dict(image_server.server_options(chosen.options))
         for key in given:
             if key not in _OPTIONS:
                 raise Unresolvable(
@@ -66,9 +58,9 @@ class Neuron(ImageServer):
         layout = given.get("layout", "data")
         if layout not in _LAYOUTS:
             raise Unresolvable(f"options.layout: {layout} is unknown", hint=f"use {' or '.join(_LAYOUTS)}")
-        if layout == "data" and tensor_parallel_degree > 1:
+        if layout == "data" and chosen.tensor_parallel_degree > 1:
             raise Unresolvable(
-                f"tensor_parallel_degree: {tensor_parallel_degree}, but in layout data each copy of the model "
+                f"tensor_parallel_degree: {chosen.tensor_parallel_degree}, but in layout data each copy of the model "
                 "has one core",
                 hint="add options: {layout: pipeline}, or omit tensor_parallel_degree",
             )
@@ -79,9 +71,9 @@ class Neuron(ImageServer):
             )
         return (
             ("model", SLOT),
-            ("task", task or ""),
+            ("task", chosen.task or ""),
             ("workers", workers),
-            ("groups", ",".join([str(tensor_parallel_degree)] * int(workers))),
+            ("groups", ",".join([str(chosen.tensor_parallel_degree)] * int(workers))),
         )
 
     def artifact(self, spec: Spec) -> tuple[ArtifactFile, ...]:

@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 from lmi_deploy.catalog.instances import Kind
 from lmi_deploy.catalog.server_version import order
 from lmi_deploy.domain.deployment_artifact import SLOT
-from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.engines.djl_text import DjlTextEngine
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.serving_properties import with_options
 
 MODULE: Final = "djl_python.transformers_neuronx"
@@ -29,24 +29,16 @@ class NeuronX(DjlTextEngine):
     def builtin(self, version: str) -> str:
         return MODULE
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         own = [
             ("engine", "Python"),
-            ("option.entryPoint", handler.entry_point),
+            ("option.entryPoint", chosen.handler.entry_point),
             ("option.model_id", SLOT),
-            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+            ("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)),
         ]
-        if order(version) >= _ROLLING_SINCE:
+        if order(chosen.version) >= _ROLLING_SINCE:
             own.append(("option.rolling_batch", "auto"))
-        return with_options(own, options)
+        return with_options(own, chosen.options)
 
 
 ENGINE: Final = NeuronX()

@@ -14,6 +14,7 @@ from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.image_server import ImageServer
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
@@ -32,17 +33,9 @@ class SGLang(ImageServer):
             )
         return image_server.image_handler(self.name, engine)
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
-        own = (("model_path", SLOT), ("tp_size", str(tensor_parallel_degree)))
-        return image_server.merged(own, options)
+    def properties(self, chosen: EngineInputs) -> Pairs:
+        own = (("model_path", SLOT), ("tp_size", str(chosen.tensor_parallel_degree)))
+        return image_server.merged(own, chosen.options)
 
     def environment(self, spec: EngineSpec) -> Pairs:
         return image_server.prefixed(_PREFIX, spec.properties)

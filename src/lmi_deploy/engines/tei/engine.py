@@ -16,7 +16,7 @@ from lmi_deploy.domain.inference_http import InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
 from lmi_deploy.engines import template_handlers as ours
-from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.engine import Decoder, EngineInputs
 from lmi_deploy.engines.image_server import ImageServer
 from lmi_deploy.errors import Unresolvable
 
@@ -42,16 +42,8 @@ class TextEmbeddingsInference(ImageServer):
             )
         return image_server.image_handler(self.name, engine)
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
-        settings = image_server.merged(((_MODEL, SLOT),), options)
+    def properties(self, chosen: EngineInputs) -> Pairs:
+        settings = image_server.merged(((_MODEL, SLOT),), chosen.options)
         for key, _ in settings:
             if key not in (_MODEL, *OPTIONS):
                 raise Unresolvable(

@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 
 from lmi_deploy.catalog.server_version import order
 from lmi_deploy.domain.deployment_artifact import SLOT
-from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.engines.djl_text import DjlTextEngine
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.serving_properties import with_options
 
 SERVICE: Final = "djl_python.lmi_trtllm.trtllm_async_service"
@@ -29,25 +29,17 @@ class TensorRtLlm(DjlTextEngine):
     def builtin(self, version: str) -> str:
         return SERVICE if order(version) >= _ASYNC_SINCE else ROLLING
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
-        is_rolling = order(version) < _ASYNC_SINCE
+    def properties(self, chosen: EngineInputs) -> Pairs:
+        is_rolling = order(chosen.version) < _ASYNC_SINCE
         own = [
             ("engine", "MPI" if is_rolling else "Python"),
-            ("option.entryPoint", handler.entry_point),
+            ("option.entryPoint", chosen.handler.entry_point),
             ("option.model_id", SLOT),
             *([] if is_rolling else [("option.async_mode", "true")]),
             ("option.rolling_batch", "trtllm" if is_rolling else "disable"),
-            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+            ("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)),
         ]
-        return with_options(own, options)
+        return with_options(own, chosen.options)
 
 
 ENGINE: Final = TensorRtLlm()

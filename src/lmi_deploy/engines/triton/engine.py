@@ -18,7 +18,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
 from lmi_deploy.domain.target_spec import SageMakerPlace
-from lmi_deploy.engines.engine import Decoder, InferenceEngine
+from lmi_deploy.engines.engine import Decoder, EngineInputs, InferenceEngine
 from lmi_deploy.engines.jinja_templates import rendered
 from lmi_deploy.engines.response_stream_decoder import read_json, response_decoder
 from lmi_deploy.engines.template_handlers import without_conversation
@@ -67,17 +67,9 @@ class Triton(InferenceEngine):
             "transformers==4.57.6",
         )
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
+    def properties(self, chosen: EngineInputs) -> Pairs:
         """Every option, with its default where the recipe has none."""
-        given = dict(options)
+        given = dict(chosen.options)
         settings = {key: given.get(key, option.default) for key, option in OPTIONS.items()}
         for key, value in settings.items():
             if key in given and (mistake := triton_value_mistake(key, value)):

@@ -16,6 +16,7 @@ from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Recipe, Task
 from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines import template_handlers as ours
 from lmi_deploy.engines.djl_engine import DjlEngine
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.serving_properties import with_options
 from lmi_deploy.engines.vllm import local
 from lmi_deploy.errors import Unresolvable
@@ -61,29 +62,21 @@ class Vllm(DjlEngine):
         default = SERVICE if order(version) >= _ASYNC_SINCE else ROLLING
         return HandlerSpec(entry_point=engine.builtin or default, template=None)
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
-        _require_agreement(handler, options)
-        rolling = handler.entry_point == ROLLING
+    def properties(self, chosen: EngineInputs) -> Pairs:
+        _require_agreement(chosen.handler, chosen.options)
+        rolling = chosen.handler.entry_point == ROLLING
         own = [
             ("engine", "Python"),
-            ("option.entryPoint", handler.entry_point),
+            ("option.entryPoint", chosen.handler.entry_point),
             ("option.model_id", SLOT),
             # Set explicitly: the server would guess both from the name of the architecture, and knows few of them.
             *([] if rolling else [("option.async_mode", "true")]),
             ("option.rolling_batch", "vllm" if rolling else "disable"),
-            ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+            ("option.tensor_parallel_degree", str(chosen.tensor_parallel_degree)),
         ]
-        if task == "text-embedding":
-            own.append(("option.task", task))
-        return with_options(own, options)
+        if chosen.task == "text-embedding":
+            own.append(("option.task", chosen.task))
+        return with_options(own, chosen.options)
 
     def local_setup(self, spec: EngineSpec, recipe: Recipe, machine: Machine) -> LocalSetup:
         return local.local_setup(spec, recipe, machine, service=SERVICE)

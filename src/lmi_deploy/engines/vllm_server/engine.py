@@ -15,6 +15,7 @@ from lmi_deploy.domain.deployment_spec import EngineSpec, HandlerSpec
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_keys import Engine, Handler, Pairs, Task
 from lmi_deploy.engines import image_server
+from lmi_deploy.engines.engine import EngineInputs
 from lmi_deploy.engines.image_server import ImageServer
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
@@ -33,17 +34,9 @@ class VllmServer(ImageServer):
             )
         return image_server.image_handler(self.name, engine)
 
-    def properties(
-        self,
-        handler: HandlerSpec,
-        options: Pairs,
-        *,
-        task: Task | None,
-        tensor_parallel_degree: int,
-        version: str = "",
-    ) -> Pairs:
-        own = (("model", SLOT), ("tensor_parallel_size", str(tensor_parallel_degree)))
-        return image_server.merged(own, options)
+    def properties(self, chosen: EngineInputs) -> Pairs:
+        own = (("model", SLOT), ("tensor_parallel_size", str(chosen.tensor_parallel_degree)))
+        return image_server.merged(own, chosen.options)
 
     def environment(self, spec: EngineSpec) -> Pairs:
         return image_server.prefixed(_PREFIX, tuple(_flags(spec.properties)))
