@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -109,6 +110,18 @@ def recipe_options(command: F) -> F:
         help="Override one key, such as endpoint.port=9000; can be repeated.",
     )(command)
     return click.option("--overlay", metavar="NAME", help="Apply an overlay of the recipe.")(command)
+
+
+def recipe_output_options(command: F) -> F:
+    """Where a command writes a new recipe."""
+    command = click.option("--force", is_flag=True, help="Overwrite FILE.")(command)
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The file to write; - prints the recipe.  [default: NAME.yaml]",
+    )(command)
 
 
 def with_runtime(sets: tuple[str, ...], runtime: str | None) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""The part of the composition root that opens an AWS account in one region, and a bucket of it."""
+"""The part of the composition root that opens an AWS account in one region, and a bucket of it.
+
+Its importers import it late: a command without AWS does not load it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,24 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
+from lmi_deploy.aws.account import AwsAccount
+from lmi_deploy.aws.autoscaling import AwsAutoscaling
+from lmi_deploy.aws.client import AwsConnection
+from lmi_deploy.aws.ecr import EcrRegistry
+from lmi_deploy.aws.iam import IamRoles
+from lmi_deploy.aws.lock.bucket_lock import BucketLock
+from lmi_deploy.aws.lock.lock_renewal import LASTS, LeaseSettings
+from lmi_deploy.aws.logs import CloudWatchLogs
+from lmi_deploy.aws.price_list import AwsPrices
+from lmi_deploy.aws.quotas import AwsQuotas
+from lmi_deploy.aws.resource_tags import AwsResourceTags
+from lmi_deploy.aws.s3 import BucketLocation
+from lmi_deploy.aws.s3.record_journal import BucketRecords
+from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
+from lmi_deploy.aws.sagemaker.optimization_jobs import OptimizationJobs
+from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
+from lmi_deploy.aws.schedules import EventBridgeSchedules
+from lmi_deploy.aws.secrets import AwsSecrets
 from lmi_deploy.composition.weights import BucketContext, open_bucket, session_at
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
@@ -31,21 +52,6 @@ def open_cloud(
     guard: LeaseGuard | None = None,
 ) -> Cloud:
     """The caller and the services; AccessError if the credentials are absent or refused."""
-    from lmi_deploy.aws.account import AwsAccount
-    from lmi_deploy.aws.autoscaling import AwsAutoscaling
-    from lmi_deploy.aws.client import AwsConnection
-    from lmi_deploy.aws.ecr import EcrRegistry
-    from lmi_deploy.aws.iam import IamRoles
-    from lmi_deploy.aws.logs import CloudWatchLogs
-    from lmi_deploy.aws.price_list import AwsPrices
-    from lmi_deploy.aws.quotas import AwsQuotas
-    from lmi_deploy.aws.resource_tags import AwsResourceTags
-    from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
-    from lmi_deploy.aws.sagemaker.optimization_jobs import OptimizationJobs
-    from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
-    from lmi_deploy.aws.schedules import EventBridgeSchedules
-    from lmi_deploy.aws.secrets import AwsSecrets
-
     access = AwsConnection(session=session_at(region, environ), clock=clock, notify=notify, guard=guard)
     account = AwsAccount(access.session, clock=clock, notify=notify)
     caller = account.get_caller()
@@ -93,11 +99,6 @@ def open_bucket_services(
     guard: LeaseGuard | None = None,
 ) -> BucketServices | None:
     """None: there is no bucket of this name. AccessError: it belongs to another account, or is in another region."""
-    from lmi_deploy.aws.lock.bucket_lock import BucketLock
-    from lmi_deploy.aws.lock.lock_renewal import LASTS, LeaseSettings
-    from lmi_deploy.aws.s3 import BucketLocation
-    from lmi_deploy.aws.s3.record_journal import BucketRecords
-
     if not cloud.account.has_bucket(bucket):
         return None
     session = session_at(cloud.caller.region, environ)

@@ -25,9 +25,34 @@ HIGHEST_PORT: Final = 65535
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="lmi emulator", description="SageMaker on this machine.")
+    _add_program(parser)
+    _add_services(parser)
+    return parser.parse_args(argv)
+
+
+def _add_program(parser: argparse.ArgumentParser) -> None:
+    """How it listens, what it keeps, and when it stops."""
     add = parser.add_argument
     add("--port", type=int, default=4566, help="port on 127.0.0.1; 0: any free one (default: 4566)")
     add("--dir", type=Path, help="keep the state in this folder across restarts")
+    add(
+        "--key",
+        metavar="ID:SECRET",
+        help=f"the key that requests must be signed with (or the variable {VARIABLE})",
+    )
+    add(
+        "--proxy",
+        action="store_true",
+        help="put a byte proxy in front, which applies the rules of method BYTES",
+    )
+    add("--stop-after", type=float, metavar="SECONDS", help="stop after this many real seconds")
+    add("--parent-pid", type=int, metavar="PID", help="stop when this process ends")
+    add("--json", action="store_true", help="print JSON Lines on stdout; the last line is the result")
+
+
+def _add_services(parser: argparse.ArgumentParser) -> None:
+    """How the services behave, and what runs their containers."""
+    add = parser.add_argument
     add(
         "--speed",
         type=float,
@@ -43,32 +68,18 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         help="a registry program (OCI) behind ECR, for `container.build`",
     )
     add(
-        "--proxy",
-        action="store_true",
-        help="put a byte proxy in front, which applies the rules of method BYTES",
-    )
-    add(
         "--python",
         type=Path,
         help="the Python interpreter that runs handlers (the newest serving environment)",
     )
     add("--engine-dir", type=Path, help="DJL's Python engine, unpacked; downloaded once if not given")
     add("--no-containers", action="store_true", help="start no model servers; an endpoint echoes the request")
-    add(
-        "--key",
-        metavar="ID:SECRET",
-        help=f"the key that requests must be signed with (or the variable {VARIABLE})",
-    )
     add("--enforce-iam", action="store_true", help="check each call against the policies of its caller")
     add(
         "--lag",
         default="0",
         help="delay reads, tags and roles: SECONDS, or tags=SECONDS,reads=SECONDS,roles=SECONDS (0)",
     )
-    add("--stop-after", type=float, metavar="SECONDS", help="stop after this many real seconds")
-    add("--parent-pid", type=int, metavar="PID", help="stop when this process ends")
-    add("--json", action="store_true", help="print JSON Lines on stdout; the last line is the result")
-    return parser.parse_args(argv)
 
 
 def check_arguments(given: argparse.Namespace) -> None:

@@ -52,13 +52,9 @@ def container_runtime(
     from lmi_deploy.runtimes.container.container_cli import find_engine
     from lmi_deploy.runtimes.container.runtime import ContainerServer
     from lmi_deploy.runtimes.embedded import Embedded
-    from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
 
     environ = {**environ, (mark := _mark()): "1"}
-    wheelhouse = environ.get("LMI_WHEELHOUSE")
-    base = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home(), ".cache")
-    folder = Path(environ.get("LMI_CACHE_HOME") or Path(base, "lmi"))
-    environments = LocalEnvironments(folder, environ, Path(wheelhouse) if wheelhouse else None)
+    environments = _cached_environments(environ)
     network = NetworkAccess(s3, environ.get("HF_ENDPOINT", ""))
     clock = SystemClock()
     processes = LocalProcesses(clock)
@@ -85,6 +81,16 @@ def container_runtime(
         processes=processes,
         process_mark=mark,
     )
+
+
+def _cached_environments(environ: Mapping[str, str]) -> Environments:
+    """Those of the local target."""
+    from lmi_deploy.runtimes.environments.environment_builder import LocalEnvironments
+
+    wheelhouse = environ.get("LMI_WHEELHOUSE")
+    base = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home(), ".cache")
+    folder = Path(environ.get("LMI_CACHE_HOME") or Path(base, "lmi"))
+    return LocalEnvironments(folder, environ, Path(wheelhouse) if wheelhouse else None)
 
 
 def _lacking(image: str, processes: Processes, environ: Mapping[str, str], registry: str) -> str:

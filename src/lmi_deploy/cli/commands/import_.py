@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lmi_deploy.cli.output_files import require_absent, writing
-from lmi_deploy.cli.shared_options import json_option
+from lmi_deploy.cli.shared_options import json_option, recipe_output_options
 from lmi_deploy.ui.view_selection import open_view
 
 
@@ -26,14 +26,7 @@ from lmi_deploy.ui.view_selection import open_view
     help="The server version of the recipe (default: the newest); one whose images contain the old engine keeps it.",
 )
 @click.option("--local", is_flag=True, help="Write a recipe for this machine.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="The file to write; - prints the recipe.  [default: NAME.yaml]",
-)
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@recipe_output_options
 @json_option
 def command(
     *,

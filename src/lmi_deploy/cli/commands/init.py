@@ -11,7 +11,7 @@ import click
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.output_files import require_absent, writing
 from lmi_deploy.cli.recipe_loading import as_model_id
-from lmi_deploy.cli.shared_options import json_option
+from lmi_deploy.cli.shared_options import json_option, recipe_output_options
 from lmi_deploy.errors import UsageRefused
 
 SCHEMA = "recipe.schema.json"
@@ -51,14 +51,7 @@ SCHEMA = "recipe.schema.json"
 )
 @click.option("--plain", is_flag=True, help="Write no comments.")
 @click.option("--example", metavar="NAME", help="Copy a recipe that comes with lmi, instead of MODEL.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="The file to write; - prints the recipe.  [default: NAME.yaml]",
-)
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@recipe_output_options
 @json_option
 def command(*, model: str | None, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
     """Write a commented recipe for MODEL, a Hub id or a local folder. The recipe is valid, and the model fits.

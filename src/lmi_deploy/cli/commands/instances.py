@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -87,17 +88,22 @@ def command(
     else:
         found = _placements(fits, context, region, length=length, sequences=sequences)
         rows = [_fit_row(placement, prices) for placement in found]
-    context.view.rows(rows, spare=_SPARE)
     what = f" that hold {fits}" if fits else "" if everything else " with accelerators"
-    context.view.note(f"{len(rows)} instance types{what}; {_price_note(prices)}")
+    _list_types(rows, what, prices, table.warnings(context.deps.clock.now().date(), region), context)
+
+
+def _list_types(
+    rows: list[Row], what: str, prices: RegionPrices, warnings: Sequence[str], context: CommandContext
+) -> None:
+    view, region = context.view, prices.region
+    view.rows(rows, spare=_SPARE)
+    view.note(f"{len(rows)} instance types{what}; {_price_note(prices)}")
     if not prices.hourly:
-        context.view.note(f"`lmi catalog refresh --region {region}` reads AWS's price list")
-    warnings = table.warnings(context.deps.clock.now().date(), region)
+        view.note(f"`lmi catalog refresh --region {region}` reads AWS's price list")
     for warning in warnings:
-        context.view.note(f"warning: {warning}")
+        view.note(f"warning: {warning}")
     source = {"source": prices.source, "date": prices.date.isoformat()} if prices.hourly else None
-    result = {"instances": len(rows), "region": region, "prices": source, "warnings": list(warnings)}
-    context.view.result(result)
+    view.result({"instances": len(rows), "region": region, "prices": source, "warnings": list(warnings)})
 
 
 def _list_measured(paths: tuple[Path, ...], table: PriceTable, region: str, context: CommandContext) -> None:
