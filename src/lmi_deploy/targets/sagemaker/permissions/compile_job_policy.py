@@ -16,10 +16,10 @@ from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JOBS
 from lmi_deploy.domain.target_spec import CompilePlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
-    TO_SAGEMAKER,
     WRITE_OBJECTS,
     join_network,
     lend_key,
+    pass_role,
     pull_image,
     read_job_logs,
     use_key,
@@ -32,13 +32,7 @@ _FILES: Final = f"{JOBS}{COMPILE_JOB}"
 def compile_starter(place: CompilePlace, arns: Arns) -> Iterator[PolicyStatement]:
     """Of the user who runs `lmi compile`."""
     kind = "Optimization" if place.what.compiler == "optimization" else "Processing"
-    yield PolicyStatement(
-        sid="HandOverCompileRole",
-        actions=("iam:PassRole",),
-        resources=(place.role,),
-        why="pass the role of the compile job to SageMaker, and to no other service",
-        conditions=TO_SAGEMAKER,
-    )
+    yield pass_role(place.role, sid="HandOverCompileRole", what="the role of the compile job")
     yield PolicyStatement(
         sid="RunCompileJob",
         actions=(

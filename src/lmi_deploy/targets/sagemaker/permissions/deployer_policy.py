@@ -12,9 +12,9 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_starter
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
-    TO_SAGEMAKER,
     WRITE_OBJECTS,
     lend_key,
+    pass_role,
     push_image,
     use_key,
 )
@@ -144,13 +144,7 @@ def _configs_and_models(arns: Arns) -> Iterator[PolicyStatement]:
 
 
 def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
-    yield PolicyStatement(
-        sid="HandOverRole",
-        actions=("iam:PassRole",),
-        resources=(spec.cloud.role,),
-        why="pass the execution role to SageMaker, and to no other service",
-        conditions=TO_SAGEMAKER,
-    )
+    yield pass_role(spec.cloud.role, sid="HandOverRole", what="the execution role")
     account = f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}"
     yield PolicyStatement(
         sid="CheckRights",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.permissions import SAGEMAKER, Condition, PolicyStatement
+from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 
-TO_SAGEMAKER: Final[tuple[Condition, ...]] = (("StringEquals", "iam:PassedToService", (SAGEMAKER,)),)
-"""A role is passed to SageMaker, and to no other service."""
+_SERVICES: Final = {SAGEMAKER: "SageMaker", SCHEDULER: "EventBridge Scheduler"}
 WRITE_OBJECTS: Final = (
     "s3:AbortMultipartUpload",
     "s3:GetObject",
@@ -93,6 +92,17 @@ def write_telemetry(group: str, *, why: str) -> tuple[PolicyStatement, PolicySta
             resources=("*",),
             why="write metrics of the instances; the call has no resource",
         ),
+    )
+
+
+def pass_role(role: str, *, sid: str, what: str, to: str = SAGEMAKER) -> PolicyStatement:
+    """`what`: whose role it is; `to`: the only service that gets it."""
+    return PolicyStatement(
+        sid=sid,
+        actions=("iam:PassRole",),
+        resources=(role,),
+        why=f"pass {what} to {_SERVICES[to]}, and to no other service",
+        conditions=(("StringEquals", "iam:PassedToService", (to,)),),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.permissions import SCHEDULER, PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import pass_role
 
 
 def scheduler(arns: Arns) -> Iterator[PolicyStatement]:
@@ -42,10 +43,4 @@ def schedule_deletion(role: str, arns: Arns) -> Iterator[PolicyStatement]:
         resources=(arns.schedule,),
         why="the schedule that deletes the endpoint when it expires (endpoint.scheduler_role)",
     )
-    yield PolicyStatement(
-        sid="HandOverSchedulerRole",
-        actions=("iam:PassRole",),
-        resources=(role,),
-        why="pass the schedule's role to EventBridge Scheduler, and to no other service",
-        conditions=(("StringEquals", "iam:PassedToService", (SCHEDULER,)),),
-    )
+    yield pass_role(role, sid="HandOverSchedulerRole", what="the schedule's role", to=SCHEDULER)

@@ -14,10 +14,10 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
-    TO_SAGEMAKER,
     WRITE_OBJECTS,
     join_network,
     lend_key,
+    pass_role,
     pull_image,
     read_job_logs,
     use_key,
@@ -66,13 +66,7 @@ def _storage(arns: Arns) -> Iterator[PolicyStatement]:
 
 
 def transfer_job_starter(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
-    yield PolicyStatement(
-        sid="HandOverJobRole",
-        actions=("iam:PassRole",),
-        resources=(job.role,),
-        why="pass the role of the transfer job to SageMaker, and to no other service",
-        conditions=TO_SAGEMAKER,
-    )
+    yield pass_role(job.role, sid="HandOverJobRole", what="the role of the transfer job")
     yield PolicyStatement(
         sid="RunTransferJob",
         actions=(
