@@ -137,8 +137,7 @@ def test_key_and_local_disks_go_together(ada: Principal) -> None:
 
 @contextmanager
 def compile_at_work(ada: Principal) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process that waits for its job, whose script does not end, and the name of the job."""
-    Path("compile.py").write_text("import time\ntime.sleep(600)\n")
+    """A process that waits for its job, and the name of the job."""
     argv = [sys.executable, "-m", "lmi_deploy", "compile", "r.yaml", "--yes"]
     output = subprocess.PIPE
     with subprocess.Popen(argv, env=os.environ, text=True, stdout=output, stderr=output) as process:
@@ -155,19 +154,26 @@ def compile_at_work(ada: Principal) -> Iterator[tuple[subprocess.Popen[str], str
 
 
 def at_work(ada: Principal) -> list[str]:
-    listed = ada.aws.client("sagemaker").list_processing_jobs(StatusEquals="InProgress")
-    return [job["ProcessingJobName"] for job in listed["ProcessingJobSummaries"]]
+    sagemaker = ada.aws.client("sagemaker")
+    processing = sagemaker.list_processing_jobs(StatusEquals="InProgress")["ProcessingJobSummaries"]
+    optimizing = sagemaker.list_optimization_jobs()["OptimizationJobSummaries"]
+    return [job["ProcessingJobName"] for job in processing] + [
+        job["OptimizationJobName"]
+        for job in optimizing
+        if job["OptimizationJobStatus"] in ("STARTING", "INPROGRESS", "STOPPING")
+    ]
 
 
 def test_terminated_compile_leaves_a_job_that_down_stops(ada: Principal) -> None:
     """The process ends as in a cancelled CI job; the job is a real process, and ends with `down`."""
     granted(ada, BY_SCRIPT)
+    Path("compile.py").write_text("import time\ntime.sleep(600)\n")
     with compile_at_work(ada) as (process, job):
         process.send_signal(signal.SIGTERM)
         _, error = process.communicate(timeout=60)
     assert f"the job {job} still runs, and costs money" in error
     assert at_work(ada) == [job]
-    assert f"{job} is InProgress" in ada.lmi("status", "echo")[1]
+    assert f"{job} is InProgress, 1 x ml.m5.xlarge" in ada.lmi("status", "echo")[1]
     stopping = ReducedPermissions("deployer", "RunCompileJob", "sagemaker:StopProcessingJob")
     ada.grant(stopping)
     code, output = ada.lmi("down", "echo", "--yes")
@@ -178,6 +184,28 @@ def test_terminated_compile_leaves_a_job_that_down_stops(ada: Principal) -> None
     assert f"stop the compile job {job}" in run_granted(ada, "down", "echo", "--yes")
     assert at_work(ada) == []
     assert recorded() - listed() == set()
+
+
+def test_down_stops_an_optimization_job_with_the_printed_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On an emulator where such a job takes 30 s."""
+    with emulator(tmp_path, "--speed", "20", "--enforce-iam", containers=True) as aws:
+        (tmp_path / "here").mkdir()
+        settle(aws, monkeypatch, tmp_path / "here")
+        ada = Principal(aws, capsys, monkeypatch)
+        Path("model/config.json").write_text('{"architectures": ["GPTJForCausalLM"], "model_type": "gptj"}')
+        granted(
+            ada, BY_ENGINE.format(engine="neuronx", instance="ml.inf2.8xlarge", degree=2, version="0.28.0")
+        )
+        with compile_at_work(ada) as (process, job):
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+        assert f"{job} is InProgress, for ml.inf2.8xlarge" in ada.lmi("status", "whole")[1]
+        assert f"stop the compile job {job}" in run_granted(ada, "down", "whole", "--yes")
+        assert at_work(ada) == []
+        found = aws.client("sagemaker").describe_optimization_job(OptimizationJobName=job)
+        assert found["OptimizationJobStatus"] == "STOPPED"
 
 
 @pytest.mark.parametrize(
