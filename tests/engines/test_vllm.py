@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import struct
+import subprocess
 from array import array
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,8 @@ CITY = {
     "required": ["city", "rank"],
     "additionalProperties": False,
 }
+DRAFT = {"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "num_speculative_tokens": 3}
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
 
 
@@ -203,6 +206,58 @@ def test_bf16_is_refused_before_anything_changes(served: Served) -> None:
     assert done.returncode == 2
     assert "answers wrongly in 16 bits" in done.stderr
     assert served.answer(messages=FRANCE, max_tokens=2)
+
+
+@pytest.mark.parametrize("table", [DRAFT, NGRAM], ids=["draft model", "ngram"])
+def test_speculation_is_refused_before_anything_changes(served: Served, table: dict[str, Any]) -> None:
+    option = f"options.speculative_config='{json.dumps(table)}'"
+    done = served.lmi.run("plan", RECIPE, "--set", option)
+    assert done.returncode == 2, done.stdout
+    assert "on a CPU, vLLM 0.10.2 has no speculative decoding" in done.stderr
+    assert served.answer(messages=FRANCE, max_tokens=2)
+
+
+REFUSALS = f"""\
+import sys
+from vllm import LLM
+from vllm.engine.arg_utils import EngineArgs
+
+model, settings = sys.argv[1], {{"enforce_eager": True, "dtype": "float32", "max_model_len": 256}}
+try:
+    EngineArgs(model=model, speculative_config={{**{DRAFT!r}, "model": model}}, **settings).create_engine_config()
+except NotImplementedError as refused:
+    print(refused)
+try:
+    LLM(model=model, speculative_config={NGRAM!r}, **settings)
+except AssertionError as refused:
+    print(refused)
+"""
+
+
+def test_this_vllm_still_refuses_to_speculate(served: Served) -> None:
+    """What the refusal says: once this fails, the refusal is wrong."""
+    worker = next(
+        process.cmdline()
+        for process in served.processes()
+        if "python" in process.name() and "djl_python_engine" in " ".join(process.cmdline())
+    )
+    [snapshot] = Path(served.lmi.environment["HF_HOME"]).glob("hub/models--*/snapshots/*")
+    quiet = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    done = subprocess.run(
+        [worker[0], "-c", REFUSALS, str(snapshot)],
+        env={**os.environ, **quiet},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Speculative decoding with draft model is not supported yet." in done.stdout, done.stderr
+    assert "spec decode is not supported." in done.stdout, done.stderr
 
 
 def test_killed_server_leaves_no_process_of_vllm(served: Served) -> None:

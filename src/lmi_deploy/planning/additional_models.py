@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lmi_deploy.domain.deployment_artifact import DRAFT_SLOT, ArtifactCopy
 from lmi_deploy.domain.deployment_spec import AdditionalModel, WeightsSpec
@@ -15,11 +15,11 @@ from lmi_deploy.domain.gathered_facts import AdapterFacts, DraftFacts, Facts, Fi
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.recipe_weights_keys import Files
+from lmi_deploy.domain.speculative_decoding import SPECULATIVE_CONFIG, speculation_settings
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.adapter_checks import require_adapters
 from lmi_deploy.planning.file_selection import select
 
-_SPECULATIVE: Final = "speculative_config"
 _REPOSITORY: Final = re.compile(r"s3://.+|\.{1,2}/.*|[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 """A Hub id with its owner, a prefix in S3 or a folder relative to the recipe. An absolute path is one in the
 container.
@@ -44,7 +44,7 @@ class DraftSource(NamedTuple):
 
 def draft_source(recipe: Recipe) -> DraftSource | None:
     """The draft model that lmi transfers; None if there is none, or if its location is one in the container."""
-    table = _speculative(recipe.options) if recipe.engine == "vllm" else {}
+    table = speculation_settings(dict(recipe.options)) if recipe.engine == "vllm" else {}
     model, revision = table.get("model"), table.get("revision") or "main"
     if not (isinstance(model, str) and isinstance(revision, str) and _REPOSITORY.fullmatch(model)):
         return None
@@ -53,9 +53,9 @@ def draft_source(recipe: Recipe) -> DraftSource | None:
 
 def with_draft_slot(options: Pairs) -> Pairs:
     """The options with the location of the draft model left open. Its revision is pinned by lmi."""
-    table = {key: value for key, value in _speculative(options).items() if key != "revision"}
+    table = {key: value for key, value in speculation_settings(dict(options)).items() if key != "revision"}
     text = json.dumps({**table, "model": DRAFT_SLOT})
-    return tuple((key, text if key == _SPECULATIVE else value) for key, value in options)
+    return tuple((key, text if key == SPECULATIVE_CONFIG else value) for key, value in options)
 
 
 def with_adapter_options(recipe: Recipe, facts: Facts) -> Recipe:
@@ -158,12 +158,3 @@ def _adapter_files(adapter: AdapterFacts, *, pickles: bool) -> tuple[FileEntry, 
 def _rank(adapter: AdapterFacts) -> int:
     rank = adapter.config.get("r")
     return rank if type(rank) is int else 0
-
-
-def _speculative(options: Pairs) -> dict[str, Any]:
-    """`speculative_config`; empty if it is not given, or no JSON object, which a check of the recipe reports."""
-    try:
-        found = json.loads(dict(options).get(_SPECULATIVE, "{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

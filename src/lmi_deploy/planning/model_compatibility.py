@@ -10,6 +10,7 @@ from lmi_deploy.catalog import accelerators, vllm_arguments
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.speculative_decoding import draft_model
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.compute_capability import (
     EngineSettings,
@@ -17,7 +18,6 @@ from lmi_deploy.planning.compute_capability import (
     device_mistakes,
     device_notes,
     engine_settings,
-    json_option,
     rated_devices,
 )
 from lmi_deploy.recipe.checks.option_values import number_of
@@ -188,20 +188,6 @@ def draft_mistake(config: Mapping[str, Any], draft: Mapping[str, Any], name: str
     return Mistake(
         option="speculative_config", what=what, hint="name a draft model of the same family, or method: ngram"
     )
-
-
-def draft_model(options: Mapping[str, str]) -> str:
-    """The separate model that speculative decoding asks for drafts; empty if there is none, or if that is unknown."""
-    table = json_option(options, "speculative_config")
-    name, method = table.get("model"), table.get("method")
-    known = ("eagle", "medusa", "mtp", "mlp", "ngram", "speculator")
-    if (
-        not isinstance(name, str)
-        or method not in (None, "draft_model")
-        or table.get("use_heterogeneous_vocab")
-    ):
-        return ""
-    return "" if any(word in name.lower() for word in known) else name
 
 
 def _vocabulary(table: Mapping[str, Any]) -> int | None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.speculative_decoding import draft_model
 from lmi_deploy.errors import LmiError
 from lmi_deploy.planning.compute_capability import Mistake
 from lmi_deploy.planning.model_compatibility import (
     ModelReview,
-    draft_model,
     has_known_rules,
     is_above_options,
     review_model,

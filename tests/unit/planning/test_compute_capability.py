@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.domain.speculative_decoding import draft_model
 from lmi_deploy.planning.compute_capability import EngineSettings, device_mistakes, device_notes
 from lmi_deploy.planning.model_compatibility import (
     checkpoint_needs,
     draft_mistake,
-    draft_model,
     model_mistakes,
     model_notes,
 )

@@ -27,6 +27,28 @@ def test_folder_of_vllm_that_a_cpu_cannot_run_is_refused() -> None:
         worker_setup(f"{VLLM}option.dtype=bf16\n".encode(), b"", MACHINE)
 
 
+DRAFT = 'option.speculative_config={"model": "org/draft", "num_speculative_tokens": 3}\n'
+NGRAM = 'option.speculative_config={"method": "ngram", "num_speculative_tokens": 3}\n'
+GPU = Machine(memory=8 * GIB, cores=2, accelerators=(("NVIDIA L4", 24 * GIB),))
+
+
+@pytest.mark.parametrize(
+    ("option", "machine", "why"),
+    [
+        (DRAFT, MACHINE, "on a CPU, vLLM 0.10.2 has no speculative decoding"),
+        (NGRAM, MACHINE, "spec decode is not supported"),
+        (DRAFT, GPU, "org/draft: vLLM 0.10.2, which runs here, refuses draft models"),
+    ],
+)
+def test_speculation_that_this_vllm_cannot_do_is_refused(option: str, machine: Machine, why: str) -> None:
+    with pytest.raises(Unresolvable, match=why):
+        worker_setup(f"{VLLM}{option}".encode(), b"", machine)
+
+
+def test_speculation_by_ngram_runs_on_a_gpu() -> None:
+    assert "vllm==0.10.2" in worker_setup(f"{VLLM}{NGRAM}".encode(), b"", GPU).packages
+
+
 @pytest.mark.parametrize(
     ("model_py", "package"),
     [(b"", "transformers"), (b"import torch\n", "torch"), (b"import json\n", "numpy")],

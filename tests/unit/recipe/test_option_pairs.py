@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lmi_deploy.recipe.checks.option_pairs import Given, pair_mistakes
@@ -93,3 +95,21 @@ def test_compatible_options_are_accepted(options: dict[str, str]) -> None:
 def test_dtypes_of_a_method_depend_on_the_version() -> None:
     assert found(27, quantize="awq", dtype="bf16") != []
     assert found(28, quantize="awq", dtype="bf16") == []
+
+
+@pytest.mark.parametrize(
+    ("image", "method", "what"),
+    [
+        (15, "", ""),
+        (16, "", "vLLM 0.10.2 refuses draft models"),
+        (19, "draft_model", "vLLM 0.14.0 refuses draft models"),
+        (20, "", "vLLM 0.15.1 takes a draft model only with its method"),
+        (20, "draft_model", ""),
+        (22, "", ""),
+        (16, "eagle3", ""),
+    ],
+)
+def test_draft_model_needs_a_vllm_that_has_them(image: int, method: str, what: str) -> None:
+    table = {"model": "org/small", "num_speculative_tokens": 3, **({"method": method} if method else {})}
+    mistakes = found(image, speculative_config=json.dumps(table))
+    assert [words.startswith(what) for _, words in mistakes] == ([True] if what else []), mistakes

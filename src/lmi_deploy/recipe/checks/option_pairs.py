@@ -12,6 +12,7 @@ from typing import Final
 
 from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.server_version import Server
+from lmi_deploy.domain.speculative_decoding import SPECULATIVE_CONFIG, draft_model, speculation_settings
 from lmi_deploy.recipe.checks.option_values import image_of, number_of
 
 Found = tuple[str, str, str]
@@ -72,6 +73,12 @@ _NEED: Final = (
 _FLAGS: Final = ("enable_expert_parallel", "numa_bind", "enable_lora", "enable_prefix_caching")
 _ON_BY_ITSELF: Final = {"enable_prefix_caching": 15}
 """The LMI image from which vLLM switches it on itself."""
+_WITHOUT_DRAFT_MODELS: Final = range(16, 20)
+"""NotImplementedError in vllm/config/speculative.py from 0.10.0 (vllm-project/vllm#22047) to 0.14.0; draft models are
+back in 0.15 (vllm-project/vllm#24322). Wheels of 0.10.2, 0.11.1, 0.14.0 and 0.15.1 read on 2026-11-23.
+"""
+_DRAFT_METHOD_BY_NAME: Final = (20, 21)
+"""The LMI images whose vLLM (0.15.1, 0.16.0) does not take a model without a method for a draft model; 0.17.0 does."""
 _EXCLUSIVE: Final = (
     ("attention_backend", "attention_config", "backend"),
     ("enable_flashinfer_autotune", "kernel_config", "enable_flashinfer_autotune"),
@@ -164,6 +171,21 @@ def _drafts(given: Given) -> Iterator[Found]:
         yield "speculative_config", "has no num_speculative_tokens", 'such as "num_speculative_tokens": 4'
 
 
+def _draft_models(given: Given) -> Iterator[Found]:
+    if not draft_model(given.options):
+        return
+    option, vllm = SPECULATIVE_CONFIG, vllm_arguments.version(given.image)
+    if given.image in _WITHOUT_DRAFT_MODELS:
+        what = f"vLLM {vllm} refuses draft models: those of LMI images 16 to 19 have none"
+        yield (
+            option,
+            what,
+            "use container.version 0.36.0 or newer, or another method, such as ngram or eagle3",
+        )
+    elif given.image in _DRAFT_METHOD_BY_NAME and "method" not in speculation_settings(given.options):
+        yield option, f"vLLM {vllm} takes a draft model only with its method", 'add "method": "draft_model"'
+
+
 def _twice(given: Given) -> Iterator[Found]:
     for name, table, field in _EXCLUSIVE:
         if name in given.options and f'"{field}"' in given.options.get(table, ""):
@@ -194,6 +216,7 @@ _RULES: Final[tuple[Callable[[Given], Iterator[Found]], ...]] = (
     _pipeline,
     _batching,
     _drafts,
+    _draft_models,
     _twice,
     _activation_dtype,
     _bitsandbytes,
