@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lmi_deploy.bench.experiment import Experiment
+from lmi_deploy.bench.experiment_plan import ExperimentPlanner
+from lmi_deploy.bench.experiment_results import ResultsFolder
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
+from lmi_deploy.bench.run_limits import RunProgress
+from lmi_deploy.bench.run_sequence import MeasuredLoad
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.recipe_keys import Recipe
 from tests.support.local_app import RECIPE, LocalApp
 
 BENCH = """\
@@ -167,3 +177,58 @@ def test_recipe_without_experiment_is_its_deployment(app: LocalApp) -> None:
     ran = app.lmi("bench", "experiment", name)
     assert ran.code == 2
     assert "it has no key bench" in ran.err
+
+
+class Slow:
+    """Each deployment takes two hours to start."""
+
+    def __init__(self, app: LocalApp) -> None:
+        self._app = app
+        self.notes: list[str] = []
+
+    def watch(self, progress: RunProgress) -> None:
+        pass
+
+    def events(self, events: Iterable[Event]) -> None:
+        self._app.clock.sleep(7200)
+        for _ in events:
+            pass
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def measured(self, measured: MeasuredLoad) -> None:
+        pass
+
+
+def test_experiment_ends_before_it_costs_more_than_its_limit(app: LocalApp) -> None:
+    """With prices of this machine made up: two hours of 10 dollars each are above the limit, so no cell is measured."""
+    write()
+    recipe = read_recipe("e.yaml", overlay=None, sets=())
+    assert recipe.bench
+
+    def read(path: str, overlay: str | None, sets: Sequence[str]) -> Recipe:
+        return read_recipe("e.yaml", overlay=overlay, sets=sets)
+
+    folder = ResultsFolder(RESULTS)
+    planner = ExperimentPlanner(
+        recipe=recipe, bench=recipe.bench, read=read, prompts=(), token=folder.token, deps=app.deps()
+    )
+    plan = planner.plan()
+    plan = replace(plan, deployments=tuple(replace(one, hourly=10.0) for one in plan.deployments))
+    outcome = Experiment(plan, folder, app.deps(), Slow(app), most=15).run()
+    assert "--max-cost 15: 0.00 are spent, and the next deployment may cost 20.1" in outcome.stopped
+    assert outcome.spent >= 20
+    assert cells() == []
+    assert deployments(app) == []
+
+
+def test_deployment_that_a_killed_run_left_is_deleted(app: LocalApp) -> None:
+    write()
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    left = app.released[0]
+    Path("left.yaml").write_text(RECIPE.replace("name: tiny", f"name: {left}"))
+    assert app.lmi("up", "left.yaml", "--yes").code == 0
+    assert deployments(app) == [left]
+    assert app.lmi("bench", "e.yaml").code == 0
+    assert deployments(app) == []

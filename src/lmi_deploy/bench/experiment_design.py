@@ -24,6 +24,7 @@ class Cell:
 
     factors: Mapping[str, Factor]
     load: Load
+    input_tokens: int | None
     output_tokens: int | None
     batch: int | None
 
@@ -108,6 +109,7 @@ def _cells(bench: Bench, factors: Mapping[str, Factor]) -> Iterator[Cell]:
         yield Cell(
             factors={**factors, **shown},
             load=load,
+            input_tokens=_count("input_tokens", chosen),
             output_tokens=_count("output_tokens", chosen),
             batch=_count("batch", chosen),
         )
@@ -126,7 +128,7 @@ def _count(name: str, chosen: Mapping[str, Factor]) -> int | None:
     value = chosen.get(name)
     if value is None:
         return None
-    most = 1_000_000 if name == "output_tokens" else 4096
+    most = 1_000_000 if name.endswith("_tokens") else 4096
     if not isinstance(value, int) or not 1 <= value <= most:
         raise _refused(name, f"{value} is not a whole number from 1 to {most}", "correct the value")
     return value

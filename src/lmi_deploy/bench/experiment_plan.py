@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lmi_deploy.bench.experiment_design import Cell, DesignedDeployment, Stay, design, stays
+from lmi_deploy.bench.experiment_requests import cell_requests
 from lmi_deploy.bench.objectives import Objective, parse_objective
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_target import DeploymentTarget, RequestForm
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.domain.deployment_names import MAX_NAME
-from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.recipe_bench_keys import Bench
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -132,7 +132,7 @@ class ExperimentPlanner:
         return f"{name[: MAX_NAME - _DIGEST - 1].rstrip('-')}-{suffix}"
 
     def _cell(self, cell: Cell, deployment: DeploymentPlan, identity: str) -> PlannedCell:
-        requests = _requests(self.bench, cell, self.prompts, deployment.spec.probe)
+        requests = cell_requests(self.bench, cell, self.prompts, deployment.spec.probe)
         form = RequestForm(
             stream=self.bench.stream,
             output_tokens=cell.output_tokens,
@@ -178,36 +178,6 @@ def _dearest(deployment: DeploymentPlan, deps: Dependencies) -> tuple[Price | No
     known = [price for price in prices if price]
     dearest = max(known, key=lambda price: price.hourly) if len(known) == len(prices) else None
     return dearest, place.scaling.most if place.scaling else place.count
-
-
-def _requests(
-    bench: Bench, cell: Cell, prompts: Sequence[BenchRequest], probe: ProbeSpec
-) -> tuple[BenchRequest, ...]:
-    """By default the deployment's own probe."""
-    if bench.body is not None:
-        found = [BenchRequest(body=bench.body.encode(), content_type=bench.content_type)]
-    elif bench.prompt is not None:
-        found = [BenchRequest(prompt=bench.prompt)]
-    elif prompts:
-        found = [*prompts]
-    elif probe.prompt:
-        found = [BenchRequest(prompt=probe.prompt)]
-    else:
-        found = [BenchRequest(body=probe.body.encode(), content_type=probe.content_type)]
-    return tuple(_batched(one, cell.batch) for one in found) if cell.batch else tuple(found)
-
-
-def _batched(request: BenchRequest, count: int) -> BenchRequest:
-    """The JSON body with `inputs` so many times, as a list."""
-    try:
-        value = json.loads(request.body or b"")
-        inputs = value["inputs"]
-    except (ValueError, KeyError, TypeError):
-        raise UsageRefused(
-            "bench.batch: the request is no JSON body with `inputs`", hint="write it as bench.body"
-        ) from None
-    body = json.dumps({**value, "inputs": [inputs] * count}, ensure_ascii=False)
-    return replace(request, body=body.encode(), items=count)
 
 
 def _parameters(bench: Bench) -> dict[str, Any]:

@@ -41,7 +41,9 @@ class _Pair:
 
 
 def _speed(point: LoadPoint) -> float:
-    user = point.metrics.get("output_tokens_per_s_user")
+    user, asked = point.metrics.get("output_tokens_per_s_user"), point.factors.get("output_tokens")
+    if user is None and isinstance(asked, int):
+        return asked / point.metrics["e2e"].mean
     return user.mean if user else point.rate("requests_per_s")
 
 
@@ -142,7 +144,8 @@ def _effect_table(pairs: Sequence[_Pair], group: str, report: Report) -> ReportT
         columns=(*((group,) if group else ()), *heads),
         rows=tuple(rows),
         notes=(
-            "SD: between the cells; /s: tokens per second of a request, else requests per second",
+            "SD: between the cells; /s: tokens per second of a request (those asked for, if the server counts none), "
+            "else requests per second",
             "latency: the mean of the cells' reductions; by the speed-up: the reduction of the ratio of the means",
         ),
     )

@@ -20,7 +20,7 @@ from lmi_deploy.domain.recipe_key_types import (
 )
 from lmi_deploy.domain.settings_digest import digest_tag
 
-WORKLOAD = ("concurrency", "rate", "output_tokens", "batch")
+WORKLOAD = ("concurrency", "rate", "input_tokens", "output_tokens", "batch")
 """Names in `bench.matrix` that change what is sent; any other name is a key of the recipe."""
 
 
@@ -59,8 +59,8 @@ class Bench:
         tuple[tuple[str, tuple[str, ...]], ...],
         ValuesByName(most=8),
         Doc(
-            "Values that are all combined: of `concurrency`, `rate`, `output_tokens` and `batch`, or of any key of the "
-            "recipe, such as `options.dtype`.",
+            "Values that are all combined: of `concurrency`, `rate`, `input_tokens`, `output_tokens` and `batch`, or "
+            "of any key of the recipe, such as `options.dtype`.",
             "{concurrency: [1, 2, 4]}",
         ),
     ] = ()
@@ -92,7 +92,13 @@ class Bench:
         Doc("A file with the requests, as of `lmi bench --prompts`.", "prompts.jsonl"),
     ] = None
     body: Annotated[
-        str | None, Named("text"), Doc("The whole body of each request.", '\'{"inputs": "OK"}\'')
+        str | None,
+        Named("text"),
+        Doc(
+            "The whole body of each request. In JSON the values `{prompt}` and `{output_tokens}` are replaced by those "
+            "of the cell.",
+            '\'{"inputs": "{prompt}"}\'',
+        ),
     ] = None
     content_type: Annotated[str, OneLine("media type"), Doc("The media type of `body`.", "text/plain")] = (
         "application/json"
@@ -101,6 +107,14 @@ class Bench:
         int | None,
         Integer(1, 4096),
         Doc("Items of a request: `inputs` of the JSON body becomes a list of it, so many times.", "6"),
+    ] = None
+    input_tokens: Annotated[
+        int | None,
+        Integer(1, 1_000_000),
+        Doc(
+            "A prompt of so many times the word `the`, which is one token of GPT-2's tokenizer and of most others.",
+            "200",
+        ),
     ] = None
     output_tokens: Annotated[
         int | None, Integer(1, 1_000_000), Doc("Longest answer of each request, in tokens.", "100")
