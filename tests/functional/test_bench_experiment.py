@@ -217,7 +217,7 @@ def test_experiment_ends_before_it_costs_more_than_its_limit(app: LocalApp) -> N
     plan = planner.plan()
     plan = replace(plan, deployments=tuple(replace(one, hourly=10.0) for one in plan.deployments))
     outcome = Experiment(plan, folder, app.deps(), Slow(app), most=15).run()
-    assert "--max-cost 15: 0.00 are spent, and the next deployment may cost 20.1" in outcome.stopped
+    assert "--max-cost 15: 0.00 are spent, and the next step may cost 20.1" in outcome.stopped
     assert outcome.spent >= 20
     assert cells() == []
     assert deployments(app) == []

@@ -89,7 +89,7 @@ class Experiment:
         if self._most is None or total <= self._most:
             return True
         self.outcome.stopped = (
-            f"--max-cost {self._most:g}: {self.outcome.spent:.2f} are spent, and the next deployment may cost "
+            f"--max-cost {self._most:g}: {self.outcome.spent:.2f} are spent, and the next step may cost "
             f"{next_cost:.2f}"
         )
         return False
