@@ -54,7 +54,7 @@ PUBLISHED = [
         for overlay in ("", "own-script", "baseline", "p3", "p3-baseline", "today")
     ),
     (GPT2, "", "gpt2-tensorrt"),
-    *((BERT, overlay, "bert-inf1") for overlay in ("", *QA_OVERLAYS, *CLASSIFICATION_OVERLAYS)),
+    *((BERT, overlay, "bert-inf1") for overlay in ("", "g4dn", *QA_OVERLAYS, *CLASSIFICATION_OVERLAYS)),
     *((T5, overlay, "t5-small-tensorrt") for overlay in ("", "pytorch", "g5", "t5-base", "production")),
 ]
 """Recipe, overlay and facts."""
@@ -80,7 +80,8 @@ def of_recipe(path: Path, facts_name: str, *, overlay: str = "", sets: tuple[str
     build = None
     if recipe.container.build is not None:
         build = read_context(path.parent / recipe.container.build, recipe.container.dockerfile or DOCKERFILE)
-    return resolve(recipe, replace(facts, cloud=CLOUD, model_py=own, build=build))
+    compiled = facts.compiled if recipe.compile else None
+    return resolve(recipe, replace(facts, cloud=CLOUD, model_py=own, build=build, compiled=compiled))
 
 
 @pytest.mark.parametrize(("name", "overlay", "facts"), PUBLISHED)

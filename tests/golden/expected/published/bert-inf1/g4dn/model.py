@@ -1,0 +1,1 @@
+# the template question-answering, byte for byte
