@@ -162,6 +162,11 @@ def chosen(recipe: Recipe) -> tuple[Instance, ...]:
     return tuple(each for each in found if each is not None)
 
 
+def device_count(recipe: Recipe) -> int:
+    """The devices (GPUs or NeuronCores) of the smallest instance type; 1 without any."""
+    return min((devices(machine) or 1 for machine in chosen(recipe)), default=1)
+
+
 def devices(machine: Instance) -> int | None:
     """Over how many devices a model can be cut: GPUs or NeuronCores, 0 without any. None: the catalog does not know."""
     existing = machine.accelerators

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+from lmi_deploy.catalog.instances import device_count
 from lmi_deploy.catalog.options import IMAGE_TEMPLATE
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.deployment_spec import (
@@ -30,7 +31,7 @@ from lmi_deploy.planning.default_timeouts import loading_timeout
 from lmi_deploy.planning.file_selection import require_shards, select
 from lmi_deploy.planning.image_build import with_built_image
 from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
-from lmi_deploy.sizing.neuron_pipeline import available_cores, neuron_degree
+from lmi_deploy.sizing.neuron_pipeline import neuron_degree
 from lmi_deploy.sizing.tensor_parallel_degree import degree_of
 
 PREDICT_TIMEOUT = 60
@@ -114,7 +115,7 @@ def _engine(
     ) and model.source == "hub"
     named = (("served_model_name", model.model_id),) if by_name else ()
     if recipe.engine == "neuron":
-        named = (("workers", str(max(1, available_cores(recipe) // degree))),)
+        named = (("workers", str(max(1, device_count(recipe) // degree))),)
     given = with_draft_slot(recipe.options) if weights.draft else recipe.options
     options = (*_option_pairs(recipe, weights.total_size), *named, *given)
     inputs = EngineInputs(handler, options, task=model.task, tensor_parallel_degree=degree, version=version)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmi_deploy.catalog.instances import chosen, devices
+from lmi_deploy.catalog.instances import device_count
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
@@ -35,7 +35,7 @@ def pipeline_cores(parameters: int, available: int) -> PipelineCores:
 
 def neuron_degree(recipe: Recipe, config: Mapping[str, Any]) -> int:
     """The cores of one copy of the model on engine neuron: one in layout data. Raises Unresolvable."""
-    available = available_cores(recipe)
+    available = device_count(recipe)
     if recipe.tensor_parallel_degree is not None:
         if available and available % recipe.tensor_parallel_degree:
             raise Unresolvable(
@@ -49,18 +49,13 @@ def neuron_degree(recipe: Recipe, config: Mapping[str, Any]) -> int:
     return _computed(config, available).cores
 
 
-def available_cores(recipe: Recipe) -> int:
-    """Of the smallest instance type; 1 without any."""
-    return min((devices(machine) or 1 for machine in chosen(recipe)), default=1)
-
-
 def pipeline_notice(recipe: Recipe, config: Mapping[str, Any]) -> str:
     """How the number of cores came about, if the recipe left it to lmi; empty otherwise."""
     if recipe.engine != "neuron" or recipe.tensor_parallel_degree is not None:
         return ""
     if dict(recipe.options).get("layout") != "pipeline":
         return ""
-    available = available_cores(recipe)
+    available = device_count(recipe)
     found = _computed(config, available)
     used = f"lmi uses {found.cores}: compile the model with --neuroncore-pipeline-cores {found.cores}"
     return (

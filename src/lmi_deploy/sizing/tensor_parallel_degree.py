@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.catalog.instances import NEURON_DEGREES, chosen, devices
+from lmi_deploy.catalog.instances import NEURON_DEGREES, chosen, device_count
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.sizing.architecture import Architecture, read_architecture
@@ -98,9 +98,8 @@ def degree_of(recipe: Recipe, config: Mapping[str, Any]) -> int:
                 hint="omit it; endpoint.count adds instances",
             )
         return 1
-    counts = [devices(machine) or 1 for machine in chosen(recipe)]
     # Triton runs copies of a model; it does not split one.
-    most = 1 if recipe.engine == "triton" else min(counts, default=1)
+    most = 1 if recipe.engine == "triton" else device_count(recipe)
     if recipe.tensor_parallel_degree is None and recipe.engine == "neuronx":
         return _largest_on_neuron(recipe, config, most)
     if recipe.tensor_parallel_degree is None:
