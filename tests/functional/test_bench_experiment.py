@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lmi_deploy.bench.experiment import Experiment
-from lmi_deploy.bench.experiment_plan import ExperimentPlanner
+from lmi_deploy.bench.experiment_plan import ExperimentPlan, ExperimentPlanner
 from lmi_deploy.bench.experiment_results import ResultsFolder
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
@@ -201,20 +201,49 @@ class Slow:
         pass
 
 
-def test_experiment_ends_before_it_costs_more_than_its_limit(app: LocalApp) -> None:
-    """With prices of this machine made up: two hours of 10 dollars each are above the limit, so no cell is measured."""
-    write()
+class Impatient(Slow):
+    """Ctrl-C while the first deployment starts."""
+
+    def __init__(self, app: LocalApp) -> None:
+        super().__init__(app)
+        self._calls = 0
+
+    def events(self, events: Iterable[Event]) -> None:
+        self._calls += 1
+        for number, _ in enumerate(events):
+            if self._calls == 1 and number == 3:
+                assert isinstance(events, Generator)
+                events.throw(KeyboardInterrupt())  # as the context of a command does
+
+
+def plan_of(app: LocalApp, folder: ResultsFolder) -> ExperimentPlan:
     recipe = read_recipe("e.yaml", overlay=None, sets=())
     assert recipe.bench
 
     def read(path: str, overlay: str | None, sets: Sequence[str]) -> Recipe:
         return read_recipe("e.yaml", overlay=overlay, sets=sets)
 
-    folder = ResultsFolder(RESULTS)
     planner = ExperimentPlanner(
         recipe=recipe, bench=recipe.bench, read=read, prompts=(), token=folder.token, deps=app.deps()
     )
-    plan = planner.plan()
+    return planner.plan()
+
+
+def test_interrupt_while_a_deployment_starts_deletes_it(app: LocalApp) -> None:
+    write()
+    folder = ResultsFolder(RESULTS)
+    plan = plan_of(app, folder)
+    outcome = Experiment(plan, folder, app.deps(), Impatient(app)).run()
+    assert (outcome.interrupted, outcome.left) == (True, [])
+    assert deployments(app) == []
+    assert all(one.recipe.ttl for one in plan.deployments)
+
+
+def test_experiment_ends_before_it_costs_more_than_its_limit(app: LocalApp) -> None:
+    """With prices of this machine made up: two hours of 10 dollars each are above the limit, so no cell is measured."""
+    write()
+    folder = ResultsFolder(RESULTS)
+    plan = plan_of(app, folder)
     plan = replace(plan, deployments=tuple(replace(one, hourly=10.0) for one in plan.deployments))
     outcome = Experiment(plan, folder, app.deps(), Slow(app), most=15).run()
     assert "--max-cost 15: 0.00 are spent, and the next step may cost 20.1" in outcome.stopped

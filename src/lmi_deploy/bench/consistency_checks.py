@@ -28,6 +28,8 @@ SHORT: Final = 4
 FLAT: Final = 0.15
 """Less gain in throughput than this share of the gain in load: saturated."""
 SAME_LOAD: Final = 1.25
+INPUT_LENGTH: Final = 0.05
+_TEMPLATE_TOKENS: Final = 20
 _ROUNDING: Final = 0.02
 """Published figures are rounded to two or three digits."""
 
@@ -123,6 +125,13 @@ def check_step_time(*, step: float, steps: int, total: float) -> Check:
         return Check(name="step_time", state="ok", text="the time of a step fits the time of the whole")
     fits = f"{total / steps * 1000:.3g} ms a step would fit"
     return Check(name="step_time", state="invalid", text=f"{words}; {fits}")
+
+
+def check_input_length(*, asked: int, counted: float) -> Check:
+    """Tokens of a prompt by the server's count, a few of which may be those of a chat template."""
+    words = f"prompts have {counted:.4g} tokens by the server's count, {asked} were asked for"
+    is_near = abs(counted - asked) <= max(INPUT_LENGTH * asked, _TEMPLATE_TOKENS)
+    return Check(name="input_length", state="ok" if is_near else "warning", text=words)
 
 
 def check_ratio(name: str, *, before: float, after: float, printed: float) -> Check:

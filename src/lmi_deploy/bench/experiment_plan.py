@@ -112,7 +112,9 @@ class ExperimentPlanner:
     def _deployment(self, one: DesignedDeployment, fixed: str) -> PlannedDeployment:
         variant = one.variant
         recipe = self.read(variant.recipe, variant.overlay or None, one.overrides)
-        recipe = replace(recipe, name=self._name(recipe.name, one), bench=None)
+        # What a killed run leaves expires, so that `lmi gc` deletes it, too.
+        ttl = recipe.ttl or self._lifetime(one)
+        recipe = replace(recipe, name=self._name(recipe.name, one), bench=None, ttl=ttl)
         deployment = up.prepare(recipe, self.deps, priced=True)
         price, count = _dearest(deployment, self.deps)
         content = repr(replace(recipe, name="", origin="", overrides=(), ttl=None))
@@ -125,6 +127,12 @@ class ExperimentPlanner:
             hourly=price.hourly * count if price else None,
             currency=price.currency if price else "USD",
         )
+
+    def _lifetime(self, one: DesignedDeployment) -> int:
+        """Twice as long as it takes at most, and an hour for a slow start."""
+        cells = len(one.cells) * self.bench.repeats
+        longest = START_SECONDS + cells * (WARMUP_SECONDS + self.bench.duration)
+        return min(2 * longest + 3600, 90 * 86_400)
 
     def _name(self, name: str, one: DesignedDeployment) -> str:
         """The same in each run on this folder, so that what an interrupted run left is found."""

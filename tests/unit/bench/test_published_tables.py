@@ -7,6 +7,7 @@ import pytest
 from lmi_deploy.bench.consistency_checks import (
     Row,
     check_cost,
+    check_input_length,
     check_littles_law,
     check_objectives_reported,
     check_order,
@@ -153,3 +154,13 @@ def test_one_client_against_one_per_core_is_not_the_same_load() -> None:
     same = check_same_load([Row(name="a", rate=100, mean=0.04), Row(name="b", rate=50, mean=0.08)])
     assert same is not None
     assert same.state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("asked", "counted", "state"),
+    [(50, 50, "ok"), (50, 69, "ok"), (1000, 1049, "ok"), (1000, 2000, "warning")],
+)
+def test_prompts_of_another_length_than_asked_for_are_reported(
+    asked: int, counted: float, state: str
+) -> None:
+    assert check_input_length(asked=asked, counted=counted).state == state
