@@ -1,9 +1,12 @@
 """Encoders without a cache: Text Embeddings Inference on one GPU or CPU, and graphs that Neuron compiled for Inferentia
 1.
 
-Source: huggingface/text-embeddings-inference 1.8: router/src/main.rs (max_batch_tokens 16384; float16 on a GPU, else
-float32), backends/candle (at most 4 texts at once on a CPU). aws-neuron-sdk, Inf1 architecture: 8 GB for the four cores
-of a chip; a graph is loaded with its weights, and each copy of the model has its own.
+Sources: huggingface/text-embeddings-inference, read on 2026-11-23. router/src/main.rs: max_batch_tokens 16384, no
+default of max_batch_requests. router/src/lib.rs: float32 in builds for a CPU (MKL, Accelerate), else float16; a limit
+of the backend replaces max_batch_requests. backends/candle/src/lib.rs: at most 4 texts at once on a CPU; flash
+attention only in float16. An ONNX model would run in another backend, 8 texts at once: lmi transfers none.
+aws-neuron-sdk, Inf1 architecture: 8 GB for the four cores of a chip; a graph is loaded with its weights, and each copy
+of the model has its own.
 """
 
 from __future__ import annotations
@@ -38,11 +41,12 @@ def tei_demand(subject: SizingCase) -> Demand:
     item = _SINGLE if single else _HALF
     tokens = request.whole("max_batch_tokens") or _BATCH_TOKENS
     weights = weights_on_device(subject.tensors, shape, Partition(float_bits=8 * item), subject.quantization)
-    # Candle computes the scores of all pairs of tokens on a CPU; flash attention on a GPU never stores them.
-    texts = min(_CPU_TEXTS, max(1, tokens // max(1, subject.context)))
-    scores = texts * shape.heads * subject.context**2 * item if on_cpu else 0
-    if on_cpu:
-        tokens = min(tokens, texts * subject.context)
+    limit = _CPU_TEXTS if on_cpu else request.whole("max_batch_requests")
+    if limit:
+        tokens = min(tokens, limit * subject.context)
+    # On a CPU and in float32, Candle stores the scores of all pairs of tokens; flash attention never does.
+    texts = max(1, tokens // max(1, subject.context))
+    scores = texts * shape.heads * subject.context**2 * item if on_cpu or single else 0
     return Demand(
         budget=subject.devices.memory,
         weights=weights,

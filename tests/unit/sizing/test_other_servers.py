@@ -76,6 +76,24 @@ def test_teis_batch_decides_its_activations() -> None:
     assert fit("tei", BERT, A10G, max_batch_tokens="4096").parts["activations"] == 4 * small
 
 
+def test_max_batch_requests_limits_the_texts_of_a_batch_on_a_gpu() -> None:
+    most = fit("tei", BERT, A10G, context=512).parts["activations"]
+    few = fit("tei", BERT, A10G, context=512, max_batch_requests="8").parts["activations"]
+    on_cpu = fit("tei", BERT, "ml.m5.xlarge", context=512).parts["activations"]
+
+    assert most == 4 * few
+    assert (
+        fit("tei", BERT, "ml.m5.xlarge", context=512, max_batch_requests="8").parts["activations"] == on_cpu
+    )
+
+
+def test_float32_stores_the_scores_of_all_pairs_of_tokens() -> None:
+    half = fit("tei", BERT, A10G, context=512).parts["activations"]
+    single = fit("tei", BERT, A10G, context=512, dtype="float32").parts["activations"]
+
+    assert single - 2 * half == 32 * 12 * 512 * 512 * 4
+
+
 def test_a_model_of_many_billions_does_not_fit_tei() -> None:
     assert fit("tei", LLAMA_70B, A10G).verdict == "does-not-fit"
 

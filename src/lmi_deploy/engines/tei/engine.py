@@ -1,8 +1,8 @@
 """Text Embeddings Inference (TEI): vectors, classes and rankings of texts, on a GPU or a CPU.
 
 Its entry point reads HF_MODEL_ID, and the router each of its arguments from a variable of the same name
-(huggingface/text-embeddings-inference, sagemaker-entrypoint.sh and router/src/main.rs, 2026-11-23). /invocations is
-/embed, /predict or /rerank, depending on the model.
+(huggingface/text-embeddings-inference, sagemaker-entrypoint.sh and router/src/main.rs, read on 2026-11-23).
+/invocations is /embed, /predict or /rerank, depending on the model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ OPTIONS: Final = (
     *("max_batch_tokens", "max_client_batch_size", "max_concurrent_requests", "payload_limit", "pooling"),
     "tokenization_workers",
 )
-"""Arguments of TEI's router that matter on SageMaker."""
+"""Arguments of TEI's router that matter on SageMaker. Its defaults: 512 concurrent requests, 16384 tokens a batch, 32
+inputs a request, 2,000,000 bytes (router/src/main.rs).
+"""
 _TASKS: Final[tuple[Task, ...]] = ("text-embedding", "text-classification")
 
 
