@@ -168,6 +168,9 @@ def test_bad_experiment_is_refused_before_anything_is_deployed(app: LocalApp, be
     assert ran.code == 2, ran.err
     assert words in ran.err
     assert app.released == []
+    if "batch" not in bench:  # which is known only with the deployment's probe
+        validated = app.lmi("validate", "e.yaml")
+        assert (validated.code, words in validated.err + validated.out) == (2, True)
 
 
 def test_recipe_without_experiment_is_its_deployment(app: LocalApp) -> None:

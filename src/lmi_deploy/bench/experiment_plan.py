@@ -7,13 +7,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lmi_deploy.bench.experiment_design import Cell, DesignedDeployment, Stay, design, stays
 from lmi_deploy.bench.experiment_requests import cell_requests
-from lmi_deploy.bench.objectives import Objective, parse_objective
+from lmi_deploy.bench.objectives import Objective, objectives_of
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_target import DeploymentTarget, RequestForm
 from lmi_deploy.bench.run_limits import RunLimits
@@ -98,7 +98,7 @@ class ExperimentPlanner:
 
     def plan(self) -> ExperimentPlan:
         designed = design(self.bench)
-        objectives, limits = tuple(_objectives(self.bench)), _limits(self.bench)
+        objectives, limits = objectives_of(self.bench.objectives), _limits(self.bench)
         fixed = repr((self.bench.seed, self.bench.confidence, objectives, limits))
         return ExperimentPlan(
             name=self.recipe.name,
@@ -166,14 +166,6 @@ def _limits(bench: Bench) -> RunLimits:
         warmup_requests=bench.warmup,
         seconds_after=bench.timeout,
     )
-
-
-def _objectives(bench: Bench) -> Iterator[Objective]:
-    for name, limit in bench.objectives:
-        try:
-            yield parse_objective(name, float(limit))
-        except ValueError as reason:
-            raise UsageRefused(f"bench.objectives: {reason}", hint="for example p99_ms: 50") from None
 
 
 def _dearest(deployment: DeploymentPlan, deps: Dependencies) -> tuple[Price | None, int]:

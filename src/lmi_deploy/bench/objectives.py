@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from lmi_deploy.bench.percentiles import needed_count, percentile, percentile_na
 from lmi_deploy.bench.probability import binomial_at_most, t_quantile
 from lmi_deploy.bench.report import LoadPoint, Summary, Verdict
 from lmi_deploy.bench.statistics import percentile_inflation
+from lmi_deploy.errors import UsageRefused
 
 TIMES: Final = ("e2e", "ttft", "itl", "tpot", "queue")
 RATES: Final = (
@@ -45,6 +47,14 @@ class Objective:
     @property
     def _limit(self) -> float:
         return self.limit * 1000 if self.name.endswith("_ms") else self.limit
+
+
+def objectives_of(pairs: Iterable[tuple[str, str]]) -> tuple[Objective, ...]:
+    """Those of the recipe's `bench.objectives`. UsageRefused."""
+    try:
+        return tuple(parse_objective(name, float(limit)) for name, limit in pairs)
+    except ValueError as reason:
+        raise UsageRefused(f"bench.objectives: {reason}", hint="for example p99_ms: 50") from None
 
 
 def parse_objective(name: str, limit: float) -> Objective:

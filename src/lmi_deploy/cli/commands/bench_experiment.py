@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmi_deploy.cli.bench_options import read_text
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.commands.bench_run import LiveProgress, require_client, require_objectives, told
 from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.experiment_recipes import VariantRecipes, experiment_prompts
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import SUFFIXES, read_recipe
 from lmi_deploy.cli.report_outputs import ReportFiles, report_files_options
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from lmi_deploy.bench.experiment import Outcome
     from lmi_deploy.bench.experiment_plan import ExperimentPlan
     from lmi_deploy.bench.experiment_results import ResultsFolder
-    from lmi_deploy.bench.prompt_files import BenchRequest
     from lmi_deploy.bench.run_sequence import MeasuredLoad
-    from lmi_deploy.domain.recipe_bench_keys import Bench
-    from lmi_deploy.domain.recipe_keys import Recipe
 
 _AGAIN = "run the same command again: it measures only what is missing"
 
@@ -83,8 +80,8 @@ def command(
     planner = ExperimentPlanner(
         recipe=read,
         bench=read.bench,
-        read=_Recipes(read, overlay, sets),
-        prompts=_prompts(read, read.bench),
+        read=VariantRecipes(read, overlay, sets),
+        prompts=experiment_prompts(read, read.bench),
         token=folder.token,
         deps=context.deps,
     )
@@ -99,32 +96,6 @@ def command(
         show_report(report, context, files)
     _require_complete(outcome)
     require_objectives(report)
-
-
-class _Recipes:
-    """The recipes of the variants. The overlay of the command line is for variants without their own, its overrides
-    are for all.
-    """
-
-    def __init__(self, recipe: Recipe, overlay: str | None, sets: Sequence[str]) -> None:
-        self._origin, self._overlay, self._sets = recipe.origin, overlay, sets
-
-    def __call__(self, path: str, overlay: str | None, sets: Sequence[str]) -> Recipe:
-        origin = str(Path(self._origin).parent / path) if path else self._origin
-        chosen = overlay or (None if path else self._overlay)
-        return read_recipe(origin, overlay=chosen, sets=(*sets, *self._sets))
-
-
-def _prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
-    from lmi_deploy.bench.prompt_files import read_requests
-
-    given = [key for key in ("prompt", "prompts", "body") if getattr(bench, key) is not None]
-    if len(given) > 1:
-        raise UsageRefused(f"bench: {' and '.join(given)} cannot be combined", hint="use one of them")
-    if bench.prompts is None:
-        return ()
-    path = Path(recipe.origin).parent / bench.prompts
-    return read_requests(read_text(path), str(path))
 
 
 def _agree(

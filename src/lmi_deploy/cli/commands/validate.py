@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from lmi_deploy.cli.experiment_recipes import require_valid_experiment
 from lmi_deploy.cli.recipe_loading import located, read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_options
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -36,6 +37,7 @@ def command(
     for path in recipes or (None,):
         try:
             recipe = read_recipe(path, overlay=overlay, sets=sets)
+            require_valid_experiment(recipe, overlay, sets)
             verdict = _judge(recipe, overlay, sets, view) if hub or is_folder(recipe.model_id) else ""
         except RecipeError as error:
             problems.extend(error.problems)

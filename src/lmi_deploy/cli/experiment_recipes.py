@@ -1,0 +1,57 @@
+"""The recipes and requests that the key `bench` of a recipe names, and their mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.errors import UsageRefused
+
+if TYPE_CHECKING:
+    from lmi_deploy.bench.prompt_files import BenchRequest
+    from lmi_deploy.domain.recipe_bench_keys import Bench
+    from lmi_deploy.domain.recipe_keys import Recipe
+
+
+class VariantRecipes:
+    """The recipes of the variants. The overlay of the command line is for variants without their own, its overrides
+    are for all.
+    """
+
+    def __init__(self, recipe: Recipe, overlay: str | None, sets: Sequence[str]) -> None:
+        self._origin, self._overlay, self._sets = recipe.origin, overlay, sets
+
+    def __call__(self, path: str, overlay: str | None, sets: Sequence[str]) -> Recipe:
+        origin = str(Path(self._origin).parent / path) if path else self._origin
+        chosen = overlay or (None if path else self._overlay)
+        return read_recipe(origin, overlay=chosen, sets=(*sets, *self._sets))
+
+
+def experiment_prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
+    """Those of `bench.prompts`. UsageRefused if the file cannot be read."""
+    from lmi_deploy.bench.prompt_files import read_requests
+    from lmi_deploy.cli.bench_options import read_text
+
+    given = [key for key in ("prompt", "prompts", "body") if getattr(bench, key) is not None]
+    if len(given) > 1:
+        raise UsageRefused(f"bench: {' and '.join(given)} cannot be combined", hint="use one of them")
+    if bench.prompts is None:
+        return ()
+    path = Path(recipe.origin).parent / bench.prompts
+    return read_requests(read_text(path), str(path))
+
+
+def require_valid_experiment(recipe: Recipe, overlay: str | None, sets: Sequence[str]) -> None:
+    """What can be known without the models: UsageRefused of the design, RecipeError of a variant's recipe."""
+    from lmi_deploy.bench.experiment_design import design
+    from lmi_deploy.bench.objectives import objectives_of
+
+    if recipe.bench is None:
+        return
+    read = VariantRecipes(recipe, overlay, sets)
+    for one in design(recipe.bench):
+        read(one.variant.recipe, one.variant.overlay or None, one.overrides)
+    objectives_of(recipe.bench.objectives)
+    experiment_prompts(recipe, recipe.bench)
