@@ -147,12 +147,14 @@ class FakeEnvironments:
     root: Path
     created: set[str] = field(default_factory=set)
     disk_is_full: bool = False
+    interpreter: Path | None = None
+    """A real one, for tests that run a script."""
 
     def ready(self, environment: str) -> bool:
         return environment in self.created
 
     def python(self, environment: str) -> Path:
-        return self.root / environment / "bin" / "python"
+        return self.interpreter or self.root / environment / "bin" / "python"
 
     def require_space(
         self, environment: str, packages: tuple[str, ...], requirements: str, setup: EnvironmentSetup = PLAIN

@@ -28,6 +28,7 @@ from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
 from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.state.price_files import PriceFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
+from lmi_deploy.targets.local.compiler import LocalCompiler
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.weights.bucket_weights import BucketWeights
@@ -107,11 +108,13 @@ class LocalApp:
     def deps(self) -> Dependencies:
         state = self.state
         servers = {"embedded": self.servers}
+        compiled_models = CompiledModelFolders(self.root / "cache" / "compiled", os.environ)
         local = LocalTarget(
             state=state,
             servers=servers,
             environments=self.environments,
             builder=self.builder,
+            compiled_models=compiled_models,
             clock=self.clock,
             machine=lambda: self.machine,
             port=lambda name: port_of(name, state, self.servers.status, self._free_port),
@@ -139,8 +142,8 @@ class LocalApp:
             price_cache=self.price_cache,
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
-            compilers={},
-            compiled_models=CompiledModelFolders(self.root / "cache" / "compiled", os.environ),
+            compilers={"local": LocalCompiler(target=local, results=compiled_models)},
+            compiled_models=compiled_models,
             trial=local,
             machine=local.machine,
             runtimes=local.runtimes,

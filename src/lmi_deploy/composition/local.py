@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lmi_deploy.domain.gathered_facts import AvailableRuntimes
     from lmi_deploy.domain.record import DeploymentRef
     from lmi_deploy.ports.clock import Clock
+    from lmi_deploy.ports.compiled_models import CompiledModels
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.image_builder import ImageBuilder
     from lmi_deploy.ports.local_state import State
@@ -45,10 +46,12 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
     from lmi_deploy.sources.local_folder import LocalModelFiles
+    from lmi_deploy.targets.local.compiler import LocalCompiler
     from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 
     clock, state = SystemClock(), _state(environ)
-    local = _local_target(environ, state, clock)
+    compiled_models = CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
+    local = _local_target(environ, state, clock, compiled_models)
     clouds = CloudFactory(clock, environ, notify, LeaseGuard())
     cloud = sagemaker(
         clouds, state.root / "elsewhere", local.builder, hub_address=lambda: _hub_address(environ)
@@ -63,11 +66,14 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         target_issues=recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,
-        compilers={"sagemaker": SageMakerCompiler(target=cloud)},
+        compilers={
+            "local": LocalCompiler(target=local, results=compiled_models),
+            "sagemaker": SageMakerCompiler(target=cloud),
+        },
         servers=local.servers,
         environments=local.environments,
         images=local.builder,
-        compiled_models=CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ)),
+        compiled_models=compiled_models,
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
@@ -78,7 +84,9 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     )
 
 
-def _local_target(environ: Mapping[str, str], state: StateDir, clock: Clock) -> LocalTarget:
+def _local_target(
+    environ: Mapping[str, str], state: StateDir, clock: Clock, compiled_models: CompiledModels
+) -> LocalTarget:
     from lmi_deploy.host.machine import PortReservations, machine
     from lmi_deploy.targets.local.target import LocalTarget
 
@@ -88,6 +96,7 @@ def _local_target(environ: Mapping[str, str], state: StateDir, clock: Clock) -> 
         servers=servers_at(environ),
         environments=environments_at(environ),
         builder=_image_builder(environ),
+        compiled_models=compiled_models,
         clock=clock,
         machine=lambda: machine(environ),
         port=lambda name: port_of(name, state, local.status_of_home, ports.reserve),

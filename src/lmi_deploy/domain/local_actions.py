@@ -8,7 +8,7 @@ from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.number_text import size_text
+from lmi_deploy.domain.number_text import seconds_text, size_text
 from lmi_deploy.domain.settings_digest import ADDED
 
 
@@ -72,6 +72,23 @@ class FetchWeights(ActionBase):
     @property
     def subject(self) -> str:
         return f"{self.model_id} ({self.what})" if self.what else self.model_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileModel(ActionBase):
+    """The recipe's script, once; its result goes into the cache."""
+
+    phase = Phase.STORE
+    starts_code = True
+    result: str
+    """The identity of the compile."""
+    environment: str
+    timeout: int
+    """Seconds."""
+
+    @property
+    def title(self) -> str:
+        return f"run the compile script on this machine, at most {seconds_text(self.timeout)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +195,7 @@ LocalAction = (
     | BuildEnvironment
     | BuildImage
     | FetchWeights
+    | CompileModel
     | PutArtifact
     | StartServer
     | AwaitReady

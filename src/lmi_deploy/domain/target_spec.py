@@ -16,6 +16,21 @@ from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 from lmi_deploy.domain.weights import Travel
 
 
+@digest_tag("LocalCompilePlace")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCompilePlace:
+    """How `lmi compile` runs the recipe's script on this machine."""
+
+    what: CompileSpec
+    environment: str
+    """The name of the environment that the script runs in."""
+    packages: tuple[str, ...]
+    requirements: str
+    setup: EnvironmentSetup
+    timeout: int
+    """Seconds."""
+
+
 @digest_tag("LocalPlace")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalPlace:
@@ -37,6 +52,8 @@ class LocalPlace:
     """The image for runtime `container`; empty for the others."""
     build: ImageBuild | None = field(default=None, metadata=ADDED)
     """How lmi makes that image; its address contains the digest of all of this."""
+    compile: LocalCompilePlace | None = field(default=None, metadata=ADDED)
+    """Of a recipe with `compile`, until its result is served."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

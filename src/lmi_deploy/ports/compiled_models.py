@@ -10,6 +10,7 @@ from typing import Protocol
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.ports.environments import CacheEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,11 @@ class StoredCompile:
     files: tuple[FileEntry, ...]
     made_by: str
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(file.size for file in self.files)
+
 
 class CompiledModels(Protocol):
     def find(self, identity: str) -> StoredCompile | None:
@@ -51,6 +57,12 @@ class CompiledModels(Protocol):
         """Run the script: its result, whole or not at all. A script that fails, writes nothing or takes too long is
         CompileFailed with its last lines; whatever it started has ended when this returns or raises.
         """
+
+    def entries(self) -> tuple[CacheEntry, ...]:
+        """All complete results, with their size."""
+
+    def remove(self, identity: str) -> int:
+        """Delete a result; the bytes it had. Refused while a process makes it."""
 
     def stop(self, identity: str) -> bool:
         """End the script that makes it now; False if none does."""

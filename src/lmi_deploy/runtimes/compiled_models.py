@@ -20,13 +20,14 @@ from lmi_deploy.domain.events import Event, Line, Notice, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.number_text import counted, seconds_text
 from lmi_deploy.domain.safe_paths import check_relative_path
-from lmi_deploy.errors import CompileFailed
+from lmi_deploy.errors import CompileFailed, Refused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.host.disk import on_disk, write_atomically
 from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.process_output import ProcessOutput
 from lmi_deploy.host.processes import end
 from lmi_deploy.ports.compiled_models import CompileOrder, StoredCompile
+from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.processes import Process
 
 MANIFEST: Final = "manifest.json"
@@ -79,6 +80,31 @@ class CompiledModelFolders:
             return False
         end(script, grace=_GRACE, clock=SystemClock())
         return True
+
+    def entries(self) -> tuple[CacheEntry, ...]:
+        names = sorted(path.parent.name for path in self.root.glob(f"[!.]*/{MANIFEST}"))
+        return tuple(
+            CacheEntry(kind="compiled", name=name, path=self.root / name, size=found.size, note=found.made_by)
+            for name in names
+            if (found := self.find(name)) is not None
+        )
+
+    def remove(self, identity: str) -> int:
+        found = self.find(identity)
+        try:
+            with file_lock(self._lock(identity), wait=False):
+                # Renamed first: a half deleted result has no name that find() knows.
+                gone = self.root / f".{identity}.part"
+                shutil.rmtree(gone, ignore_errors=True)
+                with suppress(FileNotFoundError):
+                    (self.root / identity).rename(gone)
+                shutil.rmtree(gone, ignore_errors=True)
+        except BlockingIOError:
+            raise Refused(
+                f"{identity}: another lmi compiles it now",
+                hint="wait for it, or stop it with `lmi compile --stop`",
+            ) from None
+        return found.size if found else 0
 
     def make(self, order: CompileOrder, *, key: str) -> Generator[Event, None, StoredCompile]:
         with ExitStack() as stack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
@@ -27,6 +27,9 @@ class CompilePlan:
 
 class ModelCompiler(Protocol):
     """In all methods `spec` is that of the model's own weights; its place says what is compiled, and by what."""
+
+    detached: ClassVar[bool]
+    """Whether what makes it costs money, and continues after this process ends."""
 
     def compiled(self, spec: Spec) -> CompiledModel | None:
         """The complete result, if it was made; None also without a bucket or folder to look into."""

@@ -150,6 +150,11 @@ def _noted(events: Iterator[Event], prepared: PreparedCompile) -> Iterator[Event
 
 def _interrupted(prepared: PreparedCompile) -> Interrupted:
     """What still runs, and how to stop it."""
+    if not prepared.compiler.detached:
+        hint = "run the command again: complete downloads and environments are kept"
+        return Interrupted(
+            "interrupted: nothing of the result was kept", hint=hint if prepared.started else UNBEGUN
+        )
     if not any(key.startswith(f"{RunCompileJob.kind}:") for key in prepared.started):
         hint = (
             "files that reached the bucket stay there. Run the command again" if prepared.started else UNBEGUN

@@ -16,7 +16,7 @@ ACTIONS: tuple[type[Action], ...] = get_args(Action)
 KINDS = {
     Phase.BOOTSTRAP: {"MakeBucket"},
     Phase.STORE: {
-        *("InstallEngine", "BuildEnvironment", "FetchWeights", "PutArtifact"),
+        *("InstallEngine", "BuildEnvironment", "FetchWeights", "CompileModel", "PutArtifact"),
         *("BuildImage", "MakeRepository", "PushImage"),
         *("PushWeights", "RunTransferJob", "RunCompileJob", "StopTransferJob", "StopCompileJob"),
     },

@@ -13,7 +13,8 @@ from lmi_deploy.errors import NotFound, UsageRefused
 
 @click.group("cache")
 def command() -> None:
-    """List and remove cached files on this machine: serving environments, DJL's engine, models from buckets.
+    """List and remove cached files on this machine: serving environments, DJL's engine, models from buckets,
+    results of `lmi compile`.
 
     The cache is in LMI_CACHE_HOME (else ~/.cache/lmi). Files from the Hub are in the Hub's own cache (HF_HOME); `hf
     cache` lists and removes those. Records of deployments are in LMI_STATE_HOME (else ~/.local/state/lmi); `lmi down`
@@ -26,7 +27,7 @@ def command() -> None:
 def ls(*, as_json: bool) -> None:
     """List the entries and their sizes."""
     context = open_context(as_json=as_json)
-    entries = context.deps.environments.entries()
+    entries = (*context.deps.environments.entries(), *context.deps.compiled_models.entries())
     context.view.rows(
         [{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries]
     )
@@ -41,13 +42,14 @@ def ls(*, as_json: bool) -> None:
 @yes_option
 @json_option
 def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) -> None:
-    """Remove entries by name; lmi creates them again when they are needed."""
+    """Remove entries by name; lmi creates them again when they are needed, and `lmi compile` its results."""
     context = open_context(as_json=as_json)
     if not names and not everything:
         raise UsageRefused(
             "no entries given", hint="name the entries (`lmi cache ls` lists them), or add --all"
         )
-    sizes = {entry.name: entry.size for entry in context.deps.environments.entries()}
+    results = {entry.name: entry.size for entry in context.deps.compiled_models.entries()}
+    sizes = {entry.name: entry.size for entry in context.deps.environments.entries()} | results
     chosen = tuple(sizes) if everything else names
     if unknown := [name for name in chosen if name not in sizes]:
         hint = "`lmi cache ls` lists the entries"
@@ -56,6 +58,7 @@ def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) ->
         f"Remove {counted(len(chosen), 'entry', 'entries')} ({size_text(sum(sizes[name] for name in chosen))})?",
         yes=yes,
     )
-    freed = sum(context.deps.environments.remove(name) for name in chosen)
+    stores = context.deps.compiled_models, context.deps.environments
+    freed = sum(stores[name not in results].remove(name) for name in chosen)
     context.view.note(f"freed {size_text(freed)}")
     context.view.result({"removed": list(chosen), "bytes": freed})

@@ -22,7 +22,7 @@ from lmi_deploy.workflows import compile as workflow
 @recipe_argument
 @recipe_options
 @yes_option
-@click.option("--stop", is_flag=True, help="Stop the job that compiles RECIPE now.")
+@click.option("--stop", is_flag=True, help="Stop what compiles RECIPE now.")
 @max_hourly_option
 @json_option
 def command(
@@ -39,8 +39,9 @@ def command(
 
     RECIPE has the key `compile`; `lmi up` then serves the result, and no start-up compiles anything. lmi stores the
     result beside the weights under a name that is derived from everything that decides it: if it exists, the command
-    does nothing, in every deployment and on every machine. An interrupted command leaves the job running; the same
-    command waits for it.
+    does nothing, in every deployment. On target sagemaker the result is in the bucket, for every machine, and an
+    interrupted command leaves the job running: the same command waits for it. On target local the script runs on this
+    machine and the result is in the cache (`lmi cache ls`); an interrupted command ends it and keeps nothing.
     """
     context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets)
@@ -55,7 +56,7 @@ def command(
         context.view.note(f"  {notice}")
     workflow.require_affordable(prepared, max_hourly)
     if not prepared.plan.empty:
-        confirm("Go ahead?", yes=yes, free=False)
+        confirm("Go ahead?", yes=yes, free=not prepared.compiler.detached)
     found = context.outcome(workflow.execute(prepared, context.deps))
     size = sum(file.size for file in found.listing.files)
     already = "" if prepared.found is None else "already "

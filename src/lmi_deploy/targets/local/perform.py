@@ -17,8 +17,9 @@ from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import Codec, codec_of
 from lmi_deploy.engines.registry import ENGINES
-from lmi_deploy.errors import DeployFailed, NotFound
+from lmi_deploy.errors import DeployFailed, NotCompiled, NotFound
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.compiled_models import CompiledModels
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.image_builder import ImageBuilder
@@ -42,6 +43,7 @@ class LocalPerformers:
     state: State
     servers: Mapping[str, ModelServer]
     clock: Clock
+    compiled_models: CompiledModels
     release_port: Callable[[str], None]
 
     def deploy(
@@ -155,6 +157,11 @@ class _LocalDeployer:
 
     def _weights(self, action: local_actions.FetchWeights) -> Steps:
         model_id, commit, files = action.model_id, action.commit, action.files
+        if self.spec.weights.compiled and (model_id, commit) == (
+            self._listing.model_id,
+            self._listing.commit,
+        ):
+            return f"in {self._weights_folder()}"
         listings = (self._listing, *(each.listing for each in self.spec.weights.additional))
         listing = next(
             each for each in listings if (each.model_id, each.commit, each.files) == (model_id, commit, files)
@@ -163,9 +170,11 @@ class _LocalDeployer:
         return f"{len(files)} files verified"
 
     def _artifact(self, action: local_actions.PutArtifact) -> Steps:
-        # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
-        # again.
-        weights = yield from self.hub.fetch(self._listing, self.spec.weights.files, key=action.key)
+        if not self.spec.weights.compiled:
+            # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
+            # again.
+            yield from self.hub.fetch(self._listing, self.spec.weights.files, key=action.key)
+        weights = self._weights_folder()
         folders: dict[str, Path] = {}
         for each in self.spec.weights.additional:
             hub = self.hubs(each.model_id)
@@ -180,6 +189,19 @@ class _LocalDeployer:
         self.writes.state.put_artifact(self.writes.ref.name, action.artifact, files, copies)
         return f"{len(files) + len(copies)} files"
 
+    def _weights_folder(self) -> Path:
+        """Of the main model, or of the result of its compile. NotCompiled if that is not here."""
+        identity = self.spec.weights.compiled
+        if not identity:
+            return self.hub.folder(self._listing)
+        found = self.writes.compiled_models.find(identity)
+        if found is None:
+            raise NotCompiled(
+                f"{self.spec.name}: the result {identity[:8]} of `lmi compile` is not on this machine",
+                hint="run `lmi compile` with the recipe again",
+            )
+        return found.folder
+
     def _draft_folder(self) -> Path | None:
         draft = self.spec.weights.draft
         return self.hubs(draft.model_id).folder(draft.listing) if draft else None
@@ -191,7 +213,7 @@ class _LocalDeployer:
 
     def _run(self, server: str, *, host: str, port: int) -> ObservedServer:
         home, place = self.writes.home(server), self.spec.machine
-        weights = str(self.hub.folder(self._listing))
+        weights = self._weights_folder()
         home.mkdir(parents=True, exist_ok=True)
         # Written before anything runs: a process that finds the home must know which runtime it belongs to.
         (home / _RUNTIME).write_text(place.runtime)
@@ -202,7 +224,7 @@ class _LocalDeployer:
             engine=self.environments.engine(ENGINE_VERSION),
             host=host,
             port=port,
-            environment=dict(filled_pairs(place.environment, weights)),
+            environment=dict(filled_pairs(place.environment, str(weights))),
             labels={
                 "deployment": self.writes.ref.name,
                 "server": server,
@@ -210,7 +232,7 @@ class _LocalDeployer:
                 "address": f"{place.host}:{place.port}",
             },
             image=place.image,
-            weights=self.hub.folder(self._listing),
+            weights=weights,
             draft=self._draft_folder(),
             devices=0 if place.device == "CPU" else 1,
         )

@@ -21,7 +21,9 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.planning.image_build import with_built_image
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.compiled_models import CompiledModels
 from lmi_deploy.ports.environments import Environments
+from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.local_state import State
@@ -47,6 +49,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
     servers: Mapping[str, ModelServer]
     environments: Environments
     builder: ImageBuilder
+    compiled_models: CompiledModels
     clock: Clock
     machine: Callable[[], Machine]
     port: Callable[[str], int]
@@ -131,16 +134,21 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         return self.state.read(ref.name)
 
     def inventory(self, spec: Spec, hubs: Hubs) -> LocalInventory:
-        main = spec.model.listing(spec.weights.files)
         return LocalInventory(
             engine=self.environments.engine_ready(ENGINE_VERSION),
             environment=self.environments.ready(spec.environment),
-            missing_weights=hubs(spec.model.model_id).missing(main, spec.weights.files),
+            missing_weights=self._missing(spec, hubs(spec.model.model_id)),
             missing_additional=tuple(
                 hubs(each.model_id).missing(each.listing, each.files) for each in spec.weights.additional
             ),
             image=spec.place.build is None or self.builder.exists(spec.place.image),
         )
+
+    def _missing(self, spec: Spec, hub: Hub) -> int:
+        """Bytes; of a result of `lmi compile` all or none."""
+        if spec.weights.compiled:
+            return 0 if self.compiled_models.find(spec.weights.compiled) else spec.weights.size
+        return hub.missing(spec.model.listing(spec.weights.files), spec.weights.files)
 
     def remember(self, ref: DeploymentRef) -> None:
         """Its lock and its record are created first, on the same disk."""
@@ -157,6 +165,7 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             state=self.state,
             servers=self.servers,
             clock=self.clock,
+            compiled_models=self.compiled_models,
             release_port=self.release_port,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
@@ -28,6 +29,7 @@ from lmi_deploy.targets.target import Hubs, Outcome, Perform
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SageMakerCompiler:
     target: SageMakerTarget
+    detached: ClassVar[bool] = True
 
     def compiled(self, spec: Spec) -> CompiledModel | None:
         place = spec.cloud.compile
