@@ -142,7 +142,7 @@ class LocalApp:
             price_cache=self.price_cache,
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
-            compilers={"local": LocalCompiler(target=local, results=compiled_models)},
+            compilers={"local": LocalCompiler(target=local)},
             compiled_models=compiled_models,
             trial=local,
             machine=local.machine,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.clock import Clock
     from lmi_deploy.ports.compiled_models import CompiledModels
     from lmi_deploy.ports.hub import Hub
-    from lmi_deploy.ports.image_builder import ImageBuilder
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.price_cache import PriceCache
@@ -41,13 +40,18 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     carry.
     """
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
-    from lmi_deploy.composition.targets import CloudFactory, journals, locks, recipe_issues, sagemaker
+    from lmi_deploy.composition.targets import (
+        CloudFactory,
+        compilers,
+        journals,
+        locks,
+        recipe_issues,
+        sagemaker,
+    )
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
     from lmi_deploy.sources.local_folder import LocalModelFiles
-    from lmi_deploy.targets.local.compiler import LocalCompiler
-    from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 
     clock, state = SystemClock(), _state(environ)
     compiled_models = CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
@@ -66,10 +70,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         target_issues=recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,
-        compilers={
-            "local": LocalCompiler(target=local, results=compiled_models),
-            "sagemaker": SageMakerCompiler(target=cloud),
-        },
+        compilers=compilers(local, cloud),
         servers=local.servers,
         environments=local.environments,
         images=local.builder,
@@ -87,6 +88,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
 def _local_target(
     environ: Mapping[str, str], state: StateDir, clock: Clock, compiled_models: CompiledModels
 ) -> LocalTarget:
+    from lmi_deploy.composition.targets import image_builder
     from lmi_deploy.host.machine import PortReservations, machine
     from lmi_deploy.targets.local.target import LocalTarget
 
@@ -95,7 +97,7 @@ def _local_target(
         state=state,
         servers=servers_at(environ),
         environments=environments_at(environ),
-        builder=_image_builder(environ),
+        builder=image_builder(environ, server_environment(environ)),
         compiled_models=compiled_models,
         clock=clock,
         machine=lambda: machine(environ),
@@ -104,19 +106,6 @@ def _local_target(
         runtimes=lambda image: _available_runtimes(image, environ),
     )
     return local
-
-
-def _image_builder(environ: Mapping[str, str]) -> ImageBuilder:
-    from lmi_deploy.host.background_processes import LocalProcesses
-    from lmi_deploy.host.clock import SystemClock
-    from lmi_deploy.runtimes.container.container_cli import find_engine
-    from lmi_deploy.runtimes.container.image_builder import ContainerImageBuilder
-
-    return ContainerImageBuilder(
-        processes=LocalProcesses(SystemClock()),
-        environment=server_environment(environ),
-        find=lambda: find_engine(environ),
-    )
 
 
 def run_emulator(flags: list[str]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 # Reading a recipe needs `recipe_issues` alone, and importing the ports would double its time.
 if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
+    from lmi_deploy.domain.recipe_endpoint_keys import TargetName
     from lmi_deploy.domain.recipe_keys import Recipe
     from lmi_deploy.domain.record import DeploymentRef
     from lmi_deploy.ports.clock import Clock
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.message_callback import Notify
     from lmi_deploy.recipe.checks.issue import Issue
     from lmi_deploy.state.state_dir import StateDir
+    from lmi_deploy.targets.local.target import LocalTarget
+    from lmi_deploy.targets.model_compiler import ModelCompiler
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 
 
@@ -84,6 +87,27 @@ def sagemaker(
         job_files=job_files,
         builder=builder,
         hub_address=hub_address,
+    )
+
+
+def compilers(local: LocalTarget, cloud: SageMakerTarget) -> Mapping[TargetName, ModelCompiler]:
+    from lmi_deploy.targets.local.compiler import LocalCompiler
+    from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
+
+    return {"local": LocalCompiler(target=local), "sagemaker": SageMakerCompiler(target=cloud)}
+
+
+def image_builder(environ: Mapping[str, str], inherited: Mapping[str, str]) -> ImageBuilder:
+    """`inherited`: the variables of its programs."""
+    from lmi_deploy.host.background_processes import LocalProcesses
+    from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.runtimes.container.container_cli import find_engine
+    from lmi_deploy.runtimes.container.image_builder import ContainerImageBuilder
+
+    return ContainerImageBuilder(
+        processes=LocalProcesses(SystemClock()),
+        environment=dict(inherited),
+        find=lambda: find_engine(environ),
     )
 
 

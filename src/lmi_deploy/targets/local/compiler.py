@@ -17,7 +17,7 @@ from lmi_deploy.domain.number_text import counted, seconds_text
 from lmi_deploy.domain.plan import Action, Estimate, Plan
 from lmi_deploy.domain.target_spec import LocalCompilePlace
 from lmi_deploy.errors import IntegrityError
-from lmi_deploy.ports.compiled_models import CompiledModels, CompileOrder, StoredCompile
+from lmi_deploy.ports.compiled_models import CompileOrder, StoredCompile
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.model_compiler import CompilePlan
 from lmi_deploy.targets.target import Hubs, Outcome, Perform
@@ -26,12 +26,11 @@ from lmi_deploy.targets.target import Hubs, Outcome, Perform
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCompiler:
     target: LocalTarget
-    results: CompiledModels
     detached: ClassVar[bool] = False
 
     def compiled(self, spec: Spec) -> CompiledModel | None:
         identity = _place(spec).what.identity
-        found = self.results.find(identity)
+        found = self.target.compiled_models.find(identity)
         if found is None:
             return None
         listing = replace(
@@ -97,15 +96,19 @@ class LocalCompiler:
             timeout=action.timeout,
             made_by=place.what.title,
         )
-        made = yield from self.results.make(order, key=action.key)
+        made = yield from self.target.compiled_models.make(order, key=action.key)
         return f"{counted(len(made.files), 'file')} stored"
 
     def stop(self, spec: Spec) -> Generator[Event, None, Outcome]:
         yield from ()
-        return "stopped" if self.results.stop(_place(spec).what.identity) else "no compile is running"
+        return (
+            "stopped"
+            if self.target.compiled_models.stop(_place(spec).what.identity)
+            else "no compile is running"
+        )
 
     def running(self, spec: Spec) -> str:
-        runs = self.results.running(_place(spec).what.identity)
+        runs = self.target.compiled_models.running(_place(spec).what.identity)
         return "another lmi on this machine compiles the same model" if runs else ""
 
 
