@@ -30,6 +30,7 @@ FIELDS = {
     "Travel": "via engine memory",
     "ImageBuild": "context dockerfile arguments platform",
     "BuildContext": "folder digest files size",
+    "LocalCompilePlace": "what environment packages requirements setup timeout",
     "CompilePlace": "what image role instance volume_gb timeout",
     "CompileSpec": "weights engine compiler image device script requirements arguments options",
     "JobPlace": "image role instance count volume_gb timeout hub",
