@@ -146,7 +146,7 @@ class Experiment:
         (point,) = report.points
         if not point.counts.succeeded:
             errors = ", ".join(sorted(point.counts.errors)) or "none was sent"
-            self._failed(name, DeployFailed(f"no request succeeded ({errors})"))
+            self._failed(name, DeployFailed(f"no request succeeded: {errors}"))
             return
         point = replace(point, factors=dict(planned.cell.factors), name=name)
         self._folder.keep(planned.key, turn, replace(report, name=name, points=(point,)))
