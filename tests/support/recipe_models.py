@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from lmi_deploy.planning.stand_in_model import tokenizer_files
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub.repos import Blob, Repo, blob_of
 from tests.support.model_shapes import LLAMA_8B, QWEN_7B
@@ -112,6 +113,39 @@ _BERT: Final[dict[str, Any]] = {
     "intermediate_size": 3072,
     "num_hidden_layers": 12,
 }
+_LLAVA: Final[dict[str, Any]] = {
+    "architectures": ["LlavaForConditionalGeneration"],
+    "model_type": "llava",
+    "ignore_index": -100,
+    "image_token_index": 32000,
+    "pad_token_id": 32001,
+    "projector_hidden_act": "gelu",
+    # Its other sizes are the defaults of transformers' class, as published.
+    "text_config": {
+        "architectures": ["LlamaForCausalLM"],
+        "max_position_embeddings": 4096,
+        "model_type": "llama",
+        "rms_norm_eps": 1e-05,
+        "torch_dtype": "float16",
+        "vocab_size": 32064,
+    },
+    "tie_word_embeddings": False,
+    "torch_dtype": "float16",
+    "vision_config": {
+        "hidden_size": 1024,
+        "image_size": 336,
+        "intermediate_size": 4096,
+        "model_type": "clip_vision_model",
+        "num_attention_heads": 16,
+        "num_hidden_layers": 24,
+        "patch_size": 14,
+        "projection_dim": 768,
+        "vocab_size": 32000,
+    },
+    "vision_feature_layer": -2,
+    "vision_feature_select_strategy": "default",
+    "vocab_size": 32064,
+}
 CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": _SMOLLM2,
     "google-bert/bert-large-uncased-whole-word-masking-finetuned-squad": _BERT_SQUAD,
@@ -123,12 +157,22 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "EleutherAI/gpt-j-6b": _GPT_J,
     "openai-community/gpt2": _GPT_2,
     "google-t5/t5-small": _T5_SMALL,
+    "llava-hf/llava-1.5-7b-hf": _LLAVA,
     "csarron/bert-base-uncased-squad-v1": _BERT,
     "textattack/bert-base-uncased-MRPC": {**_BERT, "architectures": ["BertForSequenceClassification"]},
 }
 """By the `model_id` of the recipes. A new recipe needs its model here."""
+SEES: Final = ("llava-hf/llava-1.5-7b-hf",)
+"""With a processor of images and its tokenizer: lmi writes a tokenizer for text alone."""
 PICKLED: Final = {"google/flan-t5-xxl": ("main", True), "EleutherAI/gpt-j-6b": ("float16", False)}
 """Published as a pickle: the branch that the recipe names, and whether there are safetensors too."""
+
+
+_CHAT_WITH_IMAGES: Final = (
+    "{% for message in messages %}{{ message.role }}: {% for part in message.content %}"
+    "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}{% endfor %}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
 
 
 @contextmanager
@@ -149,6 +193,43 @@ def publish_config(hub: LocalHub, name: str, config: dict[str, Any]) -> None:
     branch, both = PICKLED.get(name, ("main", True))
     files = {"config.json": text, **({"pytorch_model.bin": weights} if name in PICKLED else {})}
     files |= {"model.safetensors": weights} if both else {}
+    files |= {path: blob_of(path, json.dumps(text).encode()) for path, text in _processor(name, config)}
     repo = hub.state.models.add(Repo(name))
     for each in {"main", branch}:
         repo.publish(files, each)
+
+
+def _processor(name: str, config: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The files of LLaVA's processor, with a tokenizer of as many tokens as the model has."""
+    if name not in SEES:
+        return
+    written = tokenizer_files()
+    tokenizer, settings = json.loads(written["tokenizer.json"]), json.loads(written["tokenizer_config.json"])
+    image, tokens = config["image_token_index"], tokenizer["model"]["vocab"]
+    for number in range(len(tokens), config["vocab_size"]):
+        tokens["<image>" if number == image else f"word{number}"] = number
+    mark = {"id": image, "content": "<image>", "single_word": False, "lstrip": False, "rstrip": False}
+    tokenizer["added_tokens"].append({**mark, "normalized": False, "special": True})
+    side = config["vision_config"]["image_size"]
+    yield "tokenizer.json", tokenizer
+    yield "tokenizer_config.json", {**settings, "processor_class": "LlavaProcessor", "chat_template": None}
+    yield "chat_template.json", {"chat_template": _CHAT_WITH_IMAGES}
+    yield (
+        "processor_config.json",
+        {
+            "processor_class": "LlavaProcessor",
+            "image_token": "<image>",
+            "num_additional_image_tokens": 1,
+            "patch_size": config["vision_config"]["patch_size"],
+            "vision_feature_select_strategy": config["vision_feature_select_strategy"],
+        },
+    )
+    yield (
+        "preprocessor_config.json",
+        {
+            "image_processor_type": "CLIPImageProcessor",
+            "processor_class": "LlavaProcessor",
+            "size": {"shortest_edge": side},
+            "crop_size": {"height": side, "width": side},
+        },
+    )

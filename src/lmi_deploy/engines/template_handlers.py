@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lmi_deploy.catalog.options import IMAGE_TEMPLATE
-from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import Chunk, ImageFile, InferenceRequest, ResponseHead
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
@@ -16,6 +17,11 @@ NAMES: Final = (
     *("text-generation", "text2text-generation", "text-embedding", "text-classification"),
     *("question-answering", IMAGE_TEMPLATE),
 )
+_PROBE_PNG: Final = (
+    b"iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAIAAAAlC+aJAAAAT0lEQVR42u3PQQkAAAgEsEty/aMYywi+hcEKLNO+FgEBAQEB"
+    b"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQGBywLKp0DxvxLbjwAAAABJRU5ErkJggg=="
+)
+"""In base64: 64 by 64 pixels, all red."""
 _LMI_NAMES: Final = {"max_new_tokens": "max_tokens", "stop_sequences": "stop"}
 _OPENAI_NAMES: Final = {"max_tokens": "max_new_tokens"}
 
@@ -112,6 +118,14 @@ def _answers(value: Any) -> Chunk:
 
 def question_probe() -> InferenceRequest:
     return InferenceRequest(body=b'{"inputs": {"question": "Who says OK?", "context": "lmi says OK."}}')
+
+
+def image_probe() -> InferenceRequest:
+    """With an image: a worker without its packages for images answers text alone."""
+    image = ImageFile(media_type="image/png", data=b64decode(_PROBE_PNG))
+    return InferenceRequest(
+        prompt="What color is this?", images=(image,), parameters={"max_tokens": 8, "temperature": 0}
+    )
 
 
 def _labels(value: Any) -> Chunk:

@@ -82,10 +82,22 @@ def stand_in_model(
         copied=tuple(entry for entry in files if entry.path not in left_out and _is_copied(entry)),
         written=written,
         tensors=tensors,
-        cut={key: (config[key], small.get(key)) for key in config if config[key] != small.get(key)},
+        cut=dict(_cut_keys(config, small)),
         unlikely=tuple(sorted({*_marks(small), *(() if own else _blanks())})),
         own_tokenizer=own,
     )
+
+
+def _cut_keys(
+    before: Mapping[str, Any], after: Mapping[str, Any], part: str = ""
+) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Every key with another value than before; those of a part of the model by `part.key`."""
+    for key, old in before.items():
+        new = after.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _cut_keys(old, new, f"{part}{key}.")
+        elif old != new:
+            yield f"{part}{key}", (old, new)
 
 
 def _is_copied(entry: FileEntry) -> bool:

@@ -82,6 +82,8 @@ class Accelerate(DjlEngine):
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
         match task:
+            case "text-generation" if handler.template == IMAGE_TEMPLATE:
+                return ours.image_probe()
             case "text-generation":
                 return InferenceRequest(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
             case "text2text-generation":
