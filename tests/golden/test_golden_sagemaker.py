@@ -34,6 +34,7 @@ FACTS = {
     "smollm2-vllm-server": "quickstart",
     "smollm2-sglang": "quickstart",
     "embeddings-tei": "embeddings-tei",
+    "llava-1.5-7b": "llava-1.5-7b",
 }
 FLAN = "published/flan-t5-fastertransformer"
 GPT_J = "published/gpt-j-deepspeed"

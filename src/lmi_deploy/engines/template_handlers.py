@@ -31,7 +31,7 @@ def body(request: InferenceRequest, template: str | None) -> dict[str, Any]:
     if template == "text-generation" and request.images:
         raise UsageRefused(
             "this deployment takes no images: its handler text-generation reads text only",
-            hint="deploy a vision model with engine: vllm",
+            hint="deploy a vision model, with engine: vllm or accelerate",
         )
     return _BODIES.get(template or "", _generation)(request)
 

@@ -122,5 +122,8 @@ def test_default_probe_depends_on_the_task() -> None:
     answers = accelerate.ENGINE.probe(replace(OURS, template="question-answering"), "question-answering")
     assert answers is not None
     assert b"context" in (answers.body or b"")
+    seen = accelerate.ENGINE.probe(replace(OURS, template="image-text-to-text"), "text-generation")
+    assert seen is not None
+    assert [image_type(image.data) for image in seen.images] == ["image/png"]
     assert accelerate.ENGINE.probe(BUILTIN, "question-answering") is None
     assert custom.ENGINE.probe(OURS, "text-generation") is None

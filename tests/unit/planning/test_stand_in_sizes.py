@@ -136,3 +136,12 @@ def test_gptj_rotates_no_more_than_a_head() -> None:
     config = {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_layer": 28, "vocab_size": 50400}
     cut = cut_sizes(config, degree=1)
     assert (cut["rotary_dim"], cut["n_embd"], cut["n_head"], cut["n_layer"]) == (16, 32, 2, 2)
+
+
+def test_sizes_that_config_json_omits_are_cut_too() -> None:
+    """llava-hf/llava-1.5-7b-hf names no size of its language part: they are the defaults of LlamaConfig."""
+    language = {"model_type": "llama", "max_position_embeddings": 4096, "vocab_size": 32064}
+    cut = cut_sizes({"model_type": "llava", "text_config": language, "vision_config": {}}, degree=1)
+    assert cut["text_config"]["num_hidden_layers"] == 2
+    assert cut["text_config"]["hidden_size"] < 100
+    assert cut["text_config"]["vocab_size"] == 32064

@@ -1,0 +1,1 @@
+# the template image-text-to-text, byte for byte
