@@ -12,6 +12,7 @@ import pytest
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.domain.deployment_artifact import SLOT
 from lmi_deploy.domain.deployment_spec import HandlerSpec
+from lmi_deploy.domain.inference_http import image_type
 from lmi_deploy.domain.recipe_keys import Handler, Task
 from lmi_deploy.engines import djl_huggingface
 from lmi_deploy.engines.accelerate import engine as accelerate
