@@ -125,12 +125,13 @@ def test_a_missing_script_is_a_mistake_of_the_recipe(app: LocalApp) -> None:
     assert "compile.script" in failed.err
 
 
-def test_an_engines_own_compiler_does_not_run_here(app: LocalApp) -> None:
+def test_an_engine_that_no_runtime_has_is_refused_before_anything_is_made(app: LocalApp) -> None:
     recipe = app.root / "recipe.yaml"
     recipe.write_text(RECIPE.replace("accelerate", "tensorrt-llm") + "compile: {}\n")
     failed = app.lmi("compile", "--yes", str(recipe))
     assert failed.code == 2
-    assert app.servers.started == []
+    assert "no runtime on this machine runs engine tensorrt-llm" in failed.err
+    assert compiled(app) == []
 
 
 def test_the_cache_lists_and_removes_results(app: LocalApp) -> None:
