@@ -127,6 +127,7 @@ def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
         "compile-ahead-of-time.md",  # needs a compiler: test_compile.py, test_published_*.py
         "measure-a-deployment.md",  # needs load: test_bench_run_sequence.py, tests/functional/test_bench_run.py
         "rehearse-a-recipe.md",  # tests/e2e/test_rehearse.py runs its command on every recipe
+        "run-an-experiment.md",  # needs load: tests/functional/test_bench_experiment.py, test_published_experiments.py
         "run-vllm-here.md",  # tests/engines/test_vllm.py
         "serve-adapters.md",  # needs adapters: test_adapters.py
         "serve-with-triton.md",  # tests/engines/test_triton.py
