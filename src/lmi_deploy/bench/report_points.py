@@ -60,7 +60,8 @@ def point_of(run: RunResult, *, confidence: float = 0.95, objectives: Sequence[O
         counts=request_counts(run.records),
         metrics={name: summary for name, summary in metrics.items() if summary},
         rates=rates(measured, window, confidence, good=_goodness(objectives, is_open=is_open)),
-        in_flight=in_flight(measured, window) if measured else 0.0,
+        # Requests of the warm-up are in flight, too, until their responses: without them a short run looks slow.
+        in_flight=in_flight(run.records, window) if measured else 0.0,
         client=run.client,
         timeline=timeline(measured, is_open=is_open) if measured else (),
         cloudwatch=run.cloudwatch,

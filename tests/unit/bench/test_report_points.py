@@ -102,6 +102,16 @@ def test_client_that_could_not_keep_up_makes_the_point_invalid() -> None:
     )
 
 
+def test_requests_of_the_warm_up_are_in_flight_until_their_responses() -> None:
+    """Two clients; one is still waiting for a warm-up request when the first measured one is sent."""
+    run = closed_run(lambda number: 0.1 if number else 0.19, concurrency=2, requests=12)
+    warm, measured = run.records[:2], run.records[2:]
+    point = point_of(replace(run, records=(*(replace(one, warmup=True) for one in warm), *measured)))
+    assert point.counts.sent == 10
+    assert point.in_flight == pytest.approx(2)
+    assert states(point)["littles_law"] == "ok"
+
+
 @pytest.mark.parametrize(
     ("client", "check"),
     [
