@@ -421,6 +421,15 @@ print(len(names))
     assert int(done.stdout) > 50
 
 
+def test_validate_loads_the_statistics_only_for_a_recipe_with_an_experiment() -> None:
+    recipe = ROOT / "recipes" / "quickstart.yaml"
+    program = (
+        "from lmi_deploy.cli.command_group import lmi\n"
+        f"lmi(['validate', {str(recipe)!r}], standalone_mode=False)"
+    )
+    assert not [name for name in loaded_by(program) if name.startswith("lmi_deploy.bench")]
+
+
 def loaded_by(program: str) -> set[str]:
     script = f"{program}\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

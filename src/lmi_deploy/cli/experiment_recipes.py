@@ -45,11 +45,12 @@ def experiment_prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
 
 def require_valid_experiment(recipe: Recipe, overlay: str | None, sets: Sequence[str]) -> None:
     """What can be known without the models: UsageRefused of the design, RecipeError of a variant's recipe."""
+    if recipe.bench is None:
+        return
+    # Not at the top: few recipes have an experiment, and the statistics behind its design cost a third of a validation.
     from lmi_deploy.bench.experiment_design import design
     from lmi_deploy.bench.objectives import objectives_of
 
-    if recipe.bench is None:
-        return
     read = VariantRecipes(recipe, overlay, sets)
     for one in design(recipe.bench):
         read(one.variant.recipe, one.variant.overlay or None, one.overrides)
