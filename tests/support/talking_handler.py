@@ -5,6 +5,30 @@ The last message or the prompt says what happens: `words N` (that many words), `
 `refuse`.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.fakes import safetensors
+
+RECIPE = """\
+name: talks
+model_id: ./model
+engine: custom
+instance_type: ml.g5.xlarge
+task: text-generation
+handler: {file: model.py}
+probe: {body: '{"prompt": "words 1"}', expect: w0}
+"""
+
+
+def write_talking(home: Path) -> None:
+    """The handler and its model, beside which a test writes its recipe."""
+    (home / "model").mkdir()
+    (home / "model" / "model.safetensors").write_bytes(safetensors())
+    (home / "model.py").write_text(TALKING)
+
+
 TALKING = """
 import json, os, time
 from djl_python import Output

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lmi_deploy.cli.recipe_loading import SUFFIXES, read_recipe, recipes_here
+from lmi_deploy.cli.recipe_loading import read_recipe, recipes_here
 from lmi_deploy.cli.shared_options import TargetOptions
+from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials, UsageRefused
 
@@ -26,7 +27,7 @@ def find_deployment(name: str | None, deps: Dependencies, where: TargetOptions =
     """By name or by recipe; without either the only existing one."""
     if name is None:
         return _only_deployment(deps, where)
-    if name.endswith(SUFFIXES):
+    if name.endswith(RECIPE_SUFFIXES):
         recipe = read_recipe(name, overlay=None, sets=(), deploying=False)
         region = where.region or recipe.endpoint.region or ""
         target, bucket = where.target or recipe.endpoint.target, recipe.endpoint.bucket or ""

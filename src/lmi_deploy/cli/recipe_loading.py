@@ -6,12 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES, Recipe
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
-
-SUFFIXES = (".yaml", ".yml")
-
 
 _READ_LIMIT = 1_048_577
 
@@ -102,7 +99,9 @@ def as_model_id(text: str) -> str:
 
 
 def recipes_here() -> list[str]:
-    return sorted(path.name for path in Path().iterdir() if path.suffix in SUFFIXES and is_recipe(path))
+    return sorted(
+        path.name for path in Path().iterdir() if path.suffix in RECIPE_SUFFIXES and is_recipe(path)
+    )
 
 
 def is_recipe(path: Path) -> bool:

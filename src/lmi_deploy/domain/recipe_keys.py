@@ -55,6 +55,7 @@ Task = Literal[
     "text-generation", "text2text-generation", "text-embedding", "text-classification", "question-answering"
 ]
 Pairs = tuple[tuple[str, str], ...]
+RECIPE_SUFFIXES = (".yaml", ".yml")
 """Keys and values as the user wrote them, in the order of the file."""
 TTL = Seconds(60, 90 * 86400)
 """The lifetime of a deployment: the recipe's `ttl`, and the argument of `lmi extend`."""

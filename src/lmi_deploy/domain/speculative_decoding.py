@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from lmi_deploy.domain.json_option import json_option
 
 SPECULATIVE_CONFIG: Final = "speculative_config"
 _NO_DRAFT_MODEL: Final = ("eagle", "medusa", "mtp", "mlp", "ngram", "speculator")
@@ -12,12 +13,7 @@ _NO_DRAFT_MODEL: Final = ("eagle", "medusa", "mtp", "mlp", "ngram", "speculator"
 
 
 def speculation_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Empty if it is not given, or no JSON object, which a check of the recipe reports."""
-    try:
-        found = json.loads(options.get(SPECULATIVE_CONFIG, "{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return json_option(options, SPECULATIVE_CONFIG)
 
 
 def draft_model(options: Mapping[str, str]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from lmi_deploy.catalog import vllm_arguments
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.server_version import recipe_server
+from lmi_deploy.domain.json_option import json_option
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.option_values import image_of
 from lmi_deploy.sizing.device_support import BF16_SINCE, BFLOAT16
@@ -56,15 +56,6 @@ def engine_settings(recipe: Recipe) -> EngineSettings:
         environment=dict(recipe.container.environment),
         image=image_of(recipe_server(recipe)),
     )
-
-
-def json_option(options: Mapping[str, str], name: str) -> Mapping[str, Any]:
-    """An option that contains JSON; empty if it is not given, or damaged."""
-    try:
-        found = json.loads(options.get(name, "{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def rated_devices(recipe: Recipe) -> Iterator[tuple[str, str, float]]:

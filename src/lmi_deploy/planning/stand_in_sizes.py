@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lmi_deploy.sizing.architecture import SIZE_KEYS
-from lmi_deploy.sizing.model_families import NESTED, NESTED_DEFAULTS
+from lmi_deploy.sizing.architecture import SIZE_KEYS, with_omitted_sizes
+from lmi_deploy.sizing.model_families import NESTED
 
 LAYERS: Final = 2
 HEAD_DIM: Final = 16
@@ -41,16 +41,11 @@ def cut_sizes(config: Mapping[str, Any], *, degree: int, vocabulary: int = 0) ->
     config = {**_DEFAULTS.get(str(config.get("model_type")), {}), **config}
     config = {**config, **(TOKEN_IDS if vocabulary else {})}
     text = next((name for name in NESTED if isinstance(config.get(name), Mapping)), "")
-    language = _with_defaults(config[text]) if text else config
+    language = with_omitted_sizes(config[text]) if text else config
     sizes = _Sizes.of(language, degree, vocabulary)
     own = sizes if language is config else _Sizes.of(config, degree, vocabulary)
     cut = _cut(config, own, {sizes.hidden: sizes.new_hidden})
     return {**cut, text: _cut(language, sizes, {})} if text else cut
-
-
-def _with_defaults(language: Mapping[str, Any]) -> dict[str, Any]:
-    """With the sizes that a published config.json omits: without them the stand-in would have the real ones."""
-    return {**NESTED_DEFAULTS.get(str(language.get("model_type")), {}), **language}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

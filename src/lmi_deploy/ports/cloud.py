@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
 from lmi_deploy.ports.account import Account, Caller
 from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.hosting import Hosting
@@ -54,3 +55,7 @@ class Cloud:
     jobs: Jobs
     optimizations: ModelOptimizations
     images: ImageRegistry
+
+    def jobs_of(self, kind: ResourceKind) -> Jobs | ModelOptimizations:
+        """The service of a kind of job."""
+        return self.optimizations if kind == "optimization-job" else self.jobs

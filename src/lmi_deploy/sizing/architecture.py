@@ -172,8 +172,13 @@ def _language_part(table: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(inner, Mapping):
             if any(name in inner for name in NESTED):
                 return _language_part(inner)
-            return {**NESTED_DEFAULTS.get(str(inner.get("model_type")), {}), **inner}
+            return with_omitted_sizes(inner)
     return table
+
+
+def with_omitted_sizes(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of config.json with the sizes that it leaves to the defaults of transformers."""
+    return {**NESTED_DEFAULTS.get(str(part.get("model_type")), {}), **part}
 
 
 def _first(table: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:

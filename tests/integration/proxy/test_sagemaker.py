@@ -13,21 +13,10 @@ import pytest
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import Emulated, emulator
-from tests.support.fakes import safetensors
 from tests.support.proxy_process import ProxyResponse, RunningProxy, proxy
-from tests.support.talking_handler import TALKING
+from tests.support.talking_handler import RECIPE, write_talking
 
 pytestmark = pytest.mark.worker
-RECIPE = """\
-name: talks
-model_id: ./model
-engine: custom
-instance_type: ml.g5.xlarge
-task: text-generation
-handler: {file: model.py}
-probe: {body: '{"prompt": "words 1"}', expect: w0}
-options: {retry_threshold: "50"}
-"""
 INVOCATIONS = "/endpoints/talks/invocations$"
 
 
@@ -41,10 +30,8 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 def environment(aws: Emulated, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """Of a user who has deployed the handler."""
     home = tmp_path_factory.mktemp("home")
-    (home / "model").mkdir()
-    (home / "model" / "model.safetensors").write_bytes(safetensors())
-    (home / "talks.yaml").write_text(RECIPE)
-    (home / "model.py").write_text(TALKING)
+    write_talking(home)
+    (home / "talks.yaml").write_text(RECIPE + 'options: {retry_threshold: "50"}\n')
     environ = aws.environment(home)
     with pytest.MonkeyPatch.context() as patch:
         for key, value in environ.items():

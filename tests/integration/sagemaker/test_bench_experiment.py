@@ -13,18 +13,12 @@ from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import Emulated, emulator
-from tests.support.fakes import safetensors
-from tests.support.talking_handler import TALKING
+from tests.support.talking_handler import RECIPE, write_talking
 
 pytestmark = pytest.mark.worker
-RECIPE = """\
-name: talks
-model_id: ./model
-engine: custom
-instance_type: ml.g5.xlarge
-task: text-generation
-handler: {file: model.py}
-probe: {body: '{"prompt": "words 1"}', expect: w0}
+WITH_BENCH = (
+    RECIPE
+    + """\
 overlays:
   patient: {options: {retry_threshold: "50"}}
   broken: {probe: {expect: never}}
@@ -37,14 +31,13 @@ bench:
   warmup: 0
   duration: 30
 """
+)
 
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     home = tmp_path_factory.mktemp("home")
-    (home / "model").mkdir()
-    (home / "model" / "model.safetensors").write_bytes(safetensors())
-    (home / "model.py").write_text(TALKING)
+    write_talking(home)
     with (
         emulator(tmp_path_factory.mktemp("aws"), "--speed", "600", containers=True) as running,
         pytest.MonkeyPatch.context() as patch,
@@ -55,7 +48,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
         yield running
 
 
-def bench(*argv: str, recipe: str = RECIPE) -> int:
+def bench(*argv: str, recipe: str = WITH_BENCH) -> int:
     Path("talks.yaml").write_text(recipe)
     return run(lmi, ["bench", "talks.yaml", "--yes", *argv])
 
@@ -94,7 +87,7 @@ def test_variants_are_measured_with_their_cost_and_no_endpoint_is_left(
 def test_endpoint_that_fails_is_deleted_and_the_other_variant_is_measured(
     aws: Emulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = RECIPE.replace("patient: patient}", "broken: broken}").replace("[1, 2]", "[1]")
+    recipe = WITH_BENCH.replace("patient: patient}", "broken: broken}").replace("[1, 2]", "[1]")
     assert bench("--results", "half", recipe=recipe) == 1
     assert "1 cell or deployment failed" in capsys.readouterr().err
     (point,) = report("half").points

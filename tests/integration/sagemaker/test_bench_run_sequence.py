@@ -14,20 +14,9 @@ from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import Emulated, emulator
-from tests.support.fakes import safetensors
-from tests.support.talking_handler import TALKING
+from tests.support.talking_handler import RECIPE, write_talking
 
 pytestmark = pytest.mark.worker
-RECIPE = """\
-name: talks
-model_id: ./model
-engine: custom
-instance_type: ml.g5.xlarge
-task: text-generation
-handler: {file: model.py}
-probe: {body: '{"prompt": "words 1"}', expect: w0}
-options: {retry_threshold: "50"}
-"""
 WHOLE = "/endpoints/talks/invocations$"
 
 
@@ -35,10 +24,8 @@ WHOLE = "/endpoints/talks/invocations$"
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     """With an endpoint, in the environment and the folder of its user."""
     home = tmp_path_factory.mktemp("home")
-    (home / "model").mkdir()
-    (home / "model" / "model.safetensors").write_bytes(safetensors())
-    (home / "talks.yaml").write_text(RECIPE)
-    (home / "model.py").write_text(TALKING)
+    write_talking(home)
+    (home / "talks.yaml").write_text(RECIPE + 'options: {retry_threshold: "50"}\n')
     with (
         emulator(tmp_path_factory.mktemp("aws"), "--speed", "600", containers=True) as running,
         pytest.MonkeyPatch.context() as patch,

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from lmi_deploy.cli.commands.bench_report import show_report
-from lmi_deploy.cli.commands.bench_run import LiveProgress, require_client, require_objectives, told
+from lmi_deploy.cli.commands.bench_run import LiveProgress, require_client, require_objectives, show_measured
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.experiment_recipes import VariantRecipes, experiment_prompts
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.recipe_loading import SUFFIXES, read_recipe
+from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.report_outputs import ReportFiles, report_files_options
 from lmi_deploy.cli.shared_options import amount, json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.number_text import counted, seconds_text
+from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES
 from lmi_deploy.errors import DeployFailed, Interrupted, Refused, UsageRefused
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class _Observer:
 
     def measured(self, measured: MeasuredLoad) -> None:
         self._context.view.close()
-        told(measured, self._context)
+        show_measured(measured, self._context)
 
 
 def _require_complete(outcome: Outcome) -> None:
@@ -182,7 +183,7 @@ def _require_complete(outcome: Outcome) -> None:
 
 def declares_experiment(name: str) -> bool:
     """Whether this argument is a recipe with `bench`."""
-    if not name.endswith(SUFFIXES):
+    if not name.endswith(RECIPE_SUFFIXES):
         return False
     try:
         lines = Path(name).read_bytes()[:1_048_576].splitlines()

@@ -168,7 +168,7 @@ def _measure_and_report(
     with writing(output):
         output.touch()  # refused before the run, not after it
     try:
-        report = measure(measurement, LiveProgress(context), lambda each: told(each, context))
+        report = measure(measurement, LiveProgress(context), lambda each: show_measured(each, context))
     finally:
         context.view.close()
     with writing(output):
@@ -179,7 +179,7 @@ def _measure_and_report(
     require_objectives(report)
 
 
-def told(each: MeasuredLoad, context: CommandContext) -> None:
+def show_measured(each: MeasuredLoad, context: CommandContext) -> None:
     context.view.note(f"{each.point.load.words}: {each.ended}, {each.point.counts.sent} requests")
     for check in each.point.checks:
         if check.state != "ok":

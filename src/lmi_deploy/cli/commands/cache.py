@@ -48,8 +48,9 @@ def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) ->
         raise UsageRefused(
             "no entries given", hint="name the entries (`lmi cache ls` lists them), or add --all"
         )
-    results = {entry.name: entry.size for entry in context.deps.compiled_models.entries()}
-    sizes = {entry.name: entry.size for entry in context.deps.environments.entries()} | results
+    environments, compiled_models = context.deps.environments, context.deps.compiled_models
+    results = {entry.name: entry.size for entry in compiled_models.entries()}
+    sizes = {entry.name: entry.size for entry in environments.entries()} | results
     chosen = tuple(sizes) if everything else names
     if unknown := [name for name in chosen if name not in sizes]:
         hint = "`lmi cache ls` lists the entries"
@@ -58,7 +59,6 @@ def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) ->
         f"Remove {counted(len(chosen), 'entry', 'entries')} ({size_text(sum(sizes[name] for name in chosen))})?",
         yes=yes,
     )
-    stores = context.deps.compiled_models, context.deps.environments
-    freed = sum(stores[name not in results].remove(name) for name in chosen)
+    freed = sum((compiled_models if name in results else environments).remove(name) for name in chosen)
     context.view.note(f"freed {size_text(freed)}")
     context.view.result({"removed": list(chosen), "bytes": freed})

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from lmi_deploy.domain.recipe_bench_keys import BenchVariant
 from lmi_deploy.domain.recipe_key_types import OneLine
+from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES
 from lmi_deploy.recipe.model.field_types import (
     INVALID,
     FieldType,
@@ -15,22 +16,21 @@ from lmi_deploy.recipe.model.field_types import (
     Report,
     ScalarField,
     ScalarOrListField,
+    all_valid,
+    below,
+    named_entries,
 )
 from lmi_deploy.recipe.model.scalar_type import NUMERIC_TEXT, Schema
 from lmi_deploy.recipe.model.scalar_types import scalar_type
 from lmi_deploy.recipe.model.user_mappings import PairRules
 from lmi_deploy.recipe.yaml.tree import (
-    InvalidNode,
     MappingEntry,
     MappingNode,
     Node,
-    SourcePosition,
-    describe,
     quoted,
 )
 
 MOST_VALUES = 100
-RECIPE_SUFFIXES = (".yaml", ".yml")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _TEXT = ScalarField(scalar_type(OneLine("text")))
 _GROUP: dict[str, FieldType] = {
@@ -78,15 +78,10 @@ class ValuesField:
 
 
 def _by_name(node: Node, notify: Report, most: int, read: Any) -> Any:
-    if not isinstance(node, MappingNode):
-        if not isinstance(node, InvalidNode):
-            notify(node.place, f"expected a mapping, not {describe(node)}", "", "")
+    named = named_entries(node, most, notify)
+    if named is None:
         return INVALID
-    if len(node.entries) > most:
-        notify(node.place, f"{len(node.entries)} names", f"use at most {most}", "")
-        return INVALID
-    found = [_named(name, entry, notify, read) for name, entry in node.entries.items()]
-    return INVALID if any(value is INVALID for value in found) else tuple(found)
+    return all_valid([_named(name, entry, notify, read) for name, entry in named.items()])
 
 
 def _named(name: str, entry: MappingEntry, notify: Report, read: Any) -> Any:
@@ -94,11 +89,7 @@ def _named(name: str, entry: MappingEntry, notify: Report, read: Any) -> Any:
         hint = "use letters, digits, dots, dashes and underscores"
         notify(entry.place, f"{quoted(name)} is not a valid name", hint, name[:80])
         return INVALID
-
-    def below(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
-        notify(place, what, hint, f"{name}.{suffix}" if suffix else name)
-
-    return read(name, entry.value, below)
+    return read(name, entry.value, below(name, notify))
 
 
 def _variant(name: str, node: Node, notify: Report) -> Any:
@@ -111,14 +102,8 @@ def _variant(name: str, node: Node, notify: Report) -> Any:
     unknown = [key for key in node.entries if key not in _GROUP]
     for key in unknown:
         notify(node.entries[key].place, "unknown key", f"use one of {', '.join(_GROUP)}", key[:80])
-
-    def told(key: str) -> Report:
-        return lambda place, what, hint, suffix: notify(
-            place, what, hint, f"{key}.{suffix}" if suffix else key
-        )
-
     values = {
-        key: kind.read(node.entries[key].value, told(key))
+        key: kind.read(node.entries[key].value, below(key, notify))
         for key, kind in _GROUP.items()
         if key in node.entries
     }

@@ -92,7 +92,7 @@ class ListField:
         if not low <= len(node.items) <= high:
             notify(node.place, f"{len(node.items)} items", f"use {low} to {high} items", "")
             return INVALID
-        return _all([_word(item, self.word, notify) for item in node.items])
+        return all_valid([_word(item, self.word, notify) for item in node.items])
 
     def schema(self) -> Schema:
         return {"type": "array", "items": self.word.schema()}
@@ -115,7 +115,7 @@ class ScalarOrListField:
             notify(node.place, f"{len(node.items)} items", f"use at most {self.most}", "")
             return INVALID
         if isinstance(node, SequenceNode):
-            return _all([_word(item, self.word, notify) for item in node.items])
+            return all_valid([_word(item, self.word, notify) for item in node.items])
         value = _word(node, self.word, notify)
         return value if value is INVALID else (value,)
 
@@ -177,30 +177,25 @@ class SourcesField:
     collects: ClassVar = True
 
     def read(self, node: Node, notify: Report) -> Any:
-        if not isinstance(node, MappingNode):
-            return _unless_invalid(node, notify, f"expected a mapping, not {describe(node)}")
-        if len(node.entries) > self.most:
-            notify(node.place, f"{len(node.entries)} names", f"use at most {self.most}", "")
+        named = named_entries(node, self.most, notify)
+        if named is None:
             return INVALID
-        if clash := next(iter(case_collisions(node.entries)), ()):
+        if clash := next(iter(case_collisions(named)), ()):
             what = f"{' and '.join(clash)} differ only in upper and lower case"
-            notify(node.entries[clash[-1]].place, what, "use another name for one of them", clash[-1])
+            notify(named[clash[-1]].place, what, "use another name for one of them", clash[-1])
             return INVALID
-        return _all([self._source(name, entry, notify) for name, entry in node.entries.items()])
+        return all_valid([self._source(name, entry, notify) for name, entry in named.items()])
 
     def _source(self, name: str, entry: MappingEntry, notify: Report) -> Any:
         if not _ADAPTER_NAME.fullmatch(name):
             hint = "use at most 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit"
             notify(entry.place, f"{quoted(name)} is not a valid name", hint, name[:80])
             return INVALID
-
-        def below(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
-            notify(place, what, hint, f"{name}.{suffix}" if suffix else name)
-
+        report = below(name, notify)
         if not isinstance(entry.value, MappingNode):
-            source = _word(entry.value, self.source, below)
+            source = _word(entry.value, self.source, report)
             return INVALID if source is INVALID else AdapterSource(name=name, source=source)
-        return self._group(name, entry.value, below)
+        return self._group(name, entry.value, report)
 
     def _group(self, name: str, node: MappingNode, notify: Report) -> Any:
         known = {"source": self.source, "revision": self.revision}
@@ -277,7 +272,23 @@ def _endless(node: ScalarNode, notify: Report, suffix: str = "") -> bool:
     return len(node.text) > LONGEST
 
 
-def _all(values: list[Any]) -> Any:
+def named_entries(node: Node, most: int, notify: Report) -> dict[str, MappingEntry] | None:
+    """The entries of a mapping of the user's own names; None if it is none, or too large, which is reported."""
+    if not isinstance(node, MappingNode):
+        _unless_invalid(node, notify, f"expected a mapping, not {describe(node)}")
+        return None
+    if len(node.entries) > most:
+        notify(node.place, f"{len(node.entries)} names", f"use at most {most}", "")
+        return None
+    return node.entries
+
+
+def below(name: str, notify: Report) -> Report:
+    """Reports what is under this key or name."""
+    return lambda place, what, hint, suffix: notify(place, what, hint, f"{name}.{suffix}" if suffix else name)
+
+
+def all_valid(values: list[Any]) -> Any:
     return INVALID if any(value is INVALID for value in values) else tuple(values)
 
 

@@ -31,9 +31,8 @@ def running_compile_jobs(listed: Iterable[Resource], cloud: Cloud) -> tuple[Obse
     """Without those that may not be described: a policy for a recipe without `compile` permits no request on them."""
     running = []
     for resource in sorted(listed, key=lambda resource: resource.name):
-        jobs = cloud.jobs if resource.kind == "processing-job" else cloud.optimizations
         try:
-            job = jobs.job(resource.name)
+            job = cloud.jobs_of(resource.kind).job(resource.name)
         except AccessError:
             continue
         if job is not None and job.is_running:

@@ -53,17 +53,17 @@ class Orphans:
                 kind[name].append(resource)
         # SageMaker lists a finished job for ever; there is nothing to delete.
         alone = {
-            name: running for name in jobs.keys() - found.keys() if (running := self._running(jobs[name]))
+            name: running
+            for name in jobs.keys() - found.keys()
+            if (running := [job for job in jobs[name] if self._is_running(job)])
         }
         yield from sorted({**found, **alone}.items())
 
-    def _running(self, jobs: Sequence[Resource]) -> list[Resource]:
-        compiling = [resource for resource in jobs if is_compile_job(resource)]
-        names = {job.name for job in running_compile_jobs(compiling, self.cloud)}
-        moving = (resource for resource in jobs if resource not in compiling)
-        observed = ((resource, self.cloud.jobs.job(resource.name)) for resource in moving)
-        names |= {resource.name for resource, job in observed if job and job.is_running}
-        return [resource for resource in jobs if resource.name in names]
+    def _is_running(self, job: Resource) -> bool:
+        if is_compile_job(job):
+            return bool(running_compile_jobs([job], self.cloud))
+        observed = self.cloud.jobs.job(job.name)
+        return observed is not None and observed.is_running
 
     def _why(self, name: str, found: Sequence[Resource]) -> str:
         endpoint = next((resource for resource in found if resource.kind == "endpoint"), None)

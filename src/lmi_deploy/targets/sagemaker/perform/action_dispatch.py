@@ -135,9 +135,8 @@ class SageMakerPerformers:
         return (yield from jobs.run(action, spec, tags=tags_of(spec)))
 
     def _stop_compile_job(self, action: StopCompileJob) -> Steps:
-        jobs = self.cloud.jobs if action.of == "processing-job" else self.cloud.optimizations
         watch = JobWatch(
-            jobs=jobs,
+            jobs=self.cloud.jobs_of(action.of),
             clock=self.clock,
             poll_intervals=endpoint_waiter.poll_intervals,
             job=action.job,
