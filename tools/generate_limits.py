@@ -35,7 +35,7 @@ TEXTS = {
     "security_group": "SecurityGroupId",
     "tag_key": "TagKey",
     "tag_value": "TagValue",
-    "async_output": "DestinationS3Uri",
+    "s3_output": "DestinationS3Uri",
     "image": "ContainerImage",
 }
 NAMES = {

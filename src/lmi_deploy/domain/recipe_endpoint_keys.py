@@ -18,6 +18,7 @@ from lmi_deploy.domain.recipe_key_types import (
 from lmi_deploy.domain.settings_digest import digest_tag
 
 TargetName = Literal["sagemaker", "local"]
+CapturedContent = Literal["both", "requests", "responses"]
 RuntimeName = Literal["auto", "embedded", "djl-serving", "triton", "container"]
 
 
@@ -54,13 +55,33 @@ class Autoscaling:
 class Asynchronous:
     output: Annotated[
         str,
-        MatchingRule("async_output", "S3 address"),
+        MatchingRule("s3_output", "S3 address"),
         Doc("S3 location of the responses.", "s3://bucket/answers/"),
     ]
     max_concurrent_per_instance: Annotated[
         int | None,
         Limited("max_concurrent_per_instance", "requests"),
         Doc("Concurrent requests per instance.", "4"),
+    ] = None
+
+
+@digest_tag("DataCapture")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCapture:
+    output: Annotated[
+        str,
+        MatchingRule("s3_output", "S3 address"),
+        Doc(
+            "S3 location that SageMaker writes to; `lmi` never deletes what is there.",
+            "s3://bucket/captured/",
+        ),
+    ]
+    percentage: Annotated[int, Integer(1, 100), Doc("Percentage of the requests.", "20")] = 100
+    content: Annotated[CapturedContent, Doc("What is captured of each.", "requests")] = "both"
+    kms_key: Annotated[
+        str | None,
+        MatchingRule("kms_key", "KMS key"),
+        Doc("KMS key that encrypts it; by default the bucket's own encryption.", "alias/captured"),
     ] = None
 
 
@@ -119,6 +140,9 @@ class Endpoint:
     autoscaling: Annotated[Autoscaling | None, Doc("Scale the number of instances with the load.")] = None
     asynchronous: Annotated[
         Asynchronous | None, Doc("Write responses to S3."), NotImplementedYet("asynchronous endpoints")
+    ] = None
+    data_capture: Annotated[
+        DataCapture | None, Doc("Keep requests and responses in S3 (SageMaker's Data Capture).")
     ] = None
     tags: Annotated[
         tuple[tuple[str, str], ...], PairsOf("tag"), Doc("Tags for every resource.", "{team: search}")

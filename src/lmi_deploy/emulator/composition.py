@@ -31,6 +31,7 @@ from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.record_store import Store, write_atomically
 from lmi_deploy.emulator.runtime.async_invocation import Queue
 from lmi_deploy.emulator.runtime.container_routing import Routes
+from lmi_deploy.emulator.runtime.data_capture import CaptureWriter
 from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
 from lmi_deploy.emulator.services.image_registry import DockerRegistryApi
@@ -77,7 +78,7 @@ class Emulator:
         context.jobs = JobController(context, Hosts(context, runtime, work / "jobs"))
         self._autoscaling = AutoscalingLoop(context)
         self._schedules = ScheduleLoop(context)
-        self._runtime = RuntimeApi(context, Routes(context, fleets))
+        self._runtime = RuntimeApi(context, Routes(context, fleets), CaptureWriter(context))
         self._queue = Queue(self._runtime)
         self._moto = Moto(ACCOUNT, folder / "moto" if folder else None)
         guard = Authorizer(ACCOUNT) if settings.enforce_iam else None

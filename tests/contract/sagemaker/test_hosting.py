@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
-from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
 from lmi_deploy.domain.sagemaker.resource_settings import Mount
 from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
@@ -47,7 +49,9 @@ def test_settings_read_back_equal_what_was_created(aws: Emulated, cloud: Cloud, 
     assert observed is not None
     assert observed.settings == settings
     assert cloud.hosting.tags(observed.arn) == TAGS
-    extra = {"plain": {}, "all": {"instance": "ml.g4dn.xlarge", "count": 3, "kms_key": "alias/k"}}[case]
+    capture = DataCapture(output="s3://b/c/", percentage=7, content="responses", kms_key="alias/c")
+    every = {"instance": "ml.g4dn.xlarge", "count": 3, "kms_key": "alias/k", "data_capture": capture}
+    extra: dict[str, Any] = {"plain": {}, "all": every}[case]
     config = config_settings(name, **extra)
     cloud.hosting.create_endpoint_config(name, config, TAGS)
     found = cloud.hosting.endpoint_config(name)

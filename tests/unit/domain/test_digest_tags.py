@@ -26,6 +26,7 @@ FIELDS = {
     "model_download startup_timeout network_isolation vpc kms_key scaling tags ttl travel token_secret job",
     "Placement": "instance volume_gb host_ami",
     "Vpc": "subnets security_groups",
+    "DataCapture": "output percentage content kms_key",
     "Scaling": "least most invocations",
     "Travel": "via engine memory",
     "ImageBuild": "context dockerfile arguments platform",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import CapturedContent, DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     VARIANT,
@@ -17,6 +17,11 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
 )
 
+_CAPTURE_MODES: Final[Mapping[CapturedContent, tuple[str, ...]]] = {
+    "both": ("Input", "Output"),
+    "requests": ("Input",),
+    "responses": ("Output",),
+}
 _FOLDER: Final = {"S3DataType": "S3Prefix", "CompressionType": "None"}
 
 
@@ -72,6 +77,8 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
     }
     if settings.kms_key:
         requested["KmsKeyId"] = settings.kms_key
+    if settings.data_capture is not None:
+        requested["DataCaptureConfig"] = data_capture_request(settings.data_capture)
     return requested
 
 
@@ -89,6 +96,7 @@ def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSetti
         volume_gb=int(first.get("VolumeSizeInGB", 0)),
         host_ami=str(first.get("InferenceAmiVersion", "")),
         kms_key=str(response.get("KmsKeyId", "")),
+        data_capture=_data_capture(response.get("DataCaptureConfig")),
     )
 
 
@@ -137,6 +145,35 @@ def tag_pairs(tags: Sequence[Mapping[str, str]]) -> Pairs:
 
 def vpc_request(vpc: Vpc) -> dict[str, list[str]]:
     return {"Subnets": list(vpc.subnets), "SecurityGroupIds": list(vpc.security_groups)}
+
+
+def data_capture_request(capture: DataCapture) -> dict[str, Any]:
+    """A DataCaptureConfig. Bodies of other content types than the two headers' are stored in base64."""
+    requested: dict[str, Any] = {
+        "EnableCapture": True,
+        "InitialSamplingPercentage": capture.percentage,
+        "DestinationS3Uri": capture.output,
+        "CaptureOptions": [{"CaptureMode": mode} for mode in _CAPTURE_MODES[capture.content]],
+        "CaptureContentTypeHeader": {"JsonContentTypes": ["application/json"]},
+    }
+    if capture.kms_key:
+        requested["KmsKeyId"] = capture.kms_key
+    return requested
+
+
+def _data_capture(response: Mapping[str, Any] | None) -> DataCapture | None:
+    if not response or not response.get("EnableCapture", True):
+        return None
+    modes = tuple(
+        sorted(str(option.get("CaptureMode", "")) for option in response.get("CaptureOptions") or ())
+    )
+    content: CapturedContent = next((one for one, own in _CAPTURE_MODES.items() if own == modes), "both")
+    return DataCapture(
+        output=str(response.get("DestinationS3Uri", "")),
+        percentage=int(response.get("InitialSamplingPercentage", 0)),
+        content=content,
+        kms_key=response.get("KmsKeyId") or None,
+    )
 
 
 def _vpc(response: Mapping[str, Any] | None) -> Vpc | None:

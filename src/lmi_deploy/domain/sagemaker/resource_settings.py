@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.settings_digest import digest_tag
+from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
 VARIANT: Final = "main"
 """The one production variant of our endpoint configs."""
@@ -82,6 +82,7 @@ class EndpointConfigSettings:
     volume_gb: int = 0
     host_ami: str = ""
     kms_key: str = ""
+    data_capture: DataCapture | None = field(default=None, metadata=ADDED)
 
 
 @digest_tag("Placement")

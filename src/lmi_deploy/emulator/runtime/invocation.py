@@ -16,6 +16,7 @@ from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Answer, Call, Cut, Hang
 from lmi_deploy.emulator.hosting.instances import HostingInstance
 from lmi_deploy.emulator.runtime.container_routing import Routes
+from lmi_deploy.emulator.runtime.data_capture import CaptureWriter
 from lmi_deploy.emulator.runtime.invocation_request import Invocation, container_headers
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services.metrics import Point
@@ -42,6 +43,7 @@ class InferenceResponse:
 class RuntimeApi:
     context: EmulatorContext
     routes: Routes
+    captured: CaptureWriter
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
     async def invoke(self, region: str, requested: Invocation) -> web.Response:
@@ -49,10 +51,12 @@ class RuntimeApi:
         variant, instance = self.routes.choose(region, requested.params)
         with self._measured(instance):
             answered = await self.exchange(instance, requested)
+        kind = answered.headers.get("Content-Type", "application/octet-stream")
+        self.captured.capture(instance.place, requested, response=answered.body, content_type=kind)
         return web.Response(
             body=answered.body,
             headers={
-                "Content-Type": answered.headers.get("Content-Type", "application/octet-stream"),
+                "Content-Type": kind,
                 "x-Amzn-Invoked-Production-Variant": variant,
                 "x-amzn-RequestId": str(uuid.uuid4()),
                 **_custom(answered.headers),
@@ -145,6 +149,7 @@ class RuntimeApi:
         self.context.metrics.put(name, Point(self.context.clock.now(), value, unit))
 
     async def close(self) -> None:
+        await self.captured.close()
         if self._session is not None:
             await self._session.close()
 

@@ -60,6 +60,7 @@ def describe_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[
         "LastModifiedTime": row["modified"],
         "LastDeploymentConfig": row["guard"],
         "AsyncInferenceConfig": shown["async"],
+        "DataCaptureConfig": _captured(shown["capture"]),
         "PendingDeploymentSummary": _pending(row),
     }
     if row["serving"]:
@@ -67,6 +68,20 @@ def describe_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[
         shadows = [described(variant) for variant in row["serving"]["shadows"]]
         description["ShadowProductionVariants"] = shadows or None
     return description
+
+
+def _captured(capture: Row | None) -> Row | None:
+    """A DataCaptureConfigSummary."""
+    if capture is None:
+        return None
+    enabled = capture.get("EnableCapture", True)
+    return {
+        "EnableCapture": enabled,
+        "CaptureStatus": "Started" if enabled else "Stopped",
+        "CurrentSamplingPercentage": capture["InitialSamplingPercentage"],
+        "DestinationS3Uri": capture["DestinationS3Uri"],
+        "KmsKeyId": capture.get("KmsKeyId", ""),
+    }
 
 
 def _pending(row: Row) -> Row | None:

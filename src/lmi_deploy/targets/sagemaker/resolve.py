@@ -72,6 +72,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         if endpoint.scheduler_role
         else "",
         build=image_build(recipe, facts),
+        data_capture=endpoint.data_capture,
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)

@@ -71,6 +71,11 @@ class Arns:
     def objects(self, *prefixes: str) -> tuple[str, ...]:
         return tuple(f"{self.bucket}/{prefix}*" for prefix in prefixes)
 
+    def objects_under(self, address: str) -> str:
+        """The objects under an s3:// address, in any bucket."""
+        prefix = read_prefix(address)
+        return f"arn:{self.spec.cloud.partition}:s3:::{prefix.bucket}/{prefix.path}*"
+
     @property
     def artifacts(self) -> str:
         return artifacts_prefix(self.name)
@@ -163,8 +168,11 @@ class Arns:
 
     @property
     def key(self) -> tuple[str, tuple[Condition, ...]]:
-        """The KMS key: an alias names it by a condition, as a policy cannot by its ARN."""
-        given = self.spec.cloud.kms_key
+        """The recipe's KMS key: an alias names it by a condition, as a policy cannot by its ARN."""
+        return self.key_of(self.spec.cloud.kms_key)
+
+    def key_of(self, given: str) -> tuple[str, tuple[Condition, ...]]:
+        """A key id, its ARN, or an alias."""
         alias = given.partition(":alias/")[2] or given.removeprefix("alias/")
         if given.startswith("alias/") or ":alias/" in given:
             condition = ("ForAnyValue:StringEquals", "kms:ResourceAliases", (f"alias/{alias}",))

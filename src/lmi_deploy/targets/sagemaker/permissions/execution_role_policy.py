@@ -1,4 +1,6 @@
-"""The permissions of an endpoint's role: read its model, pull its image, write its logs. It writes no object."""
+"""The permissions of an endpoint's role: read its model, pull its image, write its logs. It writes no
+object but those of Data Capture.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.recipe_endpoint_keys import DataCapture
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
+    ENCRYPT,
     join_network,
     pull_image,
     write_telemetry,
@@ -21,6 +25,8 @@ def execution(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from write_telemetry(arns.group, why="write the logs; without it a failure has no log")
     if place.kms_key:
         yield _key(arns)
+    if place.data_capture is not None:
+        yield from _captured(place.data_capture, arns)
     if place.vpc is not None:
         yield join_network()
 
@@ -39,6 +45,25 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         resources=arns.objects(arns.artifacts, *weights),
         why="the artifact" + (f" and the weights (delivery {spec.cloud.delivery})" if weights else ""),
     )
+
+
+def _captured(capture: DataCapture, arns: Arns) -> Iterator[PolicyStatement]:
+    """Source: SageMaker developer guide, "SageMaker AI roles": PutObject for the output of an endpoint."""
+    yield PolicyStatement(
+        sid="WriteCaptured",
+        actions=("s3:PutObject",),
+        resources=(arns.objects_under(capture.output),),
+        why="write captured requests and responses; without it SageMaker captures nothing and reports no error",
+    )
+    if capture.kms_key:
+        key, conditions = arns.key_of(capture.kms_key)
+        yield PolicyStatement(
+            sid="EncryptCaptured",
+            actions=ENCRYPT,
+            resources=(key,),
+            why="encrypt them with the recipe's key",
+            conditions=conditions,
+        )
 
 
 def _key(arns: Arns) -> PolicyStatement:

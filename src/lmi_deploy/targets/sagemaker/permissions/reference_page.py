@@ -76,6 +76,7 @@ _JOB: Final = "weights: {via: job, token_secret: SECRET}\n"
 _COMPILE: Final = "compile: {script: compile.py}\n"
 _VPC: Final = "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n"
 _KEY: Final = "endpoint: {kms_key: KEY}\n"
+_CAPTURE: Final = "endpoint: {data_capture: {output: 's3://captures/team/', kms_key: KEY}}\n"
 _SCHEDULER: Final = "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 _FEATURES: Final[Mapping[str, str]] = {
     "": "",
@@ -83,6 +84,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     "endpoint.scheduler_role": _SCHEDULER,
     "endpoint.vpc": _VPC,
     "endpoint.kms_key": _KEY,
+    "endpoint.data_capture": _CAPTURE,
     "weights.via: job": _JOB,
     "compile": _COMPILE,
     "model_id in S3": "",

@@ -14,6 +14,7 @@ from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
     compute_capability,
     counts,
+    data_capture,
     devices,
     images,
     network_isolation,
@@ -27,6 +28,7 @@ _RULES = (
     *images.RULES,
     *network_isolation.RULES,
     *counts.RULES,
+    *data_capture.RULES,
     *transfer_job.RULES,
     *compute_capability.RULES,
 )
