@@ -191,6 +191,8 @@ SMALL_MODULES_WITH_A_REASON = {
     "sizing/fit_notes.py": "pure, and its importer is not",
     **dict.fromkeys(("ui/fit_text.py", "ui/rehearsal_text.py"), "only ui formats"),
     "aws/rehearsal_account.py": "boto3, and its importer only composes",
+    "sources/hub/token_owner.py": "a request to the Hub, and its importer only composes",
+    "host/deadline.py": "threads, and its importer only composes",
 }
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|manager|misc|common|data|info|config)(_|$)", re.IGNORECASE)
 MAX_FUNCTION = 50

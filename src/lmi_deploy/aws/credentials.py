@@ -70,7 +70,16 @@ def credential_error(exc: Exception) -> LmiError | None:
 def refused_credentials(code: str) -> AccessError | None:
     """The error for credentials that a service refused; None if `code` is about something else."""
     if code in EXPIRED:
-        return AccessError("AWS credentials: they have expired", hint=_LOG_IN)
+        return expired_credentials()
     if code in _REFUSED:
         return AccessError(f"AWS credentials: {_REFUSED[code]}", hint=f"{ABSENT}; then {LOG_IN_AGAIN}")
     return None
+
+
+def expired_credentials() -> AccessError:
+    return AccessError("AWS credentials: they have expired", hint=_LOG_IN)
+
+
+def is_still_expired(exc: Exception) -> bool:
+    """botocore's "Credentials were refreshed, but the refreshed credentials are still expired": no exception class."""
+    return isinstance(exc, RuntimeError) and "still expired" in str(exc)

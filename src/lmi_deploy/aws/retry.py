@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.clock_skew import FORGIVEN
-from lmi_deploy.aws.credentials import credential_error
+from lmi_deploy.aws.credentials import credential_error, expired_credentials, is_still_expired
 from lmi_deploy.aws.error_classification import AwsError, is_unreadable, read_error
 from lmi_deploy.aws.response_fields import UnexpectedResponse, defect_of
 from lmi_deploy.errors import LmiError
@@ -70,6 +70,8 @@ class RetryingClient:
                 # outside of the code that translates urllib3's errors.
                 tries.failed(exc, api)
             except Exception as exc:
+                if is_still_expired(exc):
+                    raise expired_credentials() from exc
                 if not is_unreadable(exc):
                     raise
                 tries.failed(exc, api)

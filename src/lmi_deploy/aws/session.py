@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lmi_deploy.aws.credentials import ABSENT, credential_error
+from lmi_deploy.aws.credentials import ABSENT, credential_error, expired_credentials, is_still_expired
 from lmi_deploy.errors import NoCredentials, UsageRefused
 from lmi_deploy.errors.url_redaction import is_http_address
 
@@ -75,6 +75,10 @@ def credentials_explained() -> Iterator[None]:
         if failure is None:
             raise
         raise failure from exc
+    except RuntimeError as exc:
+        if not is_still_expired(exc):
+            raise
+        raise expired_credentials() from exc
     except ValueError as exc:
         if not str(exc).startswith("Invalid endpoint"):  # botocore has no exception class for it
             raise
@@ -94,6 +98,14 @@ def _no_address(name: str) -> UsageRefused:
         f"{name}: not an address: write http:// or https://, then a host",
         hint=f"set {name} (or endpoint_url of the profile) to an address such as http://127.0.0.1:4566, or unset it",
     )
+
+
+def configured_region() -> str:
+    """Of AWS_DEFAULT_REGION or the profile; empty if neither names one."""
+    import botocore.session
+
+    with credentials_explained():
+        return str(botocore.session.Session().get_config_variable("region") or "")
 
 
 def region_of(session: Any) -> str:

@@ -59,6 +59,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "migrate": CommandEntry("migrate", "Rewrite a recipe for another version of the server."),
     "weights": CommandEntry("weights", "Manage weights in a bucket: push, ls, verify, rm, copy."),
+    "doctor": CommandEntry(
+        "doctor", "Check this machine, AWS and the Hub, and say how to repair what is broken.", reads=True
+    ),
     "gc": CommandEntry("gc", "Remove expired deployments and leftovers of interrupted runs."),
     "images": CommandEntry("images", "List the container images that AWS publishes.", reads=True),
     "instances": CommandEntry(

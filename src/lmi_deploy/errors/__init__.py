@@ -155,6 +155,10 @@ class DeployFailed(LmiError):
     """The deployment did not start to respond."""
 
 
+class SetupBroken(LmiError):
+    """`lmi doctor` found something that does not work."""
+
+
 class CompileFailed(LmiError):
     """An ahead-of-time compile ended without a result; nothing of it was kept."""
 

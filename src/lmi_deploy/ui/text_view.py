@@ -11,6 +11,7 @@ from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Pr
 from lmi_deploy.domain.number_text import seconds_text, size_text
 from lmi_deploy.errors import LmiError
 from lmi_deploy.errors.url_redaction import mask_urls
+from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.plain_text import plain
 from lmi_deploy.ui.view import Fields
 
@@ -110,9 +111,10 @@ class HumanView:
         self.close()
         for line in error.details:
             self._story.write(f"  {plain(line)}\n" if not hasattr(error, "problems") else f"{plain(line)}\n")
-        self._story.write(f"error: {plain(error.message)}\n")
+        paint = Paint(self._story)
+        self._story.write(f"{paint('error:', 'red')} {plain(error.message)}\n")
         if error.hint:
-            self._story.write(f"  next: {plain(error.hint)}\n")
+            self._story.write(f"  {paint('next:', 'bold')} {plain(error.hint)}\n")
 
     def close(self) -> None:
         if self._live is not None:

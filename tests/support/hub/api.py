@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from tests.support.hub.errors import Refusal, revision_of, visible
+from tests.support.hub.errors import Refusal, check_token, revision_of, visible
 from tests.support.hub.repos import Blob, Repo, Snapshot, pointer_text
 from tests.support.hub.state import STATE, token_of
 
@@ -127,6 +127,7 @@ async def refs(request: web.Request) -> web.Response:
 
 
 async def whoami(request: web.Request) -> web.Response:
+    check_token(request.app[STATE], request)
     if token_of(request) is None:
         raise Refusal(401, "", "Invalid username or password.")
     access = {"displayName": "local", "role": "read"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,14 +54,17 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
         return ()
     place, cloud = spec.cloud, open_cloud()
     iam = f"`lmi iam {recipe}` prints what"
-    required = policies(spec)
+    required, makes_bucket = policies(spec), plan.has_action(MakeBucket)
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
-        ("the role", lambda: _role(place.role, required.execution, cloud, iam)),
+        ("the role", lambda: role_findings(place.role, required.execution, cloud, iam)),
         ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, iam)),
         ("the role of the schedule", lambda: _scheduler_role(plan, place, required, cloud, iam)),
-        ("your own permissions", lambda: _rights(plan, required.deployer, cloud, iam)),
+        (
+            "your own permissions",
+            lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=makes_bucket),
+        ),
         ("the quota", lambda: _quota(place, cloud)),
-        ("the secret", lambda: _secret(place, cloud)),
+        ("the secret", lambda: secret_findings(place.token_secret, place.region, cloud)),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
     stopping = [one for one in found if one.error is not None]
@@ -76,10 +79,13 @@ def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tupl
     if place is None or required.compile is None:
         return ()
     role, job = place.role, required.compile
-    iam = f"`lmi iam {recipe}` prints what"
+    iam, makes_bucket = f"`lmi iam {recipe}` prints what", plan.has_action(MakeBucket)
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
-        ("the role of the job", lambda: _role(role, job, cloud, iam)),
-        ("your own permissions", lambda: _rights(plan, required.deployer, cloud, iam)),
+        ("the role of the job", lambda: role_findings(role, job, cloud, iam)),
+        (
+            "your own permissions",
+            lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=makes_bucket),
+        ),
         ("the quota", lambda: _job_quota(place, spec.cloud.region, cloud)),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
@@ -112,19 +118,20 @@ def _job_role(
 ) -> Iterator[PreflightFinding]:
     """Only if a job will run: existing weights need none."""
     if place.job is not None and required.job is not None and plan.has_action(RunTransferJob):
-        yield from _role(place.job.role, required.job, cloud, iam)
+        yield from role_findings(place.job.role, required.job, cloud, iam)
 
 
 def _scheduler_role(
     plan: Plan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
 ) -> Iterator[PreflightFinding]:
     if required.scheduler is not None and plan.has_action(ScheduleDeletion):
-        yield from _role(place.scheduler_role, required.scheduler, cloud, iam, service=SCHEDULER)
+        yield from role_findings(place.scheduler_role, required.scheduler, cloud, iam, service=SCHEDULER)
 
 
-def _role(
+def role_findings(
     role: str, policy: Policy, cloud: Cloud, iam: str, *, service: str = SAGEMAKER
 ) -> Iterator[PreflightFinding]:
+    """Whether it exists, trusts the service, and has the rights. `iam` begins the remedy."""
     iam = f"{iam} the role {role} needs"
     try:
         why = cloud.roles.assumable(role, service)
@@ -140,8 +147,11 @@ def _role(
         yield PreflightFinding(text) if optional else PreflightFinding(text, AccessError, iam)
 
 
-def _rights(plan: Plan, deployer: Policy, cloud: Cloud, iam: str) -> Iterator[PreflightFinding]:
-    needed = (*_NEEDED, *_FOR_BUCKET) if plan.has_action(MakeBucket) else _NEEDED
+def deployer_findings(
+    deployer: Policy, cloud: Cloud, iam: str, *, makes_bucket: bool
+) -> Iterator[PreflightFinding]:
+    """The caller's own permissions."""
+    needed = (*_NEEDED, *_FOR_BUCKET) if makes_bucket else _NEEDED
     lacking = cloud.roles.lacking(cloud.caller.arn, deployer.rights)
     for right in lacking:
         text = f"{cloud.caller.arn} may not {_words(right)}"
@@ -157,10 +167,16 @@ def _words(right: Permission) -> str:
 
 
 def _quota(place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:
-    """One available instance type is enough; the problems of the others are reported."""
     most = place.scaling.most if place.scaling else place.count
-    wrong = [one for p in place.placements if (one := _instance(p.instance, most, place.region, cloud))]
-    if len(wrong) == len(place.placements):
+    return quota_findings([p.instance for p in place.placements], most, place.region, cloud)
+
+
+def quota_findings(
+    instances: Sequence[str], most: int, region: str, cloud: Cloud
+) -> Iterator[PreflightFinding]:
+    """One available instance type is enough; the problems of the others are reported."""
+    wrong = [one for instance in instances if (one := _instance(instance, most, region, cloud))]
+    if len(wrong) == len(instances):
         yield from wrong
     else:
         yield from (PreflightFinding(one.text) for one in wrong)
@@ -199,11 +215,10 @@ def _job_quota(place: CompilePlace, region: str, cloud: Cloud) -> Iterator[Prefl
         yield finding
 
 
-def _secret(place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:
-    if place.token_secret and not cloud.secrets.exists(place.token_secret):
+def secret_findings(secret: str, region: str, cloud: Cloud) -> Iterator[PreflightFinding]:
+    if secret and not cloud.secrets.exists(secret):
         yield PreflightFinding(
-            f"weights.token_secret: {place.token_secret}: no such secret in {place.region}",
+            f"weights.token_secret: {secret}: no such secret in {region}",
             NotFound,
-            f"aws secretsmanager create-secret --name {place.token_secret} --secret-string file://token "
-            f"--region {place.region}",
+            f"aws secretsmanager create-secret --name {secret} --secret-string file://token --region {region}",
         )
