@@ -30,6 +30,7 @@ CODES = {
     "TransferFailed": 1,
     "DeployFailed": 1,
     "CompileFailed": 1,
+    "SetupBroken": 1,
     "NotCompiled": 2,
     "DiskRefused": 1,
     "Overdue": 1,

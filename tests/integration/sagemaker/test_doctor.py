@@ -180,7 +180,7 @@ def test_recipe_for_this_machine_asks_nothing_of_aws(doctor: Any) -> None:
     assert (code, rows["DJLServing"][0]["state"]) == (1, "broken")
 
 
-def test_offline_sends_no_request_and_ends_at_once(
+def test_offline_sends_no_request_and_takes_few_seconds(
     doctor: Any, aws: Emulated, hub: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LMI_AWS_REQUESTS", str(tmp_path / "requests"))
