@@ -8,17 +8,16 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lmi_deploy.bench.client_health import HealthProbe, p99
-from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import ClientFigures
 from lmi_deploy.bench.request_records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.bench.request_sender import RequestSender
 from lmi_deploy.bench.request_target import RequestForm, RequestTarget
-from lmi_deploy.bench.response_reading import RawResponse, ReadResponse, read_response
+from lmi_deploy.bench.response_reader import ResponseReader, UnreadResponse
 from lmi_deploy.bench.run_limits import RunLimits, RunPhases, RunProgress
+from lmi_deploy.domain.inference_http import HttpRequest
 from lmi_deploy.errors import LmiError
 
 _TICK: Final = 0.1
@@ -28,6 +27,14 @@ _LATE: Final = 1.0
 Watch = Callable[[RunProgress], None]
 
 
+class EncodedRequest(NamedTuple):
+    """Encoded before the run: it takes no time between two requests."""
+
+    http: HttpRequest
+    asked_tokens: int | None
+    items: int
+
+
 class LoadGenerator:
     """One run, in one event loop. `stop` may be called from a signal handler of the loop."""
 
@@ -35,18 +42,15 @@ class LoadGenerator:
         self,
         settings: RunSettings,
         target: RequestTarget,
-        requests: Iterator[BenchRequest],
+        requests: Iterator[EncodedRequest],
         *,
         form: RequestForm,
         limits: RunLimits,
     ) -> None:
-        self._settings, self._target, self._form, self._limits = settings, target, form, limits
+        self._settings, self._limits = settings, limits
         self._requests = requests
-        self._records: list[RequestRecord] = []
-        self._unfinished: set[int] = set()
-        self._has_finishes = False
+        self._reader = ResponseReader(target, form, self._failed_late)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._readers: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._fatal: LmiError | None = None
         self._interrupted = False
@@ -61,10 +65,11 @@ class LoadGenerator:
         probe.start()
         self._began = time.perf_counter()
         self._phases = RunPhases(self._limits, self._settings.load.concurrency or 0, self._began)
+        reading = asyncio.create_task(self._reader.run())
         schedule: asyncio.Task[None] | None = None
         if arrivals is None:
             for _ in range(self._settings.load.concurrency or 1):
-                self._start(self._client(sender), self._tasks)
+                self._start(self._client(sender))
         else:
             schedule = asyncio.create_task(self._schedule(sender, arrivals))
         await self._until_stopped(probe, watch)
@@ -72,6 +77,8 @@ class LoadGenerator:
         if schedule is not None:
             schedule.cancel()
         await self._wait_for_the_rest()
+        reading.cancel()
+        await self._reader.read_rest(lambda: watch(self._phases.progress(time.perf_counter())))
         if self._fatal is not None:
             raise self._fatal
         return self._result(began, health)
@@ -105,7 +112,6 @@ class LoadGenerator:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*self._readers)
 
     def _may_begin(self) -> bool:
         why = self._phases.may_begin(time.perf_counter())
@@ -113,10 +119,10 @@ class LoadGenerator:
             self.stop(why)
         return not self._stopped.is_set()
 
-    def _start(self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _client(self, sender: RequestSender) -> None:
         while self._may_begin():
@@ -131,13 +137,12 @@ class LoadGenerator:
                 return
             # Counted here, not when the task starts: the limit on requests holds in a burst, too.
             is_warmup = self._phases.begin()
-            self._start(self._request(sender, self._began + at, is_warmup=is_warmup), self._tasks)
+            self._start(self._request(sender, self._began + at, is_warmup=is_warmup))
         self.stop("the trace has ended")
 
     async def _request(self, sender: RequestSender, scheduled: float, *, is_warmup: bool) -> None:
-        request = next(self._requests)
+        http, asked_tokens, items = next(self._requests)
         try:
-            http = self._target.encode(request, self._form)
             raw = await sender.send(http, scheduled)
         except LmiError as error:
             self._fatal = error
@@ -145,46 +150,35 @@ class LoadGenerator:
             return
         finally:
             self._phases.in_flight -= 1
-        # JSON is read beside the requests, not between them: it would be time in which this client does not wait.
-        record = RequestRecord(
-            scheduled=scheduled,
-            sent=raw.sent,
-            end=raw.end,
-            status=raw.status,
+        response = UnreadResponse(
+            raw=raw,
             sent_bytes=len(http.body),
-            asked_tokens=self._form.exact_tokens(request),
-            items=request.items,
-            warmup=is_warmup,
+            asked_tokens=asked_tokens,
+            items=items,
+            is_warmup=is_warmup,
         )
-        self._start(self._read(raw, record), self._readers)
+        if not raw.has_failed:
+            self._reader.add(response)
+            self._phases.end(raw.end - raw.sent, time.perf_counter())
+            return
+        record = self._reader.read_now(response)
+        if self._phases.end(None, time.perf_counter()):
+            self._stop_for_errors(record)
 
-    async def _read(self, raw: RawResponse, record: RequestRecord) -> None:
-        found = ReadResponse()
-        decoder = partial(self._target.decoder, stream=self._form.stream)
-        for found in read_response(raw, decoder, is_stream=self._form.stream):
-            if not found.is_complete:
-                await asyncio.sleep(0)
-        record = replace(
-            record,
-            number=len(self._records),
-            arrivals=tuple(found.arrivals),
-            error=found.error,
-            detail=found.detail,
-            truncated=found.truncated,
-            output_tokens=found.tokens or None,
-            received_bytes=sum(len(data) for _, data in raw.parts),
-        )
-        self._has_finishes = self._has_finishes or bool(found.finish)
-        if self._form.stream and not found.error and not found.finish:
-            self._unfinished.add(record.number)
-        self._records.append(record)
-        latency = None if found.error else raw.end - raw.sent
-        if self._phases.end(latency, time.perf_counter()):
-            failed, done = self._phases.failed, self._phases.completed
-            self.stop(f"{failed} of {done} requests failed ({found.error} {found.detail})".replace("\n", " "))
+    def _failed_late(self, record: RequestRecord) -> None:
+        """It was counted as a success when it arrived."""
+        if self._phases.fail():
+            self._stop_for_errors(record)
+
+    def _stop_for_errors(self, record: RequestRecord) -> None:
+        failed, done = self._phases.failed, self._phases.completed
+        self.stop(f"{failed} of {done} requests failed ({record.error} {record.detail})".replace("\n", " "))
 
     def _result(self, began: str, health: ClientFigures) -> RunResult:
-        records = sorted((self._checked(one) for one in self._records), key=lambda one: one.scheduled)
+        early = self._reader.early_ends()
+        records = sorted(
+            (self._checked(one, early) for one in self._reader.records), key=lambda one: one.scheduled
+        )
         lags = [one.sent - one.scheduled for one in records if not one.warmup]
         is_open = self._settings.load.kind == "open"
         return RunResult(
@@ -195,11 +189,11 @@ class LoadGenerator:
             interrupted=self._interrupted,
         )
 
-    def _checked(self, record: RequestRecord) -> RequestRecord:
+    def _checked(self, record: RequestRecord, early: frozenset[int]) -> RequestRecord:
         """A stream that ends without a reason, where others have one, ended early: it failed, and was not fast."""
         if not self._phases.is_warm:  # the run ended before it: what there is counts
             record = replace(record, warmup=False)
-        if not self._has_finishes or record.number not in self._unfinished:
+        if record.number not in early:
             return record
         detail = "the stream ended without a finish reason"
         return replace(record, error="truncated", detail=detail, truncated=True)

@@ -57,8 +57,8 @@ class RequestSender:
         try:
             exchange = await self.client.post(address, headers, request.body, timeout=self.timeout)
             raw.sent, raw.status, raw.headers = exchange.sent_at, exchange.status, exchange.headers
-            while parts := await exchange.read_parts():
-                raw.parts += parts
+            raw.parts = exchange.parts
+            await exchange.collect()
             raw.end = exchange.last_at
         except TransferError as failure:
             raw.end = time.perf_counter()

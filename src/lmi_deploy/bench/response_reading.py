@@ -16,7 +16,7 @@ from lmi_deploy.inference_client.eventstream import DamagedStream, EventStreamDe
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 LONGEST_DETAIL: Final = 500
-_STEP: Final = 64
+_STEP: Final = 8
 """Parts that are read before the event loop may do something else."""
 
 
@@ -29,12 +29,17 @@ class RawResponse:
     end: float = 0.0
     status: int = 0
     headers: Sequence[tuple[str, str]] = ()
-    parts: list[tuple[float, bytes]] = field(default_factory=list)
+    parts: Sequence[tuple[float, bytes]] = ()
     error: str = ""
     detail: str = ""
 
     def header(self, name: str) -> str:
         return next((value for key, value in self.headers if key == name), "")
+
+    @property
+    def has_failed(self) -> bool:
+        """What the status and the connection say; a body may tell of another failure."""
+        return bool(self.error) or not 200 <= self.status < 300
 
     @property
     def head(self) -> ResponseHead:

@@ -78,6 +78,14 @@ class RunPhases:
             self._latencies.append(latency)
         if not self.is_warm and self._is_steady():
             self._warmed(now)
+        return self._has_too_many_errors()
+
+    def fail(self) -> bool:
+        """A response that counted as a success has failed after all. Whether too many have."""
+        self.failed += 1
+        return self._has_too_many_errors()
+
+    def _has_too_many_errors(self) -> bool:
         return self.completed >= ERRORS_FROM and self.failed > self._limits.error_share * self.completed
 
     def progress(self, now: float) -> RunProgress:

@@ -17,7 +17,7 @@ from itertools import cycle
 
 from lmi_deploy import __version__
 from lmi_deploy.bench.arrivals import REPLAY, arrival_times, replayed_times
-from lmi_deploy.bench.load_generator import LoadGenerator, Watch
+from lmi_deploy.bench.load_generator import EncodedRequest, LoadGenerator, Watch
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import BilledInstances, Factor, Load, LoadPoint, Provenance, Report
@@ -32,6 +32,8 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import InferenceClient, certificate_authorities
 
 SELF_TEST_SECONDS = 1.0
+_SHORT_COLLECTIONS = (2000, 2, 1_000_000)
+"""Thresholds of the three generations: the oldest is never searched."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -104,18 +106,13 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
     generator = LoadGenerator(
         settings,
         measurement.target,
-        cycle(_ordered(measurement, load)),
+        cycle(_encoded(measurement, load)),
         form=measurement.form,
         limits=measurement.limits,
     )
     before = measurement.server()
-    gc.collect()
-    gc.freeze()  # what exists now is not searched again while requests run
-    try:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            result = runner.run(_run(generator, measurement, load, number, watch))
-    finally:
-        gc.unfreeze()
+    with _short_collections(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        result = runner.run(_run(generator, measurement, load, number, watch))
     result = replace(result, client=replace(result.client, endpoint_changed=_change(before, measurement)))
     if tested is not None:
         client = replace(
@@ -126,6 +123,22 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
     return MeasuredLoad(result=result, point=point, ended=generator.stopped_because)
 
 
+@contextmanager
+def _short_collections() -> Iterator[None]:
+    """No search for garbage through all that exists, or all that a run has kept: with a million pieces of responses it
+    stops the event loop for a tenth of a second. Only what is new is searched.
+    """
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_SHORT_COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
 def _change(before: str, measurement: Measurement) -> str:
     """Empty if the same generation serves as before the load."""
     try:
@@ -133,6 +146,15 @@ def _change(before: str, measurement: Measurement) -> str:
     except LmiError as error:
         return str(error)
     return "" if after == before else f"{before} was replaced by {after}"
+
+
+def _encoded(measurement: Measurement, load: Load) -> list[EncodedRequest]:
+    """UsageRefused, before anything is sent, for a request that the target does not support."""
+    target, form = measurement.target, measurement.form
+    return [
+        EncodedRequest(target.encode(one, form), form.exact_tokens(one), one.items)
+        for one in _ordered(measurement, load)
+    ]
 
 
 def _ordered(measurement: Measurement, load: Load) -> list[BenchRequest]:

@@ -13,6 +13,7 @@ from lmi_deploy.domain.inference_http import Chunk, ResponseHead
 
 ReadLine = Callable[[Any], Chunk]
 LONGEST_ERROR = 2000
+_NOTHING = Chunk()
 
 
 class TextDecoder:
@@ -77,13 +78,15 @@ class LinesDecoder:
         chunk = Chunk(error=output) if output else self._read(value)
         if not chunk.error:
             chunk = self._counted(value, chunk)
-        return [] if chunk == Chunk() else [chunk]
+        return [] if chunk == _NOTHING else [chunk]
 
     def _counted(self, value: Any, chunk: Chunk) -> Chunk:
         """A chunk shows text and may be any number of tokens; the usage at the end corrects the sum."""
         used = _used(value)
         tokens = chunk.tokens if used is None else used - self._tokens
         self._tokens += tokens
+        if tokens == chunk.tokens:
+            return chunk
         return Chunk(text=chunk.text, tokens=tokens, finish=chunk.finish)
 
 

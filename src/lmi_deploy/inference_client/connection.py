@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 import httptools
@@ -56,6 +56,7 @@ class InferenceExchange:
         self._buffered = 0
         self._has_head = False
         self._complete = False
+        self._is_collected = False
         self._failure: TransferError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = connection.loop.call_later(timeout, self._check_time)
@@ -78,6 +79,20 @@ class InferenceExchange:
             self._connection.resume_reading()
         self._buffered = 0
         return parts
+
+    async def collect(self) -> None:
+        """Wait for the end of the response. Its pieces are in `parts` as they arrive; nobody is woken for each.
+        TransferError if it broke.
+        """
+        self._is_collected = True
+        self._connection.resume_reading()
+        while not self._complete:
+            await self._wait()
+
+    @property
+    def parts(self) -> Sequence[BodyPart]:
+        """What nobody has read: with `collect` all there is, after a failure too."""
+        return self._parts
 
     async def read(self) -> bytes:
         """The rest of the body."""
@@ -108,6 +123,8 @@ class InferenceExchange:
 
     def body_arrived(self, data: bytes) -> None:
         self._parts.append(BodyPart(self.last_at, data))
+        if self._is_collected:
+            return
         self._buffered += len(data)
         if self._buffered > MAX_BUFFERED:
             self._connection.pause_reading()
