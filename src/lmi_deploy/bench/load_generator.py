@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lmi_deploy.bench.client_health import HealthProbe, p99
 from lmi_deploy.bench.report import ClientFigures
@@ -16,6 +16,7 @@ from lmi_deploy.bench.request_records import RequestRecord, RunResult, RunSettin
 from lmi_deploy.bench.request_sender import RequestSender
 from lmi_deploy.bench.request_target import RequestForm, RequestTarget
 from lmi_deploy.bench.response_reader import ResponseReader, UnreadResponse
+from lmi_deploy.bench.response_reading import RawResponse
 from lmi_deploy.bench.run_limits import RunLimits, RunPhases, RunProgress
 from lmi_deploy.domain.inference_http import HttpRequest
 from lmi_deploy.errors import LmiError
@@ -50,7 +51,6 @@ class LoadGenerator:
         self._settings, self._limits = settings, limits
         self._requests = requests
         self._reader = ResponseReader(target, form, self._failed_late)
-        self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._fatal: LmiError | None = None
         self._interrupted = False
@@ -69,14 +69,14 @@ class LoadGenerator:
         schedule: asyncio.Task[None] | None = None
         if arrivals is None:
             for _ in range(self._settings.load.concurrency or 1):
-                self._start(self._client(sender))
+                self._send_next(sender)
         else:
             schedule = asyncio.create_task(self._schedule(sender, arrivals))
         await self._until_stopped(probe, watch)
         health = probe.stop()
         if schedule is not None:
             schedule.cancel()
-        await self._wait_for_the_rest()
+        await self._wait_for_the_rest(sender)
         reading.cancel()
         await self._reader.read_rest(lambda: watch(self._phases.progress(time.perf_counter())))
         if self._fatal is not None:
@@ -102,16 +102,14 @@ class LoadGenerator:
                 probe.restart()
             watch(self._phases.progress(time.perf_counter()))
 
-    async def _wait_for_the_rest(self) -> None:
+    async def _wait_for_the_rest(self, sender: RequestSender) -> None:
         """Requests that take longer are cancelled: they are in no figure."""
         deadline = time.perf_counter() + self._limits.seconds_after
-        while self._tasks and time.perf_counter() < deadline:
+        while self._phases.in_flight and time.perf_counter() < deadline:
             if self._interrupted:
                 deadline = min(deadline, time.perf_counter() + _LATE)
-            await asyncio.wait({*self._tasks}, timeout=_TICK)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(_TICK)
+        sender.cancel()
 
     def _may_begin(self) -> bool:
         why = self._phases.may_begin(time.perf_counter())
@@ -119,14 +117,10 @@ class LoadGenerator:
             self.stop(why)
         return not self._stopped.is_set()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _client(self, sender: RequestSender) -> None:
-        while self._may_begin():
-            await self._request(sender, time.perf_counter(), is_warmup=self._phases.begin())
+    def _send_next(self, sender: RequestSender) -> None:
+        """One client of a closed loop: when its response is there, it sends again."""
+        if self._may_begin():
+            self._send(sender, time.perf_counter(), is_warmup=self._phases.begin(), is_loop=True)
 
     async def _schedule(self, sender: RequestSender, arrivals: Iterator[float]) -> None:
         for at in arrivals:
@@ -135,28 +129,26 @@ class LoadGenerator:
                 await asyncio.sleep(delay)
             if not self._may_begin():
                 return
-            # Counted here, not when the task starts: the limit on requests holds in a burst, too.
-            is_warmup = self._phases.begin()
-            self._start(self._request(sender, self._began + at, is_warmup=is_warmup))
+            self._send(sender, self._began + at, is_warmup=self._phases.begin(), is_loop=False)
         self.stop("the trace has ended")
 
-    async def _request(self, sender: RequestSender, scheduled: float, *, is_warmup: bool) -> None:
-        http, asked_tokens, items = next(self._requests)
-        try:
-            raw = await sender.send(http, scheduled)
-        except LmiError as error:
-            self._fatal = error
-            self.stop(str(error))
-            return
-        finally:
+    def _send(self, sender: RequestSender, scheduled: float, *, is_warmup: bool, is_loop: bool) -> None:
+        request = next(self._requests)
+
+        def ended(raw: RawResponse | LmiError) -> None:
             self._phases.in_flight -= 1
-        response = UnreadResponse(
-            raw=raw,
-            sent_bytes=len(http.body),
-            asked_tokens=asked_tokens,
-            items=items,
-            is_warmup=is_warmup,
-        )
+            if isinstance(raw, LmiError):
+                self._fatal = raw
+                self.stop(str(raw))
+                return
+            self._keep(raw, request, is_warmup=is_warmup)
+            if is_loop:
+                self._send_next(sender)
+
+        sender.send(request.http, scheduled, ended)
+
+    def _keep(self, raw: RawResponse, request: EncodedRequest, *, is_warmup: bool) -> None:
+        response = UnreadResponse(raw, len(request.http.body), request.asked_tokens, request.items, is_warmup)
         if not raw.has_failed:
             self._reader.add(response)
             self._phases.end(raw.end - raw.sent, time.perf_counter())

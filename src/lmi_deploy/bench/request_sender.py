@@ -1,65 +1,144 @@
-"""Sends one request and keeps what came back, with the times at which it came."""
+"""Sends requests and hands over what came back, with the times at which it came."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from lmi_deploy.bench.response_reading import RawResponse, is_expired
 from lmi_deploy.domain.inference_http import HttpRequest
+from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress, InferenceClient
-from lmi_deploy.inference_client.connection import ConnectFailed, TimedOut, TransferError
+from lmi_deploy.inference_client.connection import (
+    ConnectFailed,
+    ConnectionCut,
+    InferenceExchange,
+    TimedOut,
+    TransferError,
+)
 from lmi_deploy.inference_client.signing import EndpointSigner
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
+OnEnd = Callable[[RawResponse | LmiError], None]
 _CLASSES: Final[dict[type[TransferError], str]] = {ConnectFailed: "connect", TimedOut: "timeout"}
 
 
-@dataclass(slots=True)
 class RequestSender:
     """Belongs to one event loop. `timeout`: seconds without any data. A failed request is not sent again: its failure
     is a result.
     """
 
-    client: InferenceClient
-    address: HttpAddress
-    stream_address: HttpAddress
-    signer: EndpointSigner | None
-    timeout: float
+    def __init__(self, endpoint: InferenceEndpoint, client: InferenceClient, *, timeout: float) -> None:
+        self._client = client
+        self._address = HttpAddress.parse(endpoint.url)
+        self._stream_address = HttpAddress.parse(endpoint.stream_url)
+        self._signer = EndpointSigner(endpoint.signing) if endpoint.signing else None
+        self._timeout = timeout
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: list[tuple[HttpRequest, float, OnEnd, InferenceExchange]] = []
+        self._is_cancelled = False
 
-    @classmethod
-    def to(cls, endpoint: InferenceEndpoint, client: InferenceClient, *, timeout: float) -> RequestSender:
-        return cls(
-            client,
-            HttpAddress.parse(endpoint.url),
-            HttpAddress.parse(endpoint.stream_url),
-            EndpointSigner(endpoint.signing) if endpoint.signing else None,
-            timeout,
-        )
+    def send(self, request: HttpRequest, scheduled: float, on_end: OnEnd) -> None:
+        """`on_end` gets the response, also of a failed request; AccessError if there are no credentials at all.
 
-    async def send(self, request: HttpRequest, scheduled: float) -> RawResponse:
-        """Never raises for a failed request. AccessError if there are no credentials at all."""
-        raw = RawResponse(scheduled=scheduled)
-        await self._exchange(request, raw)
-        if self.signer is not None and is_expired(raw):
-            await self.signer.renew()
-            raw = RawResponse(scheduled=scheduled)
-            await self._exchange(request, raw)
-        return raw
+        Only a request that opens a connection or reads credentials is a task: 250 tasks that wake up at once measure
+        each other.
+        """
+        address, headers = self._address_of(request), self._headers_now(request)
+        ended = partial(self._has_ended, request, scheduled, on_end)
+        if headers is None or not self._client.start(
+            address, headers, request.body, timeout=self._timeout, on_end=ended
+        ):
+            self._start_task(request, scheduled, on_end)
 
-    async def _exchange(self, request: HttpRequest, raw: RawResponse) -> None:
-        address = self.stream_address if request.stream else self.address
-        headers = list(request.headers)
-        if self.signer is not None:
-            headers = await self.signer.headers(address, headers, request.body)
-        raw.sent = time.perf_counter()
+    def cancel(self) -> None:
+        """No request ends any more."""
+        self._is_cancelled = True
+        for task in self._tasks:
+            task.cancel()
+
+    def _address_of(self, request: HttpRequest) -> HttpAddress:
+        return self._stream_address if request.stream else self._address
+
+    def _headers_now(self, request: HttpRequest) -> Sequence[tuple[str, str]] | None:
+        if self._signer is None:
+            return request.headers
+        return self._signer.headers_now(self._address_of(request), request.headers, request.body)
+
+    def _has_ended(
+        self, request: HttpRequest, scheduled: float, on_end: OnEnd, exchange: InferenceExchange
+    ) -> None:
+        """All that has arrived gets its time first; then the next requests are sent."""
+        if not self._ended:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._ended.append((request, scheduled, on_end, exchange))
+
+    def _deliver(self) -> None:
+        ended, self._ended = self._ended, []
+        for request, scheduled, on_end, exchange in ended:
+            if self._is_cancelled:
+                return
+            raw = _raw(exchange, scheduled)
+            was_idle_too_long = isinstance(exchange.failure, ConnectionCut) and exchange.failure.unanswered
+            if was_idle_too_long or (self._signer is not None and is_expired(raw)):
+                self._start_task(request, scheduled, on_end, renew=not was_idle_too_long)
+            else:
+                on_end(raw)
+
+    def _start_task(
+        self, request: HttpRequest, scheduled: float, on_end: OnEnd, *, renew: bool = False
+    ) -> None:
+        task = asyncio.create_task(self._send(request, scheduled, on_end, renew=renew))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, request: HttpRequest, scheduled: float, on_end: OnEnd, *, renew: bool) -> None:
         try:
-            exchange = await self.client.post(address, headers, request.body, timeout=self.timeout)
-            raw.sent, raw.status, raw.headers = exchange.sent_at, exchange.status, exchange.headers
-            raw.parts = exchange.parts
-            await exchange.collect()
-            raw.end = exchange.last_at
+            if renew and self._signer is not None:
+                await self._signer.renew()
+            raw = await self._exchange(request, scheduled)
+            if self._signer is not None and is_expired(raw) and not renew:
+                await self._signer.renew()
+                raw = await self._exchange(request, scheduled)
+        except LmiError as error:
+            on_end(error)
+        else:
+            on_end(raw)
+
+    async def _exchange(self, request: HttpRequest, scheduled: float) -> RawResponse:
+        address, headers = self._address_of(request), request.headers
+        if self._signer is not None:
+            headers = tuple(await self._signer.headers(address, headers, request.body))
+        sent = time.perf_counter()
+        try:
+            exchange = await self._client.post(address, headers, request.body, timeout=self._timeout)
         except TransferError as failure:
-            raw.end = time.perf_counter()
-            raw.error, raw.detail = _CLASSES.get(type(failure), "connection_cut"), str(failure)
+            raw = RawResponse(scheduled=scheduled, sent=sent)
+            _fail(raw, failure)
+            return raw
+        with contextlib.suppress(TransferError):  # the exchange has it
+            await exchange.collect()
+        return _raw(exchange, scheduled)
+
+
+def _raw(exchange: InferenceExchange, scheduled: float) -> RawResponse:
+    raw = RawResponse(
+        scheduled=scheduled,
+        sent=exchange.sent_at,
+        end=exchange.last_at,
+        status=exchange.status,
+        headers=exchange.headers,
+        parts=exchange.parts,
+    )
+    if exchange.failure is not None:
+        _fail(raw, exchange.failure)
+    return raw
+
+
+def _fail(raw: RawResponse, failure: TransferError) -> None:
+    raw.end = time.perf_counter()
+    raw.error, raw.detail = _CLASSES.get(type(failure), "connection_cut"), str(failure)

@@ -10,9 +10,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from lmi_deploy.bench.request_records import RequestRecord
 from lmi_deploy.bench.request_target import RequestForm, RequestTarget
@@ -29,8 +28,7 @@ _PAUSE_SECONDS: Final = 0.002
 _TURN_SECONDS: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadResponse:
+class UnreadResponse(NamedTuple):
     """A response, and what its record needs of the request."""
 
     raw: RawResponse
@@ -77,17 +75,14 @@ class ResponseReader:
             is_busy = time.perf_counter() - began > _BUSY_SECONDS
             if is_busy and self._waiting_bytes <= self._most_waiting:
                 await asyncio.sleep(_PAUSE_SECONDS)
-            elif not self._step():
+            elif not self._read_for(_BUSY_SECONDS):
                 self._has_work.clear()
 
     async def read_rest(self, watch: Callable[[], None]) -> None:
         """`watch` is called now and then: it can take seconds."""
-        shown = time.perf_counter()
-        while self._step():
-            if time.perf_counter() - shown > _TURN_SECONDS:
-                watch()
-                await asyncio.sleep(0)
-                shown = time.perf_counter()
+        while self._read_for(_TURN_SECONDS):
+            watch()
+            await asyncio.sleep(0)
 
     def read_now(self, response: UnreadResponse) -> RequestRecord:
         """Of a response that has failed: it is short, and why it failed is asked for at once."""
@@ -99,6 +94,14 @@ class ResponseReader:
     def early_ends(self) -> frozenset[int]:
         """Numbers of the records whose streams ended without a reason, where others have one."""
         return frozenset(self._unfinished if self._has_finishes else ())
+
+    def _read_for(self, seconds: float) -> bool:
+        """Whether there may be more to read."""
+        until = time.perf_counter() + seconds
+        while has_read := self._step():
+            if time.perf_counter() >= until:
+                break
+        return has_read
 
     def _step(self) -> bool:
         """Read a bit more; whether there was anything to read."""

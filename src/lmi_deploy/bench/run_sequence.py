@@ -177,7 +177,7 @@ async def _run(
     generator: LoadGenerator, measurement: Measurement, load: Load, number: int, watch: Watch
 ) -> RunResult:
     client = InferenceClient(tls=certificate_authorities(measurement.environ))
-    sender = RequestSender.to(measurement.target.endpoint, client, timeout=measurement.timeout)
+    sender = RequestSender(measurement.target.endpoint, client, timeout=measurement.timeout)
     arrivals = _arrivals(measurement, load, number)
     with _stopped_by_signals(generator):
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -68,6 +68,24 @@ class InferenceClient:
         it while it was idle.
         """
         return await self._exchange(address, _head("POST", address, headers, len(body)), body, timeout)
+
+    def start(
+        self,
+        address: HttpAddress,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        *,
+        timeout: float,
+        on_end: Callable[[InferenceExchange], None],
+    ) -> bool:
+        """Post on an idle connection; False if there is none. `on_end` is called when the exchange has ended, or broke:
+        it has a `failure`. Nothing is sent again. It needs no task, and wakes none.
+        """
+        connection = self._take_idle(address)
+        if connection is None:
+            return False
+        connection.start(_head("POST", address, headers, len(body)), body, timeout=timeout, on_end=on_end)
+        return True
 
     async def get(self, address: HttpAddress, *, timeout: float) -> InferenceExchange:
         """As `post`."""

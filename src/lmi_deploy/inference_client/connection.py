@@ -44,7 +44,12 @@ class BodyPart(NamedTuple):
 class InferenceExchange:
     """One request and its response. Times are of `time.perf_counter`; 0.0 until it happened."""
 
-    def __init__(self, connection: HttpConnection, timeout: float) -> None:
+    def __init__(
+        self,
+        connection: HttpConnection,
+        timeout: float,
+        on_end: Callable[[InferenceExchange], None] | None = None,
+    ) -> None:
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.sent_at = time.perf_counter()
@@ -56,8 +61,9 @@ class InferenceExchange:
         self._buffered = 0
         self._has_head = False
         self._complete = False
-        self._is_collected = False
-        self._failure: TransferError | None = None
+        self._is_collected = on_end is not None
+        self._on_end = on_end
+        self.failure: TransferError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = connection.loop.call_later(timeout, self._check_time)
 
@@ -107,8 +113,8 @@ class InferenceExchange:
             self._connection.close()
 
     async def _wait(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         self._waiter = self._connection.loop.create_future()
         try:
             await self._waiter
@@ -135,8 +141,8 @@ class InferenceExchange:
         self._end()
 
     def failed(self, why: TransferError) -> None:
-        if not self._complete:
-            self._failure = self._failure or why
+        if not self._complete and self.failure is None:
+            self.failure = why
             self._end()
 
     def _end(self) -> None:
@@ -144,6 +150,8 @@ class InferenceExchange:
             self._timer.cancel()
             self._timer = None
         self._wake()
+        if self._on_end is not None:
+            self._on_end(self)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -184,12 +192,19 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._has_length = False
         self._keeps_alive = False
 
-    def start(self, head: bytes, body: bytes, *, timeout: float) -> InferenceExchange:
+    def start(
+        self,
+        head: bytes,
+        body: bytes,
+        *,
+        timeout: float,
+        on_end: Callable[[InferenceExchange], None] | None = None,
+    ) -> InferenceExchange:
         """Send a request; the connection is idle."""
         assert self._transport is not None
         assert self._exchange is None
         self.exchanges += 1
-        self._exchange = exchange = InferenceExchange(self, timeout)
+        self._exchange = exchange = InferenceExchange(self, timeout, on_end)
         self._has_length = False
         self._transport.write(head + body)
         return exchange

@@ -32,7 +32,20 @@ class EndpointSigner:
         self, address: HttpAddress, headers: Sequence[tuple[str, str]], body: bytes
     ) -> list[tuple[str, str]]:
         """`headers` and those of the signature. AccessError if there are no credentials."""
-        keys = await self._current()
+        if self._keys is None:
+            await self._read(renew=False)
+        signed = self.headers_now(address, headers, body)
+        assert signed is not None
+        return signed
+
+    def headers_now(
+        self, address: HttpAddress, headers: Sequence[tuple[str, str]], body: bytes
+    ) -> list[tuple[str, str]] | None:
+        """As `headers`; None if no keys have been read yet."""
+        keys = self._keys
+        if keys is None:
+            return None
+        self._refresh_in_time()
         signed = {"Host": address.authority, **dict(headers)}
         now = datetime.now(UTC)
         added = self._signer.sign(keys, path=address.path, headers=signed, body=body, now=now)
@@ -42,15 +55,10 @@ class EndpointSigner:
         """The service refused the keys as expired. AccessError if there are no others."""
         await self._read(renew=True)
 
-    async def _current(self) -> SigningKeys:
-        if self._keys is None:
-            await self._read(renew=False)
-        elif time.monotonic() - self._read_at > _KEPT_SECONDS and (
-            self._reading is None or self._reading.done()
-        ):
+    def _refresh_in_time(self) -> None:
+        is_reading = self._reading is not None and not self._reading.done()
+        if time.monotonic() - self._read_at > _KEPT_SECONDS and not is_reading:
             self._reading = asyncio.create_task(self._refresh())
-        assert self._keys is not None
-        return self._keys
 
     async def _read(self, *, renew: bool) -> None:
         self._keys = await asyncio.to_thread(self._source, renew=renew)
