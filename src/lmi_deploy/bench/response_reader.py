@@ -25,6 +25,8 @@ _RESPONSE_BYTES: Final = 2000
 _BUSY_SECONDS: Final = 0.0001
 """A turn of the event loop that takes longer had something to do."""
 _PAUSE_SECONDS: Final = 0.002
+_UNHURRIED: Final = 0.25
+"""Until so much of it waits, most of the reading is left for the end."""
 _TURN_SECONDS: Final = 0.05
 
 
@@ -77,6 +79,8 @@ class ResponseReader:
                 await asyncio.sleep(_PAUSE_SECONDS)
             elif not self._read_for(_BUSY_SECONDS):
                 self._has_work.clear()
+            elif self._waiting_bytes <= self._most_waiting * _UNHURRIED:
+                await asyncio.sleep(_PAUSE_SECONDS)
 
     async def read_rest(self, watch: Callable[[], None]) -> None:
         """`watch` is called now and then: it can take seconds."""
