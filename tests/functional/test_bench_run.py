@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ import pytest
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import Load, Report
 from lmi_deploy.bench.report_file import from_json
+from lmi_deploy.bench.request_records import RequestRecord
+from lmi_deploy.bench.request_records_file import read_records
 from lmi_deploy.bench.request_target import RequestForm, openai_target
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.bench.run_sequence import Measurement, measure
@@ -40,6 +43,14 @@ class Server(BaseHTTPRequestHandler):
         prompt = body["messages"][0]["content"]
         if prompt == "throttled":
             self._whole(429, {"error": {"message": "slow down"}})
+        elif prompt == "unavailable":
+            self._whole(503, {"error": {"message": "no workers"}})
+        elif prompt == "closed":
+            self.close_connection = True
+        elif prompt == "broken":
+            self._stream(ends="broken")
+        elif prompt == "cut":
+            self._stream(ends="cut")
         elif body.get("stream"):
             self._stream(ends="early" if prompt == "short" else "well")
         else:
@@ -64,9 +75,14 @@ class Server(BaseHTTPRequestHandler):
         events = [event({"content": "a"}) for _ in range(TOKENS)]
         if ends == "well":
             events += [event({}, "stop"), b"data: [DONE]\n\n"]
+        elif ends == "broken":
+            events += [b'data: {"error": {"message": "out of memory"}}\n\n']
         for each in events:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(each), each))
             self.wfile.flush()
+        if ends == "cut":
+            self.close_connection = True
+            return
         self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -151,6 +167,72 @@ def test_server_that_refuses_ends_the_run_with_the_numbers_kept(app: LocalApp, u
     assert ran.code == 1
     assert "no request succeeded (http_429)" in ran.err
     assert report_of().points[0].counts.failed + report_of().points[0].counts.warmup >= 20
+
+
+@pytest.mark.parametrize(
+    ("prompt", "error"),
+    [("closed", "connection_cut"), ("cut", "connection_cut"), ("unavailable", "http_503")],
+)
+def test_server_that_fails_now_and_then_is_counted_by_class_and_the_run_goes_on(
+    app: LocalApp, url: str, prompt: str, error: str
+) -> None:
+    Path("p.txt").write_text("hello\n" * 3 + f"{prompt}\n")
+    app.lmi("bench", "--url", url, "--prompts", "p.txt", "-c", "4", "--requests", "80", "--warmup", "0")
+    (point,) = report_of().points
+    assert point.counts.errors == {error: 20}
+    assert (point.counts.succeeded, point.metrics["e2e"].n) == (60, 60)
+
+
+def test_stream_that_tells_its_error_in_its_body_stops_the_run(app: LocalApp, url: str) -> None:
+    ran = app.lmi("bench", "--url", url, "--prompt", "broken", "-c", "4", "--duration", "60")
+    assert ran.code == 1
+    assert "no request succeeded (stream_error)" in ran.err
+    assert "requests failed (stream_error out of memory)" in ran.err
+
+
+def records_of(path: str) -> tuple[RequestRecord, ...]:
+    with open(path, encoding="utf-8") as file:
+        (records,) = read_records(file, path).values()
+    return records
+
+
+def test_each_request_is_a_line_of_the_records(app: LocalApp, url: str) -> None:
+    Path("p.txt").write_text("hello\n" * 3 + "throttled\n")
+    app.lmi(
+        *("bench", "--url", url, "--prompts", "p.txt", "--requests", "40", "--warmup", "0"),
+        *("--records", "r.jsonl"),
+    )
+    records = records_of("r.jsonl")
+    assert [one.number for one in records] == [*range(40)]
+    assert [one.error for one in records].count("http_429") == 10
+    good = [one for one in records if not one.error]
+    assert all(len(one.arrivals) == one.output_tokens == TOKENS for one in good)
+    assert all(one.sent <= one.arrivals[0] <= one.arrivals[-1] <= one.end for one in good)
+
+
+def test_disk_that_is_full_before_the_run_refuses_it(app: LocalApp, url: str) -> None:
+    ran = app.lmi("bench", "--url", url, "--requests", "4", "--records", "/dev/full")
+    assert (ran.code, "/dev/full: No space left on device" in ran.err) == (2, True)
+
+
+def test_disk_that_fills_up_costs_the_records_and_not_the_report(app: LocalApp, url: str) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, before[1]))  # the system then says: File too large
+    try:
+        ran = app.lmi(
+            *("bench", "--url", url, "--no-stream", "-c", "2", "-c", "4"),
+            *("--requests", "300", "--warmup", "0"),
+            *("--records", "r.jsonl"),
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert ran.code == 2
+    assert "r.jsonl: File too large: only the loads before it are complete, 300 requests" in ran.err
+    assert [point.counts.succeeded for point in report_of().points] == [300, 300]
+    with open("r.jsonl", encoding="utf-8") as file:
+        assert (
+            len(read_records(file, "r.jsonl")["concurrency=2"]) == 300
+        )  # the line that was cut does not matter
 
 
 @contextmanager

@@ -6,13 +6,17 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lmi_deploy.bench.report import Report
 from lmi_deploy.cli.output_files import writing
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.errors import UsageRefused
+
+if TYPE_CHECKING:
+    from lmi_deploy.bench.run_sequence import MeasuredLoad
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FORMS = {
@@ -67,6 +71,43 @@ def _junit(report: Report) -> str:
     from lmi_deploy.bench.text_reports import to_junit
 
     return to_junit(report)
+
+
+class RecordsFile:
+    """`--records`: the requests of each load, written when it ends. A full disk does not end the measurement."""
+
+    def __init__(self, path: Path, report: str) -> None:
+        from lmi_deploy.bench.request_records_file import head_line
+
+        self._path = path
+        self._written = 0
+        self._failure: OSError | None = None
+        with writing(path):
+            path.write_text(head_line(report), encoding="utf-8")
+
+    def add(self, measured: MeasuredLoad) -> str:
+        """Why they cannot be written; empty if they are."""
+        from lmi_deploy.bench.request_records_file import record_lines
+
+        records = measured.result.records
+        if self._failure is None:
+            try:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.writelines(record_lines(measured.point.name, records))
+            except OSError as reason:
+                self._failure = reason
+            else:
+                self._written += len(records)
+        return "" if self._failure is None else f"{self._path}: {self._failure.strerror}"
+
+    def require_complete(self) -> None:
+        """UsageRefused if requests are missing in it."""
+        if self._failure is not None:
+            raise UsageRefused(
+                f"{self._path}: {self._failure.strerror}: only the loads before it are complete, "
+                f"{counted(self._written, 'request')}; the report has all of them",
+                hint="name a folder that has free space",
+            )
 
 
 def report_files_options(function: F) -> F:

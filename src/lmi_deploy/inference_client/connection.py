@@ -87,7 +87,7 @@ class InferenceExchange:
         return parts
 
     async def collect(self) -> None:
-        """Wait for the end of the response. Its pieces are in `parts` as they arrive; nobody is woken for each.
+        """Wait for the end of the response, without waking up for each of its pieces: they are in `parts`.
         TransferError if it broke.
         """
         self._is_collected = True
@@ -97,7 +97,7 @@ class InferenceExchange:
 
     @property
     def parts(self) -> Sequence[BodyPart]:
-        """What nobody has read: with `collect` all there is, after a failure too."""
+        """What has not been read yet: with `collect` all that arrived, after a failure too."""
         return self._parts
 
     async def read(self) -> bytes:

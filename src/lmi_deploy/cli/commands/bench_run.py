@@ -15,7 +15,7 @@ from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.deployment_lookup import find_deployment
 from lmi_deploy.cli.output_files import writing
-from lmi_deploy.cli.report_outputs import ReportFiles, report_files_options
+from lmi_deploy.cli.report_outputs import RecordsFile, ReportFiles, report_files_options
 from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.number_text import counted, seconds_text
@@ -60,6 +60,12 @@ _SELF_TEST_SECONDS = 3.0
     show_default=True,
     help="The report as JSON; an existing one is replaced.",
 )
+@click.option(
+    "--records",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Every request as a line of JSON: its times, tokens and error; an existing file is replaced.",
+)
 @report_files_options
 @place_options
 @json_option
@@ -73,6 +79,7 @@ def command(
     load: LoadOptions,
     only_self_test: bool,
     output: Path,
+    records: Path | None,
     files: ReportFiles,
     where: TargetOptions,
     as_json: bool,
@@ -84,17 +91,32 @@ def command(
 
     Exit code 7: an objective is not met. Ctrl-C writes the report of what was measured until then.
     """
+    from lmi_deploy.bench.report_file import to_json
+
     require_client()
     if url and name:
         raise UsageRefused("NAME and --url cannot be combined", hint="name what to measure: one of them")
     context = open_context(as_json=as_json)
     if only_self_test:
         _show_self_test(context, load)
-    elif url:
+        return
+    if url:
         key = Secret(api_key) if api_key else None
-        _measure_and_report(_of_url(url, model, key, sending, load), context, output, files)
+        measurement = _of_url(url, model, key, sending, load)
     else:
-        _measure_and_report(_of_deployment(name, where, context, sending, load), context, output, files)
+        measurement = _of_deployment(name, where, context, sending, load)
+    with writing(output):
+        output.touch()  # refused before the run, not after it
+    kept = RecordsFile(records, measurement.name) if records else None
+    report = _measure(measurement, context, kept)
+    with writing(output):
+        output.write_text(to_json(report), encoding="utf-8")
+    context.view.note(f"wrote {output}")
+    show_report(report, context, files)
+    _require_success(report)
+    require_objectives(report)
+    if kept is not None:
+        kept.require_complete()
 
 
 def require_client() -> None:
@@ -159,24 +181,18 @@ def _measurement(
     )
 
 
-def _measure_and_report(
-    measurement: Measurement, context: CommandContext, output: Path, files: ReportFiles
-) -> None:
-    from lmi_deploy.bench.report_file import to_json
+def _measure(measurement: Measurement, context: CommandContext, records: RecordsFile | None) -> Report:
     from lmi_deploy.bench.run_sequence import measure
 
-    with writing(output):
-        output.touch()  # refused before the run, not after it
+    def ended(each: MeasuredLoad) -> None:
+        show_measured(each, context)
+        if records is not None and (failure := records.add(each)):
+            context.view.note(f"the requests are not written: {failure}")
+
     try:
-        report = measure(measurement, LiveProgress(context), lambda each: show_measured(each, context))
+        return measure(measurement, LiveProgress(context), ended)
     finally:
         context.view.close()
-    with writing(output):
-        output.write_text(to_json(report), encoding="utf-8")
-    context.view.note(f"wrote {output}")
-    show_report(report, context, files)
-    _require_success(report)
-    require_objectives(report)
 
 
 def show_measured(each: MeasuredLoad, context: CommandContext) -> None:
