@@ -28,6 +28,7 @@ ORDER = (
     "transfer",
     "server",
     "proxy",
+    "client",
     "emulator",
     "sagemaker",
 )

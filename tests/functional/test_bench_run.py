@@ -183,7 +183,7 @@ def test_server_that_fails_now_and_then_is_counted_by_class_and_the_run_goes_on(
     assert (point.counts.succeeded, point.metrics["e2e"].n) == (60, 60)
 
 
-def test_stream_that_tells_its_error_in_its_body_stops_the_run(app: LocalApp, url: str) -> None:
+def test_error_inside_a_stream_stops_the_run(app: LocalApp, url: str) -> None:
     ran = app.lmi("bench", "--url", url, "--prompt", "broken", "-c", "4", "--duration", "60")
     assert ran.code == 1
     assert "no request succeeded (stream_error)" in ran.err

@@ -13,14 +13,9 @@ from lmi_deploy.bench.response_reading import RawResponse, is_expired
 from lmi_deploy.domain.inference_http import HttpRequest
 from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress, InferenceClient
-from lmi_deploy.inference_client.connection import (
-    ConnectFailed,
-    ConnectionCut,
-    InferenceExchange,
-    TimedOut,
-    TransferError,
-)
+from lmi_deploy.inference_client.connection import InferenceExchange
 from lmi_deploy.inference_client.signing import EndpointSigner
+from lmi_deploy.inference_client.transfer_errors import ConnectFailed, ConnectionCut, TimedOut, TransferError
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
 OnEnd = Callable[[RawResponse | LmiError], None]
@@ -131,7 +126,7 @@ def _raw(exchange: InferenceExchange, scheduled: float) -> RawResponse:
         sent=exchange.sent_at,
         end=exchange.last_at,
         status=exchange.status,
-        headers=exchange.headers,
+        headers=exchange.raw_headers,
         parts=exchange.parts,
     )
     if exchange.failure is not None:

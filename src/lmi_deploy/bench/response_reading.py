@@ -28,13 +28,15 @@ class RawResponse:
     sent: float = 0.0
     end: float = 0.0
     status: int = 0
-    headers: Sequence[tuple[str, str]] = ()
+    headers: Sequence[tuple[bytes, bytes]] = ()
     parts: Sequence[tuple[float, bytes]] = ()
     error: str = ""
     detail: str = ""
 
     def header(self, name: str) -> str:
-        return next((value for key, value in self.headers if key == name), "")
+        """By its name in lower case."""
+        wanted = name.encode()
+        return next((value.decode("latin-1") for key, value in self.headers if key.lower() == wanted), "")
 
     @property
     def has_failed(self) -> bool:

@@ -10,12 +10,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.inference_client.connection import (
-    ConnectFailed,
-    ConnectionCut,
-    HttpConnection,
-    InferenceExchange,
-)
+from lmi_deploy.inference_client.connection import HttpConnection, InferenceExchange
+from lmi_deploy.inference_client.transfer_errors import ConnectFailed, ConnectionCut
 
 AUTHORITIES = "AWS_CA_BUNDLE"
 """Of the environment: a file of certificate authorities in place of the system's."""

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 import httptools
 
+from lmi_deploy.inference_client.transfer_errors import ConnectionCut, TimedOut, TransferError
+
 MAX_BUFFERED = 1 << 20
 """Bytes that may wait to be read before the connection is paused."""
 _BUFFER = 1 << 16
-
-
-class TransferError(Exception):
-    """The exchange did not end as it should. The text says why."""
-
-
-class ConnectFailed(TransferError):
-    """Nothing was sent: no connection could be opened."""
-
-
-class TimedOut(TransferError):
-    """No data arrived within the time given."""
-
-
-class ConnectionCut(TransferError):
-    """The connection ended before the response did. `unanswered`: no byte of it had arrived."""
-
-    def __init__(self, why: str, *, unanswered: bool) -> None:
-        super().__init__(why)
-        self.unanswered = unanswered
+_LENGTH_HEADERS = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class BodyPart(NamedTuple):
@@ -51,11 +35,11 @@ class InferenceExchange:
         on_end: Callable[[InferenceExchange], None] | None = None,
     ) -> None:
         self.status = 0
-        self.headers: list[tuple[str, str]] = []
+        self.raw_headers: list[tuple[bytes, bytes]] = []
         self.sent_at = time.perf_counter()
         self.first_at = 0.0
         self.last_at = 0.0
-        self._timeout = timeout
+        self.timeout = timeout
         self._connection = connection
         self._parts: list[BodyPart] = []
         self._buffered = 0
@@ -65,7 +49,11 @@ class InferenceExchange:
         self._on_end = on_end
         self.failure: TransferError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = connection.loop.call_later(timeout, self._check_time)
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Names in lower case."""
+        return [(key.decode("latin-1").lower(), value.decode("latin-1")) for key, value in self.raw_headers]
 
     def header(self, name: str) -> str:
         """Of the response, by its name in lower case; empty if it has none."""
@@ -146,9 +134,6 @@ class InferenceExchange:
             self._end()
 
     def _end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         self._wake()
         if self._on_end is not None:
             self._on_end(self)
@@ -156,17 +141,6 @@ class InferenceExchange:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _check_time(self) -> None:
-        """One timer for the whole exchange, set again by what has arrived meanwhile."""
-        quiet = time.perf_counter() - max(self.last_at, self.sent_at)
-        if quiet < self._timeout and not self._connection.is_paused:
-            self._timer = self._connection.loop.call_later(self._timeout - quiet, self._check_time)
-        elif self._connection.is_paused:
-            self._timer = self._connection.loop.call_later(self._timeout, self._check_time)
-        else:
-            self.failed(TimedOut(f"no data for {self._timeout:g} s"))
-            self._connection.close()
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -191,6 +165,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray(_BUFFER)
         self._has_length = False
         self._keeps_alive = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
 
     def start(
         self,
@@ -206,8 +182,31 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.exchanges += 1
         self._exchange = exchange = InferenceExchange(self, timeout, on_end)
         self._has_length = False
+        if exchange.sent_at + timeout < self._timer_at:
+            self._set_timer(timeout)
         self._transport.write(head + body)
         return exchange
+
+    def _set_timer(self, seconds: float) -> None:
+        """One for all exchanges: it looks when the last data came, and is set again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = time.perf_counter() + seconds
+        self._timer = self.loop.call_later(seconds, self._check_time)
+
+    def _check_time(self) -> None:
+        self._timer, self._timer_at = None, math.inf
+        exchange = self._exchange
+        if exchange is None:
+            return
+        quiet = time.perf_counter() - max(exchange.last_at, exchange.sent_at)
+        if self.is_paused:
+            self._set_timer(exchange.timeout)
+        elif quiet < exchange.timeout:
+            self._set_timer(exchange.timeout - quiet)
+        else:
+            exchange.failed(TimedOut(f"no data for {exchange.timeout:g} s"))
+            self.close()
 
     def close(self) -> None:
         """At once; an exchange that is not complete fails."""
@@ -249,6 +248,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             if exchange.status and not self._has_length and exc is None:
@@ -261,10 +262,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     # httptools' callbacks.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key = name.decode("latin-1").lower()
         if self._exchange is not None:
-            self._exchange.headers.append((key, value.decode("latin-1")))
-        if key in ("content-length", "transfer-encoding"):
+            self._exchange.raw_headers.append((name, value))
+        if name.lower() in _LENGTH_HEADERS:
             self._has_length = True
 
     def on_headers_complete(self) -> None:
@@ -272,7 +272,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._exchange is None:
             return
         if status < 200:  # 100 Continue and the like announce the response
-            self._exchange.headers.clear()
+            self._exchange.raw_headers.clear()
             return
         self._has_length = self._has_length or status in (204, 304)
         self._keeps_alive = self._parser.should_keep_alive()

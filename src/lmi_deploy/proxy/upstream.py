@@ -8,8 +8,9 @@ from typing import Any, Final
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import HttpAddress, InferenceClient
-from lmi_deploy.inference_client.connection import ConnectFailed, InferenceExchange, TimedOut, TransferError
+from lmi_deploy.inference_client.connection import InferenceExchange
 from lmi_deploy.inference_client.eventstream import DamagedStream, EventStreamDecoder, StreamMessage
+from lmi_deploy.inference_client.transfer_errors import ConnectFailed, TimedOut, TransferError
 from lmi_deploy.proxy.deployments import Deployments, ServedDeployment
 from lmi_deploy.proxy.openai_error import OpenAIError, aws_error, of_lmi_error, parse_json, server_error
 

@@ -12,13 +12,8 @@ from typing import Any
 import pytest
 
 from lmi_deploy.inference_client.client import HttpAddress, InferenceClient
-from lmi_deploy.inference_client.connection import (
-    MAX_BUFFERED,
-    ConnectFailed,
-    ConnectionCut,
-    TimedOut,
-    TransferError,
-)
+from lmi_deploy.inference_client.connection import MAX_BUFFERED, InferenceExchange
+from lmi_deploy.inference_client.transfer_errors import ConnectFailed, ConnectionCut, TimedOut, TransferError
 from tests.support.certificate import certificate
 
 Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -256,3 +251,57 @@ def test_certificate_is_verified(tmp_path: Path) -> None:
             await asyncio.sleep(0.1)
 
     assert asyncio.run(run()) == b"ok"
+
+
+def started(
+    client: InferenceClient, address: HttpAddress, timeout: float
+) -> asyncio.Future[InferenceExchange]:
+    ended = asyncio.get_running_loop().create_future()
+    assert client.start(address, (), b"{}", timeout=timeout, on_end=ended.set_result)
+    return ended
+
+
+def test_started_request_needs_an_idle_connection_and_reports_its_end() -> None:
+    async def use(client: InferenceClient, address: HttpAddress) -> tuple[bool, int, list[bytes]]:
+        had_none = client.start(address, (), b"{}", timeout=5, on_end=lambda exchange: None)
+        await (await ask(client, address)).read()
+        exchange = await started(client, address, 5)
+        return had_none, exchange.status, [part.data for part in exchange.parts]
+
+    assert against(answers(OK, OK), use) == (False, 200, [b"ok"])
+
+
+def test_started_request_that_breaks_has_its_failure_and_what_came() -> None:
+    async def use(client: InferenceClient, address: HttpAddress) -> InferenceExchange:
+        await (await ask(client, address)).read()
+        return await started(client, address, 5)
+
+    cut = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"
+    exchange = against(answers(OK, cut, close=True), use)
+    assert isinstance(exchange.failure, ConnectionCut)
+    assert not exchange.failure.unanswered
+    assert [part.data for part in exchange.parts] == [b"part"]
+
+
+def test_short_limit_holds_after_a_long_one_on_the_same_connection() -> None:
+    async def use(client: InferenceClient, address: HttpAddress) -> InferenceExchange:
+        await (await ask(client, address, timeout=300.0)).read()
+        return await started(client, address, 0.2)
+
+    assert isinstance(against(answers(OK, b""), use).failure, TimedOut)
+
+
+def test_long_limit_holds_after_a_short_one_on_the_same_connection() -> None:
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(OK)
+        await read_request(reader)
+        await asyncio.sleep(0.6)
+        writer.write(OK)
+        await reader.read()
+
+    async def use(client: InferenceClient, address: HttpAddress) -> int:
+        await (await ask(client, address, timeout=0.2)).read()
+        return (await started(client, address, 30)).status
+
+    assert against(late, use) == 200

@@ -17,7 +17,7 @@ from lmi_deploy.bench.run_limits import RunLimits, RunPhases
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
 
-SSE = (("content-type", "text/event-stream"),)
+SSE = ((b"content-type", b"text/event-stream"),)
 
 
 def capture(data: str, encoding: str) -> str:
@@ -120,14 +120,14 @@ def test_cut_stream_is_truncated_and_its_cause_is_the_connection() -> None:
 @pytest.mark.parametrize(
     ("status", "headers", "body", "error"),
     [
-        (400, (("x-amzn-errortype", "ThrottlingException:http://x"),), b"{}", "ThrottlingException"),
-        (424, (("x-amzn-errortype", "ModelError"),), b"{}", "ModelError"),
+        (400, ((b"X-Amzn-ErrorType", b"ThrottlingException:http://x"),), b"{}", "ThrottlingException"),
+        (424, ((b"X-Amzn-ErrorType", b"ModelError"),), b"{}", "ModelError"),
         (503, (), b'{"__type": "com.amazon#ServiceUnavailable"}', "ServiceUnavailable"),
         (429, (), b"slow down", "http_429"),
     ],
 )
 def test_errors_have_the_class_that_the_service_names(
-    status: int, headers: tuple[tuple[str, str], ...], body: bytes, error: str
+    status: int, headers: tuple[tuple[bytes, bytes], ...], body: bytes, error: str
 ) -> None:
     found = read(RawResponse(scheduled=0, status=status, headers=headers, parts=[(1.0, body)]))
     assert (found.error, found.detail, found.is_complete) == (error, body.decode(), True)

@@ -10,7 +10,7 @@ from lmi_deploy.bench.request_target import RequestForm, openai_target
 from lmi_deploy.bench.response_reader import ResponseReader, UnreadResponse
 from lmi_deploy.bench.response_reading import RawResponse
 
-SSE = (("content-type", "text/event-stream"),)
+SSE = ((b"content-type", b"text/event-stream"),)
 TOKEN = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": null}]}\n\n'
 LAST = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
 ERROR = b'data: {"error": {"message": "out of memory"}}\n\n'
@@ -98,7 +98,7 @@ def test_long_stream_is_read_in_steps_and_none_of_it_is_lost() -> None:
     assert watched > 0
 
 
-def test_failure_in_a_body_is_told_and_early_ends_are_known() -> None:
+def test_failure_in_a_body_is_reported_with_the_streams_that_ended_early() -> None:
     async def run() -> tuple[list[RequestRecord], frozenset[int]]:
         failed: list[RequestRecord] = []
         reader = reader_of(failed)
