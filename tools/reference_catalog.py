@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lmi_deploy.catalog import (
     amis,
@@ -14,8 +14,7 @@ from lmi_deploy.catalog import (
     vllm_arguments,
 )
 from lmi_deploy.catalog.amis import AMIS
-from lmi_deploy.catalog.vllm_arguments import ArgumentRule
-from lmi_deploy.recipe.checks.option_values import rule_of
+from lmi_deploy.recipe.option_descriptions import engine_options, values_text
 
 _REGION = "us-east-1"
 _DETAILED = "djl-lmi"
@@ -194,7 +193,7 @@ def options_page() -> str:
     parts = [head.rstrip("\n")]
     parts += [f"| `{name}` | {_template(read)} |" for name, read in options.TEMPLATE_OPTIONS.items()]
     parts += _SERVER.splitlines()
-    parts += [f"| `{key}` | {_values(rule, '')} |" for key, rule in sorted(options.SERVER_KEYS.items())]
+    parts += [f"| `{key}` | {values_text(rule, '')} |" for key, rule in sorted(options.SERVER_KEYS.items())]
     for engine in options.engines():
         if options.newest(engine) not in options.versions():
             continue  # Ended before the first version of the table.
@@ -210,14 +209,9 @@ def options_page() -> str:
 def _own_server(engine: str, server: str) -> Iterator[str]:
     """A row for each argument that any version of the image's own server has."""
     source, date = server_arguments.source(engine)
-    order = server_arguments.versions(engine)
     yield f"Arguments of {server}'s own server. Source: {source}, {date}."
     yield from ("", "| Option | Values | Versions |", "|---|---|---|")
-    for name in server_arguments.all_names(engine):
-        having = server_arguments.versions_with(name, engine)
-        newest = server_arguments.server_of(engine, having[-1])
-        rule = server_arguments.argument(name, newest)
-        yield f"| `{name}` | {_values(rule, '')} | {_spans(having, order)} |"
+    yield from _options(engine)
 
 
 def _score() -> Iterator[str]:
@@ -261,72 +255,15 @@ def _template(read: dict[str, tuple[str, ...]]) -> str:
 
 def _options(engine: str) -> Iterator[str]:
     """A row for each option that any version of the engine's server knows."""
-    order = options.versions()[: options.versions().index(options.newest(engine)) + 1]
-    known = {version: set(options.names(engine, version)) for version in order}
-    for name in sorted(set().union(*known.values())):
-        if name.startswith("_"):
-            continue
-        having = [version for version in order if name in known[version]]
-        spans = _spans(having, order)
-        now = options.option_status(engine, name, having[-1])
-        rule = rule_of(name, _image_of(having[-1])) if engine == "vllm" else None
-        values = ", ".join(f"`{value}`" for value in now.values) or _values(rule, now.kind)
-        yield f"| `{name}` | {values} | {spans} |"
-
-
-_KINDS = {
-    "bool": "`true` or `false`",
-    "flag": "`true` or `false`",
-    "int": "whole number",
-    "size": "whole number, also with a suffix (`8k`)",
-    "float": "number",
-    "json": "JSON object",
-    "list": "one item",
-    "pairs": "`name=number,...`",
-    "text": "",
-    "": "",
-}
+    for option in engine_options(engine):
+        yield f"| `{option.name}` | {option.values} | {option.versions} |"
 
 
 def _fields() -> Iterator[str]:
     image = vllm_arguments.images()[-1]
     for table in vllm_arguments.tables():
         for name, rule in vllm_arguments.fields(table, image).items():
-            values = {"list": "list", "text": "text", "any": ""}.get(rule.kind) or _values(rule, rule.kind)
+            values = {"list": "list", "text": "text", "any": ""}.get(rule.kind) or values_text(
+                rule, rule.kind
+            )
             yield f"| `{table}.{name}` | {'' if rule.kind == 'any' else values} |"
-
-
-def _values(rule: ArgumentRule | None, kind: str) -> str:
-    """Type and range, or the allowed words."""
-    if rule is None:
-        return _KINDS.get(kind, kind)
-    words = ", ".join(f"`{value}`" for value in rule.values)
-    if rule.kind in ("choice", "name"):
-        return f"{words} and others" if rule.is_open else words
-    known = rule.kind if rule.kind != "text" else kind
-    return ", ".join(filter(None, (_KINDS.get(known, known), rule.range)))
-
-
-def _image_of(version: str) -> int:
-    """The LMI image of a server version of the table."""
-    number, _, image = version.partition("/lmi")
-    return int(image) if image else int(number.split(".")[1]) - 18
-
-
-def _spans(known: Sequence[str], order: Sequence[str]) -> str:
-    """`0.27.0 to 0.31.0, 0.34.0 and newer`, or `all`."""
-    spans: list[list[str]] = []
-    for version in known:
-        if spans and order.index(version) == order.index(spans[-1][-1]) + 1:
-            spans[-1].append(version)
-        else:
-            spans.append([version])
-    return ", ".join(_span(span, order) for span in spans)
-
-
-def _span(span: Sequence[str], order: Sequence[str]) -> str:
-    first, last = span[0], span[-1]
-    oldest, newest = order[0], order[-1]
-    if last == newest:
-        return "all" if first == oldest else f"{first} and newer"
-    return f"up to {last}" if first == oldest else f"{first} to {last}" if first != last else first

@@ -132,9 +132,16 @@ def test_json_before_the_command_is_refused_with_a_hint(app: LocalApp) -> None:
     assert result.result["error"]["hint"] == "write --json after the command: lmi COMMAND --json"
 
 
-def test_error_after_an_unanswered_prompt_starts_on_a_new_line(app: LocalApp) -> None:
+def test_error_after_an_unanswered_prompt_starts_on_a_new_line(
+    app: LocalApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     result = app.lmi("up", stdin=b"", terminal=True)
     assert result.code == 130
+    assert "Go ahead? [Y/n] \n\x1b[31merror:\x1b[0m " in result.err
+    monkeypatch.setenv("NO_COLOR", "1")
+    result = app.lmi("up", stdin=b"", terminal=True)
     assert "Go ahead? [Y/n] \nerror: " in result.err
 
 

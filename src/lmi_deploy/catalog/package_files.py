@@ -22,6 +22,11 @@ def stand_ins() -> Path:
     return _folder("stand_ins")
 
 
+def docs() -> Path:
+    """The folder of the documentation's pages."""
+    return _folder("docs")
+
+
 def _folder(name: str) -> Path:
     shipped = _PACKAGE / f"_{name}"
     return shipped if shipped.is_dir() else _PACKAGE.parents[1] / name

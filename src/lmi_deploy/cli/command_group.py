@@ -73,6 +73,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
     "schema": CommandEntry("schema", "Print the recipe's JSON Schema.", reads=True),
     "cache": CommandEntry("cache", "List and remove cached files on this machine."),
+    "explain": CommandEntry(
+        "explain", "Explain a recipe key, an option, a failure, an error or an exit code.", reads=True
+    ),
+    "docs": CommandEntry("docs", "Show or search the documentation.", reads=True),
     "completion": CommandEntry("completion", "Print the completion script for a shell.", reads=True),
 }
 

@@ -26,6 +26,19 @@ EXIT_CODES: dict[int, str] = {
     130: "interrupted",
 }
 
+EXIT_ADVICE: dict[int, str] = {
+    0: "go on",
+    1: "read the message; running the command again continues where it stopped",
+    2: "correct the recipe or the command; a retry does not help",
+    3: "attach the report file to a bug report",
+    4: "`plan --exit-code`: run `lmi up`. `status`: the deployment is drifted, starting or absent",
+    5: "nothing was changed; follow the message; for a stale plan, run `lmi plan` again",
+    6: "do not retry blindly: the source or the copy is damaged",
+    7: "a measured objective was not met",
+    130: "run the command again to continue; the message says what exists and costs money",
+}
+"""What a script does with it."""
+
 
 class LmiError(Exception):
     """`message` states what and why with the numbers; `hint` the next step. Neither shows a password of a URL."""

@@ -69,13 +69,13 @@ def _sections(group: KeyGroup, path: str) -> Iterator[str]:
 
 def _rows(group: KeyGroup) -> Iterator[str]:
     for key in group.keys:
-        kind = _kind(key)
+        kind = kind_text(key)
         example = f"`{key.name}: {key.example}`" if key.example else ""
-        cells = (f"`{key.name}`", kind, _default(key), _meaning(key), example)
+        cells = (f"`{key.name}`", kind, default_text(key), meaning_text(key), example)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _kind(key: Key) -> str:
+def kind_text(key: Key) -> str:
     if isinstance(key.shape, KeyGroup):
         return "group, see below"
     bounds = key.shape.schema()
@@ -84,7 +84,7 @@ def _kind(key: Key) -> str:
     return key.shape.label
 
 
-def _default(key: Key) -> str:
+def default_text(key: Key) -> str:
     if key.required:
         return "*required*"
     if isinstance(key.default, bool):
@@ -92,7 +92,7 @@ def _default(key: Key) -> str:
     return "" if key.default is None else f"`{key.default}`"
 
 
-def _meaning(key: Key) -> str:
+def meaning_text(key: Key) -> str:
     if key.later is None:
         return key.doc
     only = " for " + ", ".join(f"`{value}`" for value in key.later.values) if key.later.values else ""
