@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 
 # Else huggingface_hub asks huggingface.co which program it runs under, whatever endpoint a test gives it.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+# Words are compared as they are; the tests of colours remove it.
+os.environ["NO_COLOR"] = "1"
 
 # The first draw of text builds Hypothesis' character tables: seconds on a fresh clone or a busy machine.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lmi_deploy.composition.local import cache_folder
+from lmi_deploy.composition.user_folders import cache_folder
 from lmi_deploy.host.clock import SystemClock
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lmi_deploy.composition.local import cache_folder, environments_at
+from lmi_deploy.composition.local import environments_at
+from lmi_deploy.composition.user_folders import cache_folder
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION as VERSION
 
 __all__ = ["VERSION", "cache_home", "engine_dir"]

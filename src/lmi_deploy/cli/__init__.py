@@ -1,13 +1,16 @@
-"""`lmi`: the command line. Nothing slow is imported here: `main` already handles Ctrl-C."""
+"""`lmi`: the command line. Nothing slow is imported here: `main` already handles Ctrl-C, and a key press in a shell
+waits for `cli/completer.py` alone.
+"""
 
 from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 
-from lmi_deploy.cli.signals import end_as_ctrl_c, ignore_at_exit
-
+COMPLETION = "_LMI_COMPLETE"
+"""Of the environment of a key press: the shell that asks (`lmi completion`)."""
 GC_THRESHOLD = 50_000
 """Objects more than before, until circles are searched for among them (Python's own: 700)."""
 
@@ -22,6 +25,13 @@ def main() -> None:
     """The entry point: one boundary turns every outcome into an exit code."""
     if sys.platform == "win32":
         sys.exit(f"error: {WINDOWS}")
+    if COMPLETION in os.environ:
+        from lmi_deploy.cli.completer import answer
+
+        answer(sys.argv[1:], os.environ)
+        return
+    from lmi_deploy.cli.signals import end_as_ctrl_c, ignore_at_exit
+
     try:
         end_as_ctrl_c(sys.argv[1:])
         from lmi_deploy.cli import streams

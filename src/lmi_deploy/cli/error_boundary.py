@@ -29,7 +29,6 @@ from lmi_deploy.errors import (
 
 JSON_FLAG = "--json"
 _PROGRAM = "lmi"
-_COMPLETION = "_LMI_COMPLETE"
 
 
 def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int:
@@ -80,8 +79,6 @@ def _open_streams() -> None:
 
 
 def _invoke(group: click.Group, argv: list[str], given: object) -> object:
-    if _COMPLETION in os.environ:
-        return group.main(argv, prog_name=_PROGRAM, standalone_mode=False)
     # Not `main`, which exits with 1 if the reader of a pipe has closed it, and prints its own text on Ctrl-C.
     with group.make_context(_PROGRAM, argv, obj=given) as context:
         return group.invoke(context)

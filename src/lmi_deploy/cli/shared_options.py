@@ -129,13 +129,7 @@ def with_runtime(sets: tuple[str, ...], runtime: str | None) -> tuple[str, ...]:
     return sets if runtime is None else (*sets, f"endpoint.runtime={runtime}")
 
 
-def deployment_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from lmi_deploy.composition.local import known_names
-
-    return [name for name in known_names() if name.startswith(incomplete)]
-
-
-name_argument = click.argument("name", required=False, metavar="[NAME]", shell_complete=deployment_names)
+name_argument = click.argument("name", required=False, metavar="[NAME]")
 """A deployment by name or recipe; optional if there is exactly one."""
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmi_deploy.composition.user_folders import REMEMBERED, cache_folder, state_folder
 from lmi_deploy.domain.local_actions import StartServer
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.recipe_weights_keys import is_folder
@@ -58,7 +59,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     local = _local_target(environ, state, clock, compiled_models)
     clouds = CloudFactory(clock, environ, notify, LeaseGuard())
     cloud = sagemaker(
-        clouds, state.root / "elsewhere", local.builder, hub_address=lambda: _hub_address(environ)
+        clouds, state.root / REMEMBERED, local.builder, hub_address=lambda: _hub_address(environ)
     )
 
     return Dependencies(
@@ -147,21 +148,6 @@ def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:
     return LocalEnvironments(cache_folder(environ), environ, Path(wheelhouse) if wheelhouse else None)
 
 
-def known_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """For shell completion: cheap, and silent about trouble."""
-    return _state(environ).names()
-
-
-def state_folder(environ: Mapping[str, str]) -> Path:
-    """The folder of deployment records: LMI_STATE_HOME, else the XDG state folder."""
-    return _home(environ, "LMI_STATE_HOME", "XDG_STATE_HOME", ".local/state")
-
-
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """The folder of files that can be created again: LMI_CACHE_HOME, else the XDG cache folder."""
-    return _home(environ, "LMI_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
-
-
 def price_cache(environ: Mapping[str, str]) -> PriceCache:
     """The user's own price tables, in the cache folder."""
     from lmi_deploy.state.price_files import PriceFiles
@@ -182,13 +168,6 @@ def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
     for key in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE"):
         kept.pop(key, None)
     return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-
-
-def _home(environ: Mapping[str, str], own: str, xdg: str, fallback: str) -> Path:
-    if environ.get(own):
-        return Path(environ[own])
-    base = environ.get(xdg) or str(Path(environ.get("HOME") or Path.home(), fallback))
-    return Path(base, "lmi")
 
 
 def _state(environ: Mapping[str, str]) -> StateDir:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lmi_deploy.composition.local import cache_folder, state_folder
+from lmi_deploy.composition.user_folders import cache_folder, state_folder
 from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.domain.setup_findings import SetupFinding, absent
 from lmi_deploy.errors import NoCredentials

@@ -9,7 +9,7 @@ import click
 
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.deployment_lookup import find_deployment
-from lmi_deploy.cli.shared_options import TargetOptions, deployment_names, json_option, place_options
+from lmi_deploy.cli.shared_options import TargetOptions, json_option, place_options
 from lmi_deploy.errors import UsageRefused
 
 KEY_VARIABLE = "LMI_PROXY_API_KEY"
@@ -17,7 +17,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @click.command("proxy")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=deployment_names)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
