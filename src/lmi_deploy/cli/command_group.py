@@ -21,63 +21,87 @@ class CommandEntry(NamedTuple):
     reads: bool = False
 
 
+GROUPS: dict[str, dict[str, CommandEntry]] = {
+    "Deployments": {
+        "up": CommandEntry("up", "Create or update a deployment, and check that it answers."),
+        "plan": CommandEntry(
+            "plan", "Show what `lmi up` would change, without changing anything.", reads=True
+        ),
+        "compile": CommandEntry(
+            "compile", "Compile or partition a model once, ahead of time, for `lmi up` to serve."
+        ),
+        "wait": CommandEntry("wait", "Wait until a deployment started with `lmi up --detach` answers."),
+        "status": CommandEntry(
+            "status", "Show the state of a deployment: in-step, drifted, absent, failed.", reads=True
+        ),
+        "ls": CommandEntry("ls", "List the deployments.", reads=True),
+        "logs": CommandEntry("logs", "Show the logs of the model server.", reads=True),
+        "diagnose": CommandEntry(
+            "diagnose", "Say why a deployment failed, by its log or any log.", reads=True
+        ),
+        "rollback": CommandEntry("rollback", "Roll back to an earlier generation."),
+        "extend": CommandEntry("extend", "Change the time when a deployment expires."),
+        "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
+        "gc": CommandEntry("gc", "Remove expired deployments and leftovers of interrupted runs."),
+        "unlock": CommandEntry("unlock", "Remove a stale lock."),
+        "weights": CommandEntry("weights", "Manage weights in a bucket: push, ls, verify, rm, copy."),
+    },
+    "Requests": {
+        "invoke": CommandEntry(
+            "invoke", "Send a request to a deployment, and stream the response.", reads=True
+        ),
+        "chat": CommandEntry("chat", "Chat with a deployment.", reads=True),
+        "bench": CommandEntry("bench", "Measure a deployment: latency, throughput, cost; compare reports."),
+        "token": CommandEntry(
+            "token", "Print a short-lived token for a SageMaker endpoint's OpenAI API.", reads=True
+        ),
+        "proxy": CommandEntry(
+            "proxy", "Serve OpenAI's API on this machine, and send requests to deployments."
+        ),
+    },
+    "Recipes": {
+        "init": CommandEntry("init", "Write a commented recipe for a model."),
+        "import": CommandEntry(
+            "import_", "Write a recipe for an existing folder, archive or serving.properties."
+        ),
+        "migrate": CommandEntry("migrate", "Rewrite a recipe for another version of the server."),
+        "validate": CommandEntry("validate", "Check recipes, without network access.", reads=True),
+        "fit": CommandEntry("fit", "Compute whether a model fits on an instance type or a GPU.", reads=True),
+        "render": CommandEntry("render", "Write the files that would be deployed to a folder."),
+        "rehearse": CommandEntry(
+            "rehearse", "Deploy a recipe on this machine as on its target, with a small stand-in model."
+        ),
+        "schema": CommandEntry("schema", "Print the recipe's JSON Schema.", reads=True),
+    },
+    "This machine": {
+        "serve": CommandEntry("serve", "Serve a model folder in the foreground."),
+        "emulator": CommandEntry("emulator", "Run an emulator of SageMaker on this machine."),
+        "cache": CommandEntry("cache", "List and remove cached files on this machine."),
+    },
+    "Facts": {
+        "images": CommandEntry("images", "List the container images that AWS publishes.", reads=True),
+        "instances": CommandEntry(
+            "instances",
+            "List instance types with their accelerators and prices, or those that hold a model.",
+            reads=True,
+        ),
+        "catalog": CommandEntry("catalog", "Show the tables that lmi uses, and refresh the prices."),
+        "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
+    },
+    "Help": {
+        "doctor": CommandEntry(
+            "doctor", "Check this machine, AWS and the Hub, and say how to repair what is broken.", reads=True
+        ),
+        "explain": CommandEntry(
+            "explain", "Explain a recipe key, an option, a failure, an error or an exit code.", reads=True
+        ),
+        "docs": CommandEntry("docs", "Show or search the documentation.", reads=True),
+        "completion": CommandEntry("completion", "Print the completion script for a shell.", reads=True),
+    },
+}
+"""By the headings of `lmi --help`: what people do often comes first."""
 COMMANDS: dict[str, CommandEntry] = {
-    "up": CommandEntry("up", "Create or update a deployment, and check that it answers."),
-    "plan": CommandEntry("plan", "Show what `lmi up` would change, without changing anything.", reads=True),
-    "compile": CommandEntry(
-        "compile", "Compile or partition a model once, ahead of time, for `lmi up` to serve."
-    ),
-    "status": CommandEntry(
-        "status", "Show the state of a deployment: in-step, drifted, absent, failed.", reads=True
-    ),
-    "ls": CommandEntry("ls", "List the deployments.", reads=True),
-    "invoke": CommandEntry("invoke", "Send a request to a deployment, and stream the response.", reads=True),
-    "chat": CommandEntry("chat", "Chat with a deployment.", reads=True),
-    "bench": CommandEntry("bench", "Measure a deployment: latency, throughput, cost; compare reports."),
-    "token": CommandEntry(
-        "token", "Print a short-lived token for a SageMaker endpoint's OpenAI API.", reads=True
-    ),
-    "proxy": CommandEntry("proxy", "Serve OpenAI's API on this machine, and send requests to deployments."),
-    "logs": CommandEntry("logs", "Show the logs of the model server.", reads=True),
-    "diagnose": CommandEntry("diagnose", "Say why a deployment failed, by its log or any log.", reads=True),
-    "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
-    "wait": CommandEntry("wait", "Wait until a deployment started with `lmi up --detach` answers."),
-    "rollback": CommandEntry("rollback", "Roll back to an earlier generation."),
-    "extend": CommandEntry("extend", "Change the time when a deployment expires."),
-    "unlock": CommandEntry("unlock", "Remove a stale lock."),
-    "validate": CommandEntry("validate", "Check recipes, without network access.", reads=True),
-    "fit": CommandEntry("fit", "Compute whether a model fits on an instance type or a GPU.", reads=True),
-    "render": CommandEntry("render", "Write the files that would be deployed to a folder."),
-    "serve": CommandEntry("serve", "Serve a model folder in the foreground."),
-    "rehearse": CommandEntry(
-        "rehearse", "Deploy a recipe on this machine as on its target, with a small stand-in model."
-    ),
-    "emulator": CommandEntry("emulator", "Run an emulator of SageMaker on this machine."),
-    "init": CommandEntry("init", "Write a commented recipe for a model."),
-    "import": CommandEntry(
-        "import_", "Write a recipe for an existing folder, archive or serving.properties."
-    ),
-    "migrate": CommandEntry("migrate", "Rewrite a recipe for another version of the server."),
-    "weights": CommandEntry("weights", "Manage weights in a bucket: push, ls, verify, rm, copy."),
-    "doctor": CommandEntry(
-        "doctor", "Check this machine, AWS and the Hub, and say how to repair what is broken.", reads=True
-    ),
-    "gc": CommandEntry("gc", "Remove expired deployments and leftovers of interrupted runs."),
-    "images": CommandEntry("images", "List the container images that AWS publishes.", reads=True),
-    "instances": CommandEntry(
-        "instances",
-        "List instance types with their accelerators and prices, or those that hold a model.",
-        reads=True,
-    ),
-    "catalog": CommandEntry("catalog", "Show the tables that lmi uses, and refresh the prices."),
-    "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
-    "schema": CommandEntry("schema", "Print the recipe's JSON Schema.", reads=True),
-    "cache": CommandEntry("cache", "List and remove cached files on this machine."),
-    "explain": CommandEntry(
-        "explain", "Explain a recipe key, an option, a failure, an error or an exit code.", reads=True
-    ),
-    "docs": CommandEntry("docs", "Show or search the documentation.", reads=True),
-    "completion": CommandEntry("completion", "Print the completion script for a shell.", reads=True),
+    name: entry for commands in GROUPS.values() for name, entry in commands.items()
 }
 
 
@@ -107,8 +131,11 @@ class Lmi(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+        wide = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                # One column of names for all headings.
+                formatter.write_dl([(f"{name:<{wide}}", entry.help) for name, entry in commands.items()])
 
 
 @click.group(cls=Lmi, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

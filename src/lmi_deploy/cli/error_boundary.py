@@ -26,6 +26,7 @@ from lmi_deploy.errors import (
     NotInstalled,
     UsageRefused,
 )
+from lmi_deploy.ui.verbosity import VERBOSITY
 
 JSON_FLAG = "--json"
 _PROGRAM = "lmi"
@@ -37,6 +38,7 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     `given` is the context's object: a `DependenciesFactory` in place of `composition`.
     """
     _open_streams()
+    VERBOSITY.set("normal")  # a process may run several command lines
     if {*argv} == {"--version", JSON_FLAG}:
         return _version()
     try:
@@ -87,6 +89,7 @@ def _invoke(group: click.Group, argv: list[str], given: object) -> object:
 def _report_error(error: LmiError, argv: Sequence[str]) -> int:
     from lmi_deploy.ui.view_selection import open_view
 
+    _write_traceback(error)
     discard_when_closed()  # the exit code is the error's, whether anybody reads it or not
     try:
         view = open_view(as_json=JSON_FLAG in argv)
@@ -100,6 +103,19 @@ def _report_error(error: LmiError, argv: Sequence[str]) -> int:
             view.fail(error)
             sys.stderr.flush()
     return error.exit_code
+
+
+def _write_traceback(error: BaseException) -> None:
+    """With --debug: each exception that led to this one, with its place in the code, and no values of variables."""
+    if VERBOSITY.get() != "debug":
+        return
+    import traceback
+
+    from lmi_deploy.errors.url_redaction import mask_urls
+
+    with suppress(OSError):
+        for line in traceback.format_exception(error):
+            sys.stderr.write(mask_urls(line))
 
 
 def _discard(stream: TextIO) -> None:
@@ -147,7 +163,9 @@ def _bug(bug: Exception, argv: Sequence[str]) -> int:
         report = f"{EXIT_CODES[3]}: {write_report(bug, argv)}; it contains no secrets, please send it to us"
     except OSError as reason:
         report = f"a bug of lmi, please report it; the report file could not be written: {reason.strerror}"
-    return _report_error(Bug(f"{type(bug).__name__}: {bug}", hint=report), argv)
+    error = Bug(f"{type(bug).__name__}: {bug}", hint=report)
+    error.__cause__ = bug
+    return _report_error(error, argv)
 
 
 def write_report(bug: BaseException, argv: Sequence[str]) -> Path:

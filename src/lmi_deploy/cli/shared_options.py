@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +15,36 @@ import click
 
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.errors import UsageRefused
+from lmi_deploy.ui.verbosity import VERBOSITY
 
 F = TypeVar("F", bound=Callable[..., Any])
+AWS_REQUESTS = "LMI_AWS_REQUESTS"
+"""Of the environment: names a file that gets a line for every request to AWS; - is stderr."""
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON Lines on stdout; the last line is the result."
-)
+
+def _choose_verbosity(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 (click's)
+    """The last of these options counts."""
+    if value and parameter.name in ("quiet", "verbose", "debug"):
+        VERBOSITY.set(parameter.name)  # type: ignore[arg-type]
+    if value and parameter.name == "debug":
+        os.environ.setdefault(AWS_REQUESTS, "-")
+
+
+def json_option(command: F) -> F:
+    """The options of every command's output: `--json`, and how much is printed beside the result."""
+    for names, text in (
+        (("--debug",), "As --verbose, with every request to AWS and the traceback of an error."),
+        (("-q", "--quiet"), "Print only the result and errors."),
+        (("-v", "--verbose"), "Print every step and every line of other programs."),
+    ):
+        command = click.option(
+            *names, is_flag=True, expose_value=False, callback=_choose_verbosity, help=text
+        )(command)
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print JSON Lines on stdout; the last line is the result."
+    )(command)
+
+
 region_option = click.option(
     "--region",
     envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.external_uploader import ExternalUploader
 
 REQUESTS = "LMI_AWS_REQUESTS"
-"""Names a file that gets one line for every request to AWS, including retries: the service and the operation."""
+"""Names a file that gets one line for every request to AWS, including retries: the service and the operation; - is
+stderr."""
 _AWS = ".amazonaws.com"
 _ANY_REGION = "us-east-1"
 """The region in which a bucket is looked up if none is named: S3 returns a bucket's region from any region."""
@@ -174,6 +176,9 @@ def _session(region: str, profile: str, requests: str, chain: tuple[tuple[str, s
     from lmi_deploy.aws.session import SharedSession, aws_session
 
     def note(service: str, operation: str) -> None:
+        if requests == "-":
+            sys.stderr.write(f"aws  {service} {operation}\n")
+            return
         with Path(requests).open("a") as lines:
             lines.write(f"{service} {operation}\n")
 

@@ -18,6 +18,7 @@ from lmi_deploy.ui.view import Fields
 if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of the time of `lmi validate`
     from lmi_deploy.domain.plan import Estimate, Plan
     from lmi_deploy.ui.progress_line import LiveLine
+    from lmi_deploy.ui.verbosity import Verbosity
 
 _IDLE_SECONDS = 5.0
 _LATELY = 60
@@ -29,23 +30,35 @@ _NOTHING: Final = "-"
 
 
 class HumanView:
-    """A `View` for people. `live` updates a line in place; without it every line is written once."""
+    """A `View` for people. `live` updates a line in place; without it every line is written once. `quiet` writes no
+    story, `verbose` the beginning of every step.
+    """
 
-    def __init__(self, out: TextIO, story: TextIO, *, live: bool) -> None:
+    def __init__(
+        self, out: TextIO, story: TextIO, *, live: bool, quiet: bool = False, verbose: bool = False
+    ) -> None:
         self._out = out
         self._story = story
         self._live: LiveLine | None = None
         self._moving = live
+        self._quiet = quiet
+        self._verbose = verbose
         self._shown_at = 0.0
         self._pending = ""
         self._lately: deque[str] = deque(maxlen=_LATELY)
 
     def show(self, event: Event) -> None:
+        if not self._quiet:
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
         match event:
             case Started(title=text) if self._moving:
                 self._live_line().begin(text)
             case Started(title=text):
                 self._pending = text  # shown once it takes a while
+                if self._verbose:
+                    self._write_pending()
             case Progress():
                 self._progress(event)
             case Line(text=text):
@@ -72,7 +85,8 @@ class HumanView:
             self._write_line(line)
 
     def note(self, text: str) -> None:
-        self._write_line(text)
+        if not self._quiet:
+            self._write_line(text)
 
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         if not rows:
@@ -175,9 +189,11 @@ def progress_text(event: Progress) -> str:
     return f"{text}  {plain(event.note)}" if event.note else text
 
 
-def human_view() -> HumanView:
+def human_view(verbosity: Verbosity = "normal") -> HumanView:
     """A view on this process's own streams; it is animated only if stderr is a terminal."""
-    return HumanView(sys.stdout, sys.stderr, live=sys.stderr.isatty())
+    verbose = verbosity in ("verbose", "debug")
+    live = sys.stderr.isatty() and not verbose
+    return HumanView(sys.stdout, sys.stderr, live=live, quiet=verbosity == "quiet", verbose=verbose)
 
 
 def _in_a_line(text: str) -> str:

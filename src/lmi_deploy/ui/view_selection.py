@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from lmi_deploy.ui.verbosity import VERBOSITY
 from lmi_deploy.ui.view import View
 
 
@@ -15,4 +16,4 @@ def open_view(*, as_json: bool) -> View:
         return MachineView(sys.stdout)
     from lmi_deploy.ui.text_view import human_view
 
-    return human_view()
+    return human_view(VERBOSITY.get())

@@ -54,7 +54,9 @@ EXIT = {"fits": 0, "tight": 0, "unknown": 1, "does-not-fit": 2}
     metavar="K=V",
     help="An option of the engine (option.K); can be repeated.",
 )
-@click.option("--revision", default="main", help="Branch, tag or commit of a model on the Hub.")
+@click.option(
+    "--revision", default="main", show_default=True, help="Branch, tag or commit of a model on the Hub."
+)
 @recipe_options
 @json_option
 def command(*, what: str, overlay: str | None, sets: tuple[str, ...], as_json: bool, **flags: Any) -> int:

@@ -24,6 +24,7 @@ Row = dict[str, Any]
     "--source",
     type=click.Choice(["packaged", "sdk"]),
     default="packaged",
+    show_default=True,
     help="Read lmi's own table, or the SageMaker SDK if it is installed.",
 )
 @json_option
