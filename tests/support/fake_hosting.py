@@ -13,6 +13,7 @@ from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
+    ListedEndpoint,
     ModelSettings,
     ObservedEndpoint,
     ObservedEndpointConfig,
@@ -190,6 +191,12 @@ class FakeHosting:
         self.state.call("endpoint")
         found = self.state.endpoints.get(name)
         return found.observed if found else None
+
+    def endpoints(self) -> Iterator[ListedEndpoint]:
+        self.state.call("endpoints")
+        for name, endpoint in sorted(self.state.endpoints.items()):
+            observed = endpoint.observed
+            yield ListedEndpoint(name=name, status=observed.status, created=observed.created)
 
     def endpoint_config(self, name: str) -> ObservedEndpointConfig | None:
         self.state.call("endpoint_config")

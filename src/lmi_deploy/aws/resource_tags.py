@@ -11,6 +11,9 @@ from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Resourc
 
 _KINDS: Final[tuple[ResourceKind, ...]] = get_args(ResourceKind)
 
+_PAGE: Final = 100
+"""The most that GetResources returns at once (its API reference, ResourcesPerPage); the default is 50."""
+
 
 class AwsResourceTags:
     def __init__(self, access: AwsConnection) -> None:
@@ -28,6 +31,7 @@ class AwsResourceTags:
             f"resources tagged {TAG}",
             token="PaginationToken",
             items="ResourceTagMappingList",
+            ResourcesPerPage=_PAGE,
             TagFilters=[required],
             ResourceTypeFilters=[f"sagemaker:{kind}" for kind in _KINDS],
         )

@@ -39,6 +39,11 @@ def weights_label(model_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", label.replace("/", "--"))
 
 
+def model_of_weights(name: str) -> str:
+    """The model id of the Hub, whose names have one slash and no `--`; of another model its label."""
+    return name.partition("/")[0].replace("--", "/", 1)
+
+
 def weights_prefix(name: str) -> str:
     """The prefix that contains only model files: the container downloads all of it."""
     return f"weights/{name}/"

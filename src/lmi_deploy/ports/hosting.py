@@ -18,6 +18,7 @@ from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
+    ListedEndpoint,
     ModelSettings,
     ObservedEndpoint,
     ObservedEndpointConfig,
@@ -28,6 +29,9 @@ from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
 class Hosting(Protocol):
     def endpoint(self, name: str) -> ObservedEndpoint | None: ...
+
+    def endpoints(self) -> Iterator[ListedEndpoint]:
+        """Every endpoint of the region, ours or not, by name: one request for 100 of them."""
 
     def endpoint_config(self, name: str) -> ObservedEndpointConfig | None: ...
 

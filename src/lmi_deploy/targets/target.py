@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_list import ListedDeployments, OrphanedDeployment
 from lmi_deploy.domain.deployment_spec import EngineSpec, Spec, WeightsSpec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts, Machine
@@ -58,15 +59,6 @@ class AccessToken:
 
     token: Secret
     base_url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanedDeployment:
-    """A deployment that may be taken away, and why."""
-
-    ref: DeploymentRef
-    why: str
-    resources: int
 
 
 class Decisions(Protocol[ObservedT_contra, InventoryT]):
@@ -235,9 +227,9 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
     def list_known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that this machine knows."""
 
-    def list_all(self, region: str) -> tuple[DeploymentRef, ...]:
-        """Every deployment that has any resources, from any machine."""
-        return ()
+    def list_all(self, region: str) -> ListedDeployments:
+        """Every deployment that has any resources, from any machine: in requests for pages, none for a deployment."""
+        return ListedDeployments()
 
     def list_orphans(self, region: str) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those that an interrupted run left without a record."""

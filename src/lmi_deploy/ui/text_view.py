@@ -203,7 +203,7 @@ def _in_a_line(text: str) -> str:
 def _cell(name: str, value: object) -> str:
     if name in ("size", "memory") and isinstance(value, (int, float)):
         return size_text(value)
-    if name == "costs":  # `lmi status` shows its parts, which would make the table too wide to read
+    if name == "costs" and value:  # `lmi status` shows its parts, which would make the table too wide to read
         value = str(value).partition(" (")[0]
     if isinstance(value, bool):
         value = "yes" if value else ""

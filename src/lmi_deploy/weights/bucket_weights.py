@@ -227,7 +227,7 @@ class BucketWeights:
         return _orphans(uploads, unfinished)
 
     def _unfinished(self, before: datetime) -> tuple[weights_maintenance.UnfinishedUpload, ...]:
-        return weights_maintenance.unfinished(self.store, before=before, used=self.references())
+        return weights_maintenance.unfinished(self.store, before=before, used=self.references)
 
     def _named(self, key: str) -> tuple[str, ...]:
         """The weights that a record names. One that cannot be read names none, and frees none."""

@@ -75,6 +75,13 @@ def manifests(store: ObjectStore, model: str = "", commit: str = "") -> Iterator
             yield found
 
 
+def manifest_names(store: ObjectStore) -> Iterator[str]:
+    """The names of all weights with a manifest, by the list of the bucket: none is read."""
+    for stored in store.list(_FOLDER):
+        if stored.key.endswith(_END):
+            yield stored.key.removeprefix(_FOLDER).removesuffix(_END)
+
+
 def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
     """The manifest that is now in the bucket: ours, or that of another process that pushed the same at
     the same time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from lmi_deploy.errors import IntegrityError, NotFound, Refused
 from lmi_deploy.host.worker_pool import run_each
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, StoredObject
 from lmi_deploy.weights.manifest_comparison import AT_ONCE, size_flaw
-from lmi_deploy.weights.manifests import manifests, read_manifest
+from lmi_deploy.weights.manifests import manifest_names, read_manifest
 from lmi_deploy.weights.weights_lookup import no_such
 
 _WEIGHTS = "weights/"
@@ -143,19 +143,15 @@ class UnfinishedUpload:
 
 
 def unfinished(
-    store: ObjectStore, *, before: datetime, used: Collection[str] = ()
+    store: ObjectStore, *, before: datetime, used: Callable[[], Collection[str]] = tuple
 ) -> tuple[UnfinishedUpload, ...]:
     """Prefixes without a manifest whose newest object is older than that, and without a running upload; and those of
     compile jobs.
 
-    Not those in `used`: weights that a deployment names are in use, with or without a manifest.
+    Not those in `used`: weights that a deployment names are in use, with or without a manifest. It reads every record,
+    so it is called only if there is anything to delete. Manifests are looked up by their names alone.
     """
-    complete = {manifest.name for manifest in manifests(store)} | {*used}
-    complete |= {
-        named[1]
-        for upload in _own_uploads(store)
-        if (named := _OURS.match(upload.key)) and _is_live(store, upload, before)
-    }
+    complete = {*manifest_names(store)}
     found: defaultdict[str, list[StoredObject]] = defaultdict(list)
     for stored in store.list(_WEIGHTS):
         own = _OURS.match(stored.key)
@@ -165,7 +161,15 @@ def unfinished(
     for stored in store.list(JOBS + COMPILE_JOB):
         found["/".join(stored.key.split("/", 2)[:2])].append(stored)
     prefixes = (_unfinished(name, objects) for name, objects in found.items())
-    return tuple(one for one in prefixes if one.touched and datetime.fromisoformat(one.touched) < before)
+    old = [one for one in prefixes if one.touched and datetime.fromisoformat(one.touched) < before]
+    in_use = {*used(), *_being_uploaded(store, before)} if old else set()
+    return tuple(one for one in old if one.name not in in_use)
+
+
+def _being_uploaded(store: ObjectStore, before: datetime) -> Iterator[str]:
+    for upload in _own_uploads(store):
+        if (named := _OURS.match(upload.key)) and _is_live(store, upload, before):
+            yield named[1]
 
 
 def _unfinished(name: str, objects: list[StoredObject]) -> UnfinishedUpload:

@@ -121,6 +121,17 @@ def test_lifecycle_of_model_config_and_endpoint(side: Side) -> None:
     hosting.delete_model("life")
 
 
+def test_listed_endpoints_have_their_status_and_are_ordered_by_name(side: Side) -> None:
+    for name in ("listed-b", "listed-a"):
+        side.up(name)
+    listed = [one for one in side.cloud.hosting.endpoints() if one.name.startswith("listed-")]
+    assert [(one.name, one.status) for one in listed] == [
+        ("listed-a", "InService"),
+        ("listed-b", "InService"),
+    ]
+    assert [one.created for one in listed] == [side.observed(one.name).created for one in listed]
+
+
 def test_creating_from_a_missing_resource_is_not_found(side: Side) -> None:
     with pytest.raises(NotFound):
         side.cloud.hosting.create_endpoint_config("none", side.config("none"), TAGS)

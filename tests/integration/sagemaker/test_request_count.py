@@ -1,16 +1,28 @@
-"""The number of requests of an `up` without changes: every run of a pipeline waits for each of them."""
+"""The number of requests of an `up` without changes, for which every run of a pipeline waits, and of commands over many
+deployments: AWS throttles them.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from benchmarks.many import AIM as MANY_AIM
 from benchmarks.sagemaker import AIM
+from tests.integration.sagemaker.test_faults import error_for, on
 from tests.integration.sagemaker.test_killed_processes import RECIPE
-from tests.support.emulator_process import emulator
+from tests.support import many_deployments
+from tests.support.emulator_process import Emulated, emulator
 from tests.support.fakes import model_files
+
+COUNT = 400
 
 
 def _lmi(root: Path, defaults: dict[str, str], *argv: str) -> None:
@@ -36,3 +48,59 @@ def test_up_without_changes_stays_below_its_request_limit(tmp_path: Path) -> Non
     requests = recorded.read_text().splitlines()
     assert "s3 ListObjectsV2" in requests
     assert len(requests) <= AIM, requests
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    folder = tmp_path_factory.mktemp("many")
+    many_deployments.write(folder / "state", COUNT)
+    with emulator(folder, "--speed", "1000", "--dir", str(folder / "state")) as aws:
+        yield aws
+
+
+def _counted(aws: Emulated, home: Path, *argv: str) -> tuple[list[dict[str, object]], list[str]]:
+    """The lines of its JSON, and its requests."""
+    place = home / "requests"
+    place.unlink(missing_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "lmi_deploy.cli", *argv, "--json"],
+        cwd=home,
+        env={**os.environ, **aws.environment(home), "LMI_AWS_REQUESTS": str(place)},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, lines
+    return lines, place.read_text().splitlines()
+
+
+def test_requests_of_ls_grow_by_pages_of_100_and_not_by_deployments(many: Emulated, tmp_path: Path) -> None:
+    lines, requests = _counted(many, tmp_path, "ls", "--all")
+    rows = [line for line in lines if line["event"] == "row"]
+    assert [row["name"] for row in rows] == many_deployments.names(COUNT)
+    first = rows[0]
+    assert (first["standing"], first["model"]) == ("InService", "org/model-0000")
+    assert (first["costs"], first["since"]) == (None, None), "a list does not tell them"
+    counts = Counter(requests)
+    assert counts["resource-groups-tagging-api GetResources"] == 3 * COUNT / 100
+    assert counts["sagemaker ListEndpoints"] == COUNT / 100
+    assert len(requests) <= MANY_AIM, counts
+
+
+def test_requests_of_gc_without_leftovers_grow_by_pages(many: Emulated, tmp_path: Path) -> None:
+    lines, requests = _counted(many, tmp_path, "gc", "--older-than", "1")
+    assert (lines[-1]["freed"], lines[-1]["ended"]) == (0, 0)
+    counts = Counter(requests)
+    assert counts["s3 GetObject"] == 0, "no record and no manifest is read"
+    assert len(requests) <= MANY_AIM, counts
+
+
+def test_throttled_pages_are_requested_again(many: Emulated, tmp_path: Path) -> None:
+    throttled = error_for("ThrottlingException", "Rate exceeded")
+    many.fault(on("ListEndpoints", throttled, times=1), on("GetResources", throttled, times=1))
+    try:
+        lines, requests = _counted(many, tmp_path, "ls", "--all")
+    finally:
+        many.no_faults()
+    assert sum(line["event"] == "row" for line in lines) == COUNT
+    assert requests.count("sagemaker ListEndpoints") > COUNT / 100

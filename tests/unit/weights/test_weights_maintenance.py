@@ -165,7 +165,7 @@ def test_upload_with_a_recent_part_is_still_running(store: FakeStore) -> None:
 
 def test_objects_of_a_deployment_are_no_orphans(store: FakeStore) -> None:
     store.objects[f"weights/{STARTED}/a"] = b"12"
-    assert unfinished(store, before=LATER, used={STARTED}) == ()
+    assert unfinished(store, before=LATER, used=lambda: {STARTED}) == ()
 
 
 def test_objects_without_a_manifest_are_found_by_age(store: FakeStore, manifest: Manifest) -> None:

@@ -27,6 +27,7 @@ from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
+    ListedEndpoint,
     ModelSettings,
     ObservedEndpoint,
     ObservedEndpointConfig,
@@ -41,6 +42,9 @@ _RETAINED_PROPERTIES: Final = (
 )
 """The settings that an update which retains the number of instances does not retain."""
 
+_PAGE: Final = 100
+"""The most that ListEndpoints returns at once (botocore's service model, MaxResults)."""
+
 
 class SageMakerHosting:
     """The port Hosting, in one account and region."""
@@ -53,6 +57,24 @@ class SageMakerHosting:
     def endpoint(self, name: str) -> ObservedEndpoint | None:
         response = self._described("describe_endpoint", "endpoint", name, "EndpointStatus", EndpointName=name)
         return None if response is None else observed_endpoint(response)
+
+    def endpoints(self) -> Iterator[ListedEndpoint]:
+        listed = self._api.pages(
+            "list_endpoints",
+            "list of endpoints",
+            token="NextToken",
+            items="Endpoints",
+            MaxResults=_PAGE,
+            # By default the newest is first: one that is created between two pages would shift the second.
+            SortBy="Name",
+            SortOrder="Ascending",
+        )
+        for item in listed:
+            yield ListedEndpoint(
+                name=item["EndpointName"],
+                status=item["EndpointStatus"],
+                created=moment(item.get("CreationTime")),
+            )
 
     def endpoint_config(self, name: str) -> ObservedEndpointConfig | None:
         response = self._described(

@@ -9,13 +9,24 @@ import click
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.deployment_lookup import known
 from lmi_deploy.cli.shared_options import json_option
+from lmi_deploy.domain.deployment_list import ListedDeployment
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import AccessError
-from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.status import Status, status
+from lmi_deploy.ui.view import View
+from lmi_deploy.workflows.list_deployments import (
+    MOST_READ,
+    DeploymentRow,
+    DeploymentRows,
+    ListScope,
+    list_deployments,
+    require_listed,
+)
+from lmi_deploy.workflows.status import Status
 
-_SPARE = ("account", "adapters", "address", "since", "memory")
+_SPARE = ("account", "created", "adapters", "address", "since", "memory")
 """Columns that `lmi status` also shows, least needed first."""
+_READ = ("address", "model", "adapters", "memory", "costs", "since")
+"""Columns that need a deployment's record or its settings."""
 
 
 @click.command("ls")
@@ -25,37 +36,60 @@ _SPARE = ("account", "adapters", "address", "since", "memory")
     is_flag=True,
     help="Also list all deployments in the account's region, by their tags.",
 )
-@click.option("--region", default="", help="With --all: the region.")
+@click.option(
+    "--long",
+    is_flag=True,
+    help=f"Read the record of each deployment in AWS, also of more than {MOST_READ}: about six requests each.",
+)
+@click.option("--region", "regions", multiple=True, help="Of AWS, only this region; repeatable.")
 @json_option
-def command(*, everywhere: bool, region: str, as_json: bool) -> None:
+def command(*, everywhere: bool, long: bool, regions: tuple[str, ...], as_json: bool) -> None:
     """List the deployments that run on this machine or were deployed from it.
 
-    With --all, also list deployments in AWS that other machines created or that an interrupted run left.
+    With --all, also list deployments in AWS that other machines created or that an interrupted run left. Then the
+    columns are those that AWS's lists contain: `standing` is SageMaker's own status of the endpoint, and model, costs
+    and the like are empty (null in JSON) where only a record contains them. --long or `lmi status NAME` reads it.
     """
     context = open_context(as_json=as_json)
-    rows = {_key(ref): _row(ref, context.deps) for ref in known(context.deps)}
-    if everywhere:
-        listed = (ref for target in context.deps.targets.values() for ref in target.list_all(region))
-        found = {_key(ref): ref for ref in listed}
-        more = {key: _row(ref, context.deps) for key, ref in found.items() if key not in rows}
-        # The tag search still lists deleted resources for some minutes.
-        rows |= {key: row for key, row in more.items() if row["standing"] != "absent"}
-    context.view.rows([*rows.values()], spare=_SPARE)
-    if not rows:
-        context.view.note("no deployments on this machine; `lmi up RECIPE` creates one")
-    context.view.result({"deployments": len(rows)})
+    scope = ListScope(everywhere=everywhere, long=long, regions=regions)
+    found = list_deployments(known(context.deps), scope, context.deps)
+    context.view.rows([_row(row) for row in found.rows], spare=_SPARE)
+    _explain(found, context.view)
+    require_listed(found.failed, found.listed_regions)
+    context.view.result({"deployments": len(found.rows)})
 
 
-def _key(ref: DeploymentRef) -> tuple[str, str, str, str]:
-    return ref.name, ref.target, ref.region, ref.account
+def _explain(found: DeploymentRows, view: View) -> None:
+    if not found.rows and not found.failed:
+        view.note("no deployments on this machine; `lmi up RECIPE` creates one")
+    for reason in found.unlisted_reasons:
+        view.note(f"the standing of endpoints is unknown: {reason}")
+    if found.from_lists:
+        view.note(
+            f"{counted(found.from_lists, 'deployment')} from AWS's lists, without {', '.join(_READ)}: "
+            "`lmi status NAME` or --long reads these; tags and expiry may be some minutes old"
+        )
 
 
-def _row(ref: DeploymentRef, deps: Dependencies) -> dict[str, Any]:
-    """A deployment that cannot be read now does not hide the others."""
-    try:
-        return _status_of(status(ref, deps))
-    except AccessError as error:
-        return {**_empty(ref), "standing": f"unknown: {error.message.splitlines()[0]}"}
+def _row(row: DeploymentRow) -> dict[str, Any]:
+    if row.status is not None:
+        return _status_of(row.status)
+    if row.listed is not None:
+        return _listed(row.listed)
+    return {**_empty(row.ref), "standing": f"unknown: {row.unknown_reason.splitlines()[0]}"}
+
+
+def _listed(each: ListedDeployment) -> dict[str, Any]:
+    """What the lists do not tell is null, and not empty."""
+    return {
+        **_empty(each.ref),
+        **dict.fromkeys(_READ),
+        "standing": each.status or ("unknown" if each.tagged_endpoint else "no endpoint"),
+        "model": each.model or None,
+        "created": each.created,
+        "expires": each.expires,
+        "expired": each.expired,
+    }
 
 
 def _empty(ref: DeploymentRef) -> dict[str, Any]:
@@ -67,6 +101,7 @@ def _empty(ref: DeploymentRef) -> dict[str, Any]:
         "adapters",
         "memory",
         "costs",
+        "created",
         "since",
         "account",
         "expires",
@@ -86,6 +121,7 @@ def _status_of(each: Status) -> dict[str, Any]:
         ),
         "memory": each.server.memory if each.server else None,
         "costs": each.cost,
+        "created": each.endpoint.created if each.endpoint else "",
         "since": each.since,
         "expires": each.expires,
         "expired": each.expired,

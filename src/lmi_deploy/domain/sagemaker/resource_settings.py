@@ -149,6 +149,17 @@ class ObservedEndpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ListedEndpoint:
+    """An endpoint as ListEndpoints shows it: without its config, its instances and its tags."""
+
+    name: str
+    status: str
+    """AWS's own, as of an ObservedEndpoint."""
+    created: str
+    """ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """Something that a tag search found."""
 

@@ -6,19 +6,28 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments, OrphanedDeployment
 from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import is_expired
 from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_resource_name
-from lmi_deploy.domain.sagemaker.resource_settings import TAG, TAG_BUCKET, TAG_EXPIRES, Resource
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    TAG,
+    TAG_BUCKET,
+    TAG_EXPIRES,
+    TAG_WEIGHTS,
+    ListedEndpoint,
+    Resource,
+)
+from lmi_deploy.domain.weights import model_of_weights
+from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.targets.sagemaker.observed_jobs import running_compile_jobs
 from lmi_deploy.targets.sagemaker.running_costs import hourly
 from lmi_deploy.targets.sagemaker.status import unattended
-from lmi_deploy.targets.target import OrphanedDeployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +39,38 @@ class Orphans:
     lock: Callable[[DeploymentRef], Lock]
     clock: Clock
 
-    def all(self) -> tuple[DeploymentRef, ...]:
+    def all(self) -> ListedDeployments:
         """Every deployment in the account's region that has any resources, from any machine."""
-        return tuple(self._ref(name, found) for name, found in self._groups())
+        groups = dict(self._groups())
+        try:
+            endpoints = {endpoint.name: endpoint for endpoint in self.cloud.hosting.endpoints()}
+        except AccessError as denied:  # the tags alone still name the deployments
+            endpoints, unlisted_reason = {}, denied.message
+        else:
+            unlisted_reason = ""
+        return ListedDeployments(
+            region=self.cloud.caller.region,
+            account=self.cloud.caller.account,
+            found=tuple(self._listed(name, found, endpoints.get(name)) for name, found in groups.items()),
+            untagged=frozenset(endpoints.keys() - groups.keys()),
+            unlisted_reason=unlisted_reason,
+        )
+
+    def _listed(
+        self, name: str, found: Sequence[Resource], endpoint: ListedEndpoint | None
+    ) -> ListedDeployment:
+        tagged = _endpoint_of(found)
+        expires = tagged.tag(TAG_EXPIRES) if tagged else ""
+        owned = endpoint if tagged else None
+        return ListedDeployment(
+            ref=self._ref(name, found),
+            status=owned.status if owned else "",
+            tagged_endpoint=tagged is not None,
+            created=owned.created if owned else "",
+            model=model_of_weights(tagged.tag(TAG_WEIGHTS)) if tagged else "",
+            expires=expires,
+            expired=is_expired(expires, self.clock.now()),
+        )
 
     def find(self) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those of which an interrupted run left a job, or parts with no record."""
@@ -66,7 +104,7 @@ class Orphans:
         return observed is not None and observed.is_running
 
     def _why(self, name: str, found: Sequence[Resource]) -> str:
-        endpoint = next((resource for resource in found if resource.kind == "endpoint"), None)
+        endpoint = _endpoint_of(found)
         if endpoint is not None and not is_expired(endpoint.tag(TAG_EXPIRES), self.clock.now()):
             return ""
         observed = self.observe(self._ref(name, found))
@@ -84,3 +122,7 @@ class Orphans:
         return DeploymentRef(
             name=name, target="sagemaker", region=caller.region, bucket=bucket, account=caller.account
         )
+
+
+def _endpoint_of(found: Sequence[Resource]) -> Resource | None:
+    return next((resource for resource in found if resource.kind == "endpoint"), None)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_artifact import Artifact
+from lmi_deploy.domain.deployment_list import ListedDeployments, OrphanedDeployment
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
@@ -43,7 +44,7 @@ from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
-from lmi_deploy.targets.target import AccessToken, Hubs, OrphanedDeployment, Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, Hubs, Perform, StatusDetails, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             scheduled=observed.schedule is not None and observed.schedule.enabled,
         )
 
-    def list_all(self, region: str) -> tuple[DeploymentRef, ...]:
+    def list_all(self, region: str) -> ListedDeployments:
         return self._orphans(region).all()
 
     def list_orphans(self, region: str) -> tuple[OrphanedDeployment, ...]:

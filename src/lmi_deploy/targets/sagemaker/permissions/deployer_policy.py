@@ -220,9 +220,9 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
 def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="FindByTag",
-        actions=("tag:GetResources",),
+        actions=("sagemaker:ListEndpoints", "tag:GetResources"),
         resources=("*",),
-        why="find deployments by their tags; the call has no resource",
+        why="find deployments by their tags, list endpoints; these calls have no resource",
     )
     yield PolicyStatement(
         sid="FindLogs",

@@ -1,0 +1,109 @@
+"""Many deployments at once: lists without a look at each, what they cannot tell, and failures of a part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lmi_deploy.domain.sagemaker.resource_settings import TAG
+from lmi_deploy.errors import AccessError
+from lmi_deploy.workflows.list_deployments import MOST_READ
+from tests.support.cloud_app import RECIPE, CloudApp, Ran, write_recipe
+
+
+def serving(app: CloudApp, *names: str) -> None:
+    for name in names:
+        write_recipe(RECIPE.replace("name: tiny", f"name: {name}"))
+        app.up()
+    app.cloud.account_state.calls.clear()
+
+
+def rows(ran: Ran) -> dict[str, dict[str, Any]]:
+    return {line["name"]: line for line in ran.lines if line["event"] == "row"}
+
+
+def test_all_reads_no_record_of_a_deployment_with_an_endpoint(app: CloudApp) -> None:
+    serving(app, "a", "b")
+    listed = app.lmi("ls", "--all", "--json")
+    assert app.cloud.account_state.calls == ["tagged", "endpoints"]
+    for row in rows(listed).values():
+        assert (row["standing"], row["model"]) == ("InService", "org/tiny")
+        assert (row["costs"], row["address"], row["since"]) == (None, None, None)
+        assert row["created"]
+    words = app.lmi("ls", "--all")
+    assert "None" not in words.out
+    assert "2 deployments from AWS's lists, without address, model" in words.err
+    assert "--long" in words.err
+
+
+def test_long_reads_every_record(app: CloudApp) -> None:
+    serving(app, "a", "b")
+    found = rows(app.lmi("ls", "--all", "--long", "--json"))
+    assert {row["standing"] for row in found.values()} == {"in-step"}
+    assert "$1.41 an hour" in found["a"]["costs"]
+
+
+def test_a_deployment_without_an_endpoint_is_read(app: CloudApp) -> None:
+    serving(app, "a", "b")
+    account = app.cloud.account_state
+    del account.endpoints["a"]
+    account.tags.pop(account.arn("endpoint", "a"))
+    found = rows(app.lmi("ls", "--all", "--json"))
+    assert (found["a"]["standing"], found["b"]["standing"]) == ("drifted", "InService")
+
+
+def test_an_endpoint_that_the_tag_search_still_shows_is_no_endpoint(app: CloudApp) -> None:
+    serving(app, "a")
+    del app.cloud.account_state.endpoints["a"]
+    assert rows(app.lmi("ls", "--all", "--json"))["a"]["standing"] == "drifted"
+
+
+def test_a_deleted_deployment_that_the_tag_search_still_shows_is_not_listed(app: CloudApp) -> None:
+    serving(app, "a")
+    account = app.cloud.account_state
+    shown = account.tags[account.arn("endpoint", "a")]
+    assert app.lmi("down", "a", "--yes").code == 0
+    account.tags[account.arn("endpoint", "a")] = shown
+    assert rows(app.lmi("ls", "--all", "--json")) == {}
+
+
+def test_an_endpoint_that_is_not_ours_is_not_listed(app: CloudApp) -> None:
+    serving(app, "a", "b")
+    for path in (app.root / "state").rglob("*.json"):
+        path.unlink()
+    account = app.cloud.account_state
+    account.tags.pop(account.arn("endpoint", "a"))
+    account.tags[account.arn("endpoint", "b")] = ((TAG, "other"),)
+    for kind in (account.models, account.configs):
+        for resource in kind.values():
+            account.tags.pop(resource.arn)
+    assert rows(app.lmi("ls", "--all", "--json")) == {}
+
+
+def test_without_the_right_to_list_endpoints_the_tags_are_shown(app: CloudApp) -> None:
+    serving(app, "a", "b")
+    denied = AccessError("list of endpoints: may not sagemaker:ListEndpoints", hint="allow it")
+    app.cloud.account_state.failures.before["endpoints"] = [denied]
+    result = app.lmi("ls", "--all", "--json")
+    assert {row["standing"] for row in rows(result).values()} == {"unknown"}
+    assert result.code == 0
+    assert "the standing of endpoints is unknown: us-east-1: list of endpoints" in result.out
+
+
+def test_lists_replace_reads_where_this_machine_knows_many(
+    app: CloudApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving(app, *(f"m-{number:02d}" for number in range(MOST_READ + 1)))
+    found = rows(app.lmi("ls", "--json"))
+    assert app.cloud.account_state.calls == ["tagged", "endpoints"]
+    assert [*found] == sorted(found)
+    assert {row["standing"] for row in found.values()} == {"InService"}
+    long = rows(app.lmi("ls", "--long", "--json"))
+    assert {row["standing"] for row in long.values()} == {"in-step"}
+
+
+def test_region_leaves_the_others_out(app: CloudApp) -> None:
+    serving(app, "a")
+    assert rows(app.lmi("ls", "--region", "eu-west-1", "--json")) == {}
+    assert [*rows(app.lmi("ls", "--region", "us-east-1", "--json"))] == ["a"]
