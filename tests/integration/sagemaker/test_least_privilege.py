@@ -87,7 +87,10 @@ LIFECYCLES = {
 LOCKED = ("up", "rollback", "extend", "gc")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
 """A change succeeds without these: there is no log to read, and the lock expires."""
-REPORTED_OTHERWISE = {"pricing:GetProducts": "as public repositories quote it"}
+REPORTED_OTHERWISE = {
+    "pricing:GetProducts": "as public repositories quote it",
+    "sagemaker:ListEndpoints": "the standing of endpoints is unknown",
+}
 """The message when lmi continues without a permission."""
 NOT_MET = {
     "s3:AbortMultipartUpload": "uploads in parts, which small files do not need",
