@@ -51,9 +51,9 @@ def _tables(folder: Path, count: int, created: float) -> None:
 
 def _rows(name: str, created: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
     part = f"{name}-{_DIGEST}"
-    params = {"ModelName": part, "PrimaryContainer": {"Image": IMAGE}}
+    params: dict[str, Any] = {"ModelName": part, "PrimaryContainer": {"Image": IMAGE}}
     yield "models", part, _row("model", part, name, created, params=params)
-    variant = {
+    variant: dict[str, Any] = {
         "VariantName": "main",
         "ModelName": part,
         "InstanceType": "ml.g5.xlarge",
@@ -61,7 +61,7 @@ def _rows(name: str, created: float) -> Iterator[tuple[str, str, dict[str, Any]]
     }
     params = {"EndpointConfigName": part, "ProductionVariants": [variant]}
     yield "endpoint-configs", part, _row("endpoint-config", part, name, created, params=params)
-    served = {
+    served: dict[str, Any] = {
         "config": part,
         "began": created,
         "async": None,
