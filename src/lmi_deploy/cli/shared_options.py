@@ -34,7 +34,7 @@ def json_option(command: F) -> F:
     """The options of every command's output: `--json`, and how much is printed beside the result."""
     for names, text in (
         (("--debug",), "As --verbose, with every request to AWS and the traceback of an error."),
-        (("-q", "--quiet"), "Print only the result and errors."),
+        (("-q", "--quiet"), "Print only the plan, the result and errors."),
         (("-v", "--verbose"), "Print every step and every line of other programs."),
     ):
         command = click.option(
