@@ -9,8 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -27,6 +26,9 @@ from lmi_deploy.errors import (
     UsageRefused,
 )
 from lmi_deploy.ui.verbosity import VERBOSITY
+
+if TYPE_CHECKING:  # pathlib takes 3 ms of `lmi --help`
+    from pathlib import Path
 
 JSON_FLAG = "--json"
 _PROGRAM = "lmi"
@@ -176,6 +178,7 @@ def write_report(bug: BaseException, argv: Sequence[str]) -> Path:
     import tempfile
     import traceback
     from importlib.metadata import distributions
+    from pathlib import Path
 
     from lmi_deploy import __version__
 

@@ -7,10 +7,12 @@ pending or out of sync, 5 refused, 6 integrity, 7 objective missed, 130 interrup
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.errors.url_redaction import mask_urls
+
+if TYPE_CHECKING:  # dataclasses take 2 ms of `lmi --help`
+    from lmi_deploy.errors.recipe_problem import Problem
 
 CHANGES_PENDING = 4
 """The exit code of `lmi plan --exit-code` and `lmi migrate --check` if something would change."""
