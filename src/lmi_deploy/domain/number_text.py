@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lmi_deploy.domain.byte_units import GIB
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -37,3 +42,24 @@ def seconds_text(seconds: float) -> str:
 def counted(count: int, one: str, more: str = "") -> str:
     """`1 action`, `2 actions`; `more` if an s is not enough."""
     return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def relative_time(moment: str, now: datetime) -> str:
+    """`29 min ago`, `in 3 h`; a date if it is more than a month away, and any text that is no time unchanged."""
+    from datetime import datetime  # not above: `lmi validate` shows no time
+
+    try:
+        seconds = (now - datetime.fromisoformat(moment)).total_seconds()
+    except (TypeError, ValueError):
+        return moment
+    distance = abs(seconds)
+    for size, unit, most in (
+        (1, "s", 60),
+        (60, "min", 3600),
+        (3600, "h", 48 * 3600),
+        (86400, "d", 31 * 86400),
+    ):
+        if distance < most:
+            text = f"{distance // size:.0f} {unit}"
+            return f"{text} ago" if seconds >= 0 else f"in {text}"
+    return moment[:10]

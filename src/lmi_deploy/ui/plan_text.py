@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.plan import Estimate, Plan
+from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.plain_text import plain
 
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
@@ -13,19 +14,19 @@ _SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
 _WIDE = 110
 
 
-def plan_lines(plan: Plan, estimate: Estimate) -> Iterator[str]:
+def plan_lines(plan: Plan, estimate: Estimate, paint: Paint) -> Iterator[str]:
     """Its actions, the changes, and the costs to know before the user agrees."""
     if plan.empty:
         yield f"{plan.deployment}: nothing to do, it matches the recipe"
         if cost := estimate.figure("cost"):
-            yield f"  cost: {cost}"
+            yield f"  {paint('cost', 'bold')}: {cost}"
         return
     yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
     for action in plan.actions:
-        yield f"  + {action.title}"
+        yield f"  {paint('+', 'green')} {action.title}"
     if any(change.before for change in plan.changes):
         for change in plan.changes:
-            yield f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"
+            yield f"  {paint('~', 'yellow')} {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"
     else:
         # Of a first deployment what it creates, in one line; details are in `--json`.
         new = {change.field: change.after for change in plan.changes}

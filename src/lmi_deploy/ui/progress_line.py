@@ -55,7 +55,7 @@ class LiveLine:
             self._bar.update(self._task, note=plain(text)[: max(20, self._console.width - 60)])
 
     def above(self, text: str) -> None:
-        self._console.print(Text(text))
+        self._console.print(Text.from_ansi(text))
 
     def close(self) -> None:
         self._bar.stop()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
-from lmi_deploy.domain.number_text import seconds_text, size_text
+from lmi_deploy.domain.number_text import relative_time, seconds_text, size_text
 from lmi_deploy.errors import LmiError
 from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.ui.colour import Paint
@@ -21,8 +21,11 @@ if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of
     from lmi_deploy.ui.verbosity import Verbosity
 
 _IDLE_SECONDS = 5.0
-_LATELY = 60
+_LATELY = 2_000
 """Lines that are not repeated when a failure contains them."""
+_MOST_ROWS: Final = 60
+"""In a terminal: a longer list scrolls its beginning away."""
+_TIMES: Final = frozenset({"since", "expires"})
 _BETWEEN: Final = 2
 _LEAST: Final = 12
 """Minimum characters of a cell, however narrow the terminal."""
@@ -46,6 +49,7 @@ class HumanView:
         self._shown_at = 0.0
         self._pending = ""
         self._lately: deque[str] = deque(maxlen=_LATELY)
+        self._paint = Paint(story)
 
     def show(self, event: Event) -> None:
         if not self._quiet:
@@ -62,13 +66,12 @@ class HumanView:
             case Progress():
                 self._progress(event)
             case Line(text=text):
-                self._lately.append(text)
-                self._line(mask_urls(plain(text)))
+                self._line(text)
             case Finished(title=text, seconds=seconds):
                 self.close()
                 outcome = f", {event.outcome}" if event.outcome else ""
                 self._shown_at, self._pending = 0.0, ""
-                self._write_line(f"ok  {text} ({seconds_text(seconds)}{outcome})")
+                self._write_line(f"{self._paint('ok', 'green')}  {text} ({seconds_text(seconds)}{outcome})")
             case Notice(text=text):
                 self._write_line(text)
             case Answered(prompt=prompt, answer=answer, adapter=adapter):
@@ -81,7 +84,7 @@ class HumanView:
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         from lmi_deploy.ui.plan_text import plan_lines
 
-        for line in plan_lines(plan, estimate):
+        for line in plan_lines(plan, estimate, self._paint):
             self._write_line(line)
 
     def note(self, text: str) -> None:
@@ -93,12 +96,16 @@ class HumanView:
             return
         from shutil import get_terminal_size
 
+        shown = rows[:_MOST_ROWS] if self._out.isatty() else rows
         heads = [name for name in rows[0] if not name.startswith("_")]
-        cells = [[_cell(name, row[name]) for name in heads] for row in rows]
+        cells = [[_cell(name, row[name]) for name in heads] for row in shown]
         # A pipe has no width: lines are not cut.
         width = get_terminal_size().columns if self._out.isatty() else 0
+        paint = Paint(self._out)
         for line in format_table([heads, *cells], spare=spare, width=width):
-            self._out.write(line + "\n")
+            self._out.write((paint.standing(line) if "standing" in heads else line) + "\n")
+        if len(shown) < len(rows):
+            self.note(f"... and {len(rows) - len(shown)} more; `| cat` or --json shows all of them")
 
     def words(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -125,7 +132,7 @@ class HumanView:
         self.close()
         for line in error.details:
             self._story.write(f"  {plain(line)}\n" if not hasattr(error, "problems") else f"{plain(line)}\n")
-        paint = Paint(self._story)
+        paint = self._paint
         self._story.write(f"{paint('error:', 'red')} {plain(error.message)}\n")
         if error.hint:
             self._story.write(f"  {paint('next:', 'bold')} {plain(error.hint)}\n")
@@ -149,11 +156,13 @@ class HumanView:
         self._write_line(f"    {progress_text(event)}")
 
     def _line(self, text: str) -> None:
-        if self._moving:
-            self._live_line().print_above(text)
+        shown = mask_urls(plain(text))
+        if self._moving:  # gone after a moment: a failure shows it again
+            self._live_line().print_above(shown)
         else:
+            self._lately.append(text)
             self._write_pending()
-            self._write_line(f"    {text}")
+            self._write_line(f"    {shown}")
 
     def _write_pending(self) -> None:
         if self._pending:
@@ -205,6 +214,10 @@ def _cell(name: str, value: object) -> str:
         return size_text(value)
     if name == "costs" and value:  # `lmi status` shows its parts, which would make the table too wide to read
         value = str(value).partition(" (")[0]
+    if name in _TIMES and isinstance(value, str):
+        from datetime import UTC, datetime
+
+        value = relative_time(value, datetime.now(UTC))
     if isinstance(value, bool):
         value = "yes" if value else ""
     return _NOTHING if value in (None, "") else str(value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from lmi_deploy.domain.number_text import counted, gib_text, seconds_text, size_text
+from lmi_deploy.domain.number_text import counted, gib_text, relative_time, seconds_text, size_text
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,19 @@ def test_counted_noun_agrees_with_its_number(count: int, more: str, words: str) 
 
 def test_memory_is_in_binary_units() -> None:
     assert (gib_text(23.5 * 2**30), gib_text(2**30 / 3, 2)) == ("23.5 GiB", "0.33 GiB")
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        ("2026-11-23T11:59:40Z", "20 s ago"),
+        ("2026-11-23T11:31:00+00:00", "29 min ago"),
+        ("2026-11-23T15:00:00Z", "in 3 h"),
+        ("2026-11-20T12:00:00Z", "3 d ago"),
+        ("2026-01-02T12:00:00Z", "2026-01-02"),
+        ("no time", "no time"),
+        ("2026-11-23", "2026-11-23"),
+    ],
+)
+def test_moment_is_shown_by_its_distance(moment: str, text: str) -> None:
+    assert relative_time(moment, datetime(2026, 11, 23, 12, tzinfo=UTC)) == text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -236,3 +237,73 @@ def test_empty_plan_says_so(people: People) -> None:
 @pytest.mark.parametrize(("name", "output"), [("FetchWeights", "fetch-weights"), ("Line", "line")])
 def test_class_names_become_kebab_case(name: str, output: str) -> None:
     assert kebab(name) == output
+
+
+class TerminalText(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_colour_is_added_in_a_terminal_and_changes_no_word(colours: None) -> None:
+    out, story = TerminalText(), TerminalText()
+    view = HumanView(out, story, live=False)
+    plan = Plan(
+        deployment="chat",
+        actions=(StopServer(server="one"),),
+        changes=(Change(field="model", before="a", after="b"),),
+    )
+    view.plan(plan, Estimate())
+    view.show(Finished(key=KEY, title="fetch org/m", phase=Phase.STORE, seconds=1.25))
+    view.rows([{"name": "chat", "standing": "failed"}, {"name": "in-step-2", "standing": "in-step"}])
+    view.fail(DeployFailed("it failed", hint="do that"))
+    shown = story.getvalue() + out.getvalue()
+    for painted in ("\x1b[32m+\x1b[0m stop", "\x1b[33m~\x1b[0m model", "\x1b[32mok\x1b[0m  fetch"):
+        assert painted in shown
+    assert "\x1b[31merror:\x1b[0m it failed" in shown
+    assert "chat       \x1b[31mfailed\x1b[0m" in shown
+    plain_out, plain_story = io.StringIO(), io.StringIO()
+    view = HumanView(plain_out, plain_story, live=False)
+    view.plan(plan, Estimate())
+    view.rows([{"name": "chat", "standing": "failed"}])
+    assert "\x1b" not in plain_out.getvalue() + plain_story.getvalue()
+
+
+def test_long_list_is_capped_in_a_terminal_alone() -> None:
+    rows = [{"name": f"n{number}"} for number in range(200)]
+    out, story = TerminalText(), io.StringIO()
+    HumanView(out, story, live=False).rows(rows)
+    assert len(out.getvalue().splitlines()) == 61
+    assert story.getvalue() == "... and 140 more; `| cat` or --json shows all of them\n"
+    pipe = io.StringIO()
+    HumanView(pipe, story, live=False).rows(rows)
+    assert len(pipe.getvalue().splitlines()) == 201
+
+
+def test_log_of_a_failure_is_shown_once() -> None:
+    log = [f"line {number}" for number in range(300)]
+    view = HumanView(io.StringIO(), io.StringIO(), live=False)
+    for line in log:
+        view.show(Line(key=KEY, text=line))
+    assert view.unshown_lines(log[-40:]) == ()
+    assert view.unshown_lines([*log[:3], "new"]) == ("new",)
+    moving = HumanView(io.StringIO(), TerminalText(), live=True)
+    for line in log:
+        moving.show(Line(key=KEY, text=line))
+    moving.close()
+    assert moving.unshown_lines(log[-2:]) == ("line 298", "line 299"), "a moving line is gone after a moment"
+
+
+def test_times_of_a_list_are_relative() -> None:
+    moment = datetime.now(UTC) - timedelta(minutes=29, seconds=5)
+    out = io.StringIO()
+    HumanView(out, io.StringIO(), live=False).rows(
+        [{"name": "chat", "since": moment.isoformat(), "expires": ""}]
+    )
+    assert out.getvalue().splitlines()[1] == "chat  29 min ago  -"

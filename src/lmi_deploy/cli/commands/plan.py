@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from lmi_deploy.cli.context import open_context
@@ -17,6 +19,7 @@ from lmi_deploy.cli.shared_options import (
     with_runtime,
 )
 from lmi_deploy.errors import CHANGES_PENDING
+from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.json_view import plan_fields
 from lmi_deploy.ui.plan_text import plan_lines
 from lmi_deploy.workflows import up
@@ -58,7 +61,7 @@ def command(
     left_out = dict(deployment.spec.weights.left_out)
     chosen = [file.path for file in deployment.spec.weights.files]
     files = f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items())
-    context.view.words([*plan_lines(deployment.plan, deployment.estimate), files])
+    context.view.words([*plan_lines(deployment.plan, deployment.estimate, Paint(sys.stdout)), files])
     for notice in deployment.notices:
         context.view.note(f"  {notice}")
     if out is not None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from datetime import UTC, datetime
 
 import click
 
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.deployment_lookup import find_deployment
 from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
-from lmi_deploy.domain.number_text import size_text
+from lmi_deploy.domain.number_text import relative_time, size_text
 from lmi_deploy.domain.observed_state import SERVING
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.ui.colour import Paint
 from lmi_deploy.workflows.status import EXIT, Status, status
 
 _KEEPS = "`lmi extend {name} 8h` keeps it"
@@ -34,15 +37,16 @@ def command(*, name: str | None, where: TargetOptions, as_json: bool) -> int:
 
 
 def _words(found: Status) -> str:
-    lines = [f"{found.ref.name}: {found.standing}" + (f" ({found.why})" if found.why else "")]
+    standing = Paint(sys.stdout).standing(found.standing)
+    lines = [f"{found.ref.name}: {standing}" + (f" ({found.why})" if found.why else "")]
     facts = [
         ("cause", found.cause),
         ("next", found.remedy),
         ("in", "" if found.ref.is_here else found.ref.place),
         ("address", found.address),
-        ("since", found.since),
+        ("since", _when(found.since)),
         ("costs", found.cost),
-        ("expires", found.expires + _end(found) * bool(found.expires)),
+        ("expires", _when(found.expires) + _end(found) * bool(found.expires)),
     ]
     facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
     adapters = {
@@ -70,6 +74,11 @@ def _words(found: Status) -> str:
         counted = f"{server.served} served, {server.failed} failed, " if server.counted else ""
         facts.append(("requests", f"{counted}{server.in_flight} in flight"))
     return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])
+
+
+def _when(moment: str) -> str:
+    """The moment, to copy, and how far it is."""
+    return f"{moment} ({relative_time(moment, datetime.now(UTC))})" if moment else ""
 
 
 def _job(job: ObservedJob) -> str:
