@@ -16,6 +16,7 @@ from lmi_deploy.recipe.json_schema import json_schema
 from lmi_deploy.recipe.reference_page import reference_page
 from lmi_deploy.targets.sagemaker.permissions.reference_page import rights_page
 from tools.completion_tables import completion_options, completion_table
+from tools.man_pages import man_pages
 from tools.recognition_page import models_page
 from tools.reference_catalog import images_page, options_page
 from tools.reference_output import events_page, exit_codes_page
@@ -43,6 +44,7 @@ def pages() -> dict[str, str]:
         # Not pages: what a key press in a shell reads, from the same commands.
         "../src/lmi_deploy/cli/completion.json": completion_table(),
         "../src/lmi_deploy/cli/completion_options.json": completion_options(),
+        **{f"../man/{name}": page for name, page in man_pages().items()},
     }
 
 
