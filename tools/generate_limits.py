@@ -36,6 +36,7 @@ TEXTS = {
     "tag_key": "TagKey",
     "tag_value": "TagValue",
     "s3_output": "DestinationS3Uri",
+    "sns_topic": "SnsTopicArn",
     "image": "ContainerImage",
 }
 NAMES = {

@@ -326,6 +326,7 @@ class FakeCloud:
         self.optimizations = FakeJobs[OptimizationSettings](self.account_state, "optimization-job")
         self.images = FakeRegistry(self.account_state)
         self.builder = FakeImageBuilder(self.images)
+        self.account_state.objects = self.opened
 
     def cloud(self, region: str = "") -> Cloud:
         return Cloud(

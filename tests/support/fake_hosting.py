@@ -9,6 +9,7 @@ from datetime import timedelta
 from math import inf
 
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
+from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
@@ -21,10 +22,19 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Resource,
     ResourceKind,
 )
-from lmi_deploy.errors import CloudError, Conflict, LmiError, NotFound, QuotaExceeded, RoleNotAssumable
+from lmi_deploy.errors import (
+    CloudError,
+    Conflict,
+    LmiError,
+    NotFound,
+    QuotaExceeded,
+    RoleNotAssumable,
+    UsageRefused,
+)
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
+from lmi_deploy.ports.object_store import ObjectStore
 from tests.support.fake_account import CALLER
 from tests.support.fake_tags import FakeTags
 
@@ -109,7 +119,23 @@ class AccountState:
     prints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What the containers of an endpoint print, once they run."""
     answer: FakeResponse = ok_response
+    queued: bool = False
+    """Whether asynchronous requests stay in the queue."""
+    objects: Callable[[str], ObjectStore] | None = None
+    """The buckets of the account, by name."""
     calls: list[str] = field(default_factory=list)
+
+    def read_object(self, address: str) -> bytes:
+        bucket, _, key = address.removeprefix("s3://").partition("/")
+        assert self.objects is not None
+        found = self.objects(bucket).get(key)
+        assert found is not None, address
+        return found[0]
+
+    def write_object(self, address: str, body: bytes) -> None:
+        bucket, _, key = address.removeprefix("s3://").partition("/")
+        assert self.objects is not None
+        self.objects(bucket).put(key, body)
 
     def __post_init__(self) -> None:
         self.tags = FakeTags(self.clock)
@@ -317,6 +343,29 @@ class FakeHosting:
         if found is None or found.observed.status in ("Creating", "Failed"):
             raise NotFound(f"endpoint {name}: SageMaker cannot invoke it", hint="look at it")
         yield from self.state.answer(name, request)
+
+    def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
+        """Answered at once, unless `queued`; an error of the model is a failure."""
+        account = self.state
+        account.call("invoke_async")
+        found = account.endpoints.get(name)
+        if found is None or found.observed.status in ("Creating", "Failed"):
+            raise NotFound(f"endpoint {name}: SageMaker cannot invoke it", hint="look at it")
+        settings = account.configs[found.observed.config].settings.asynchronous
+        if settings is None:
+            raise UsageRefused(f"endpoint {name}: it is not asynchronous", hint="omit --async")
+        output = str(settings.output).rstrip("/")
+        locations = AsyncLocations(
+            output=f"{output}/{call.inference_id}.out",
+            failure=f"{output}/failures/{call.inference_id}-error.out",
+        )
+        if not account.queued:
+            request = HttpRequest(body=account.read_object(call.input), headers=call.headers)
+            head, *body = account.answer(name, request)
+            assert isinstance(head, ResponseHead)
+            where = locations.output if head.status < 300 else locations.failure
+            account.write_object(where, b"".join(part for part in body if isinstance(part, bytes)))
+        return locations
 
     def address(self, name: str) -> str:
         return (

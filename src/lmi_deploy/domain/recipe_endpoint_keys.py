@@ -12,7 +12,6 @@ from lmi_deploy.domain.recipe_key_types import (
     ListOf,
     MatchingRule,
     Named,
-    NotImplementedYet,
     PairsOf,
 )
 from lmi_deploy.domain.settings_digest import digest_tag
@@ -51,17 +50,37 @@ class Autoscaling:
     ]
 
 
+@digest_tag("Asynchronous")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asynchronous:
     output: Annotated[
-        str,
+        str | None,
         MatchingRule("s3_output", "S3 address"),
-        Doc("S3 location of the responses.", "s3://bucket/answers/"),
-    ]
+        Doc(
+            "S3 location of the responses, of your own: `lmi` never deletes what is there. By default they are in the "
+            "deployment's bucket, and `lmi down` deletes them.",
+            "s3://bucket/answers/",
+        ),
+    ] = None
     max_concurrent_per_instance: Annotated[
         int | None,
         Limited("max_concurrent_per_instance", "requests"),
-        Doc("Concurrent requests per instance.", "4"),
+        Doc("Concurrent requests per instance; by default SageMaker decides.", "4"),
+    ] = None
+    success_topic: Annotated[
+        str | None,
+        MatchingRule("sns_topic", "ARN of an SNS topic"),
+        Doc("SNS topic that is told of each response.", "arn:aws:sns:us-east-1:123456789012:done"),
+    ] = None
+    error_topic: Annotated[
+        str | None,
+        MatchingRule("sns_topic", "ARN of an SNS topic"),
+        Doc("SNS topic that is told of each failure.", "arn:aws:sns:us-east-1:123456789012:failed"),
+    ] = None
+    kms_key: Annotated[
+        str | None,
+        MatchingRule("kms_key", "KMS key"),
+        Doc("KMS key that encrypts the responses; by default the bucket's own encryption.", "alias/answers"),
     ] = None
 
 
@@ -139,7 +158,8 @@ class Endpoint:
     vpc: Annotated[Vpc | None, Doc("The VPC that the endpoint joins.")] = None
     autoscaling: Annotated[Autoscaling | None, Doc("Scale the number of instances with the load.")] = None
     asynchronous: Annotated[
-        Asynchronous | None, Doc("Write responses to S3."), NotImplementedYet("asynchronous endpoints")
+        Asynchronous | None,
+        Doc("Queue the requests, and write the responses to S3: for requests of up to an hour and 1 GB."),
     ] = None
     data_capture: Annotated[
         DataCapture | None, Doc("Keep requests and responses in S3 (SageMaker's Data Capture).")

@@ -54,6 +54,8 @@ class SageMakerServing:
     scaling: Scaling | None
     scheduler_role: str = field(default="", metadata=ADDED)
     """ARN of the role with which EventBridge Scheduler deletes the endpoint at its expiry."""
+    async_output: str = field(default="", metadata=ADDED)
+    """S3 location of the responses of an asynchronous endpoint; empty: it answers directly."""
 
     @property
     def summary(self) -> dict[str, str]:
@@ -77,6 +79,7 @@ class SageMakerServing:
             "security_groups": ", ".join(self.vpc.security_groups) if self.vpc else "",
             "scaling": self.scaling.words if self.scaling else "",
             "scheduler_role": self.scheduler_role,
+            "async_output": self.async_output,
             "patience": _number(self.wait_timeout),
         }
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from lmi_deploy.domain.compile import CompileSpec
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.image_build import ImageBuild
-from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, RuntimeName, TargetName, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, RuntimeName, TargetName, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
@@ -141,6 +141,8 @@ class SageMakerPlace:
     build: ImageBuild | None = field(default=None, metadata=ADDED)
     """How lmi makes the image; its address contains the digest of all of this."""
     data_capture: DataCapture | None = field(default=None, metadata=ADDED)
+    asynchronous: Asynchronous | None = field(default=None, metadata=ADDED)
+    """With its output: by default in `bucket`."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

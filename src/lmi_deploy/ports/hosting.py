@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
@@ -64,6 +65,9 @@ class Hosting(Protocol):
 
         A model's own error is a head with its status and body; UsageRefused for more than 6 MB, before it is sent.
         """
+
+    def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
+        """Enqueue a request whose body is in S3. UsageRefused if the endpoint is not asynchronous."""
 
     def address(self, name: str) -> str:
         """The invocation URL, for people."""

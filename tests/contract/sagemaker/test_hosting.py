@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
-from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, Vpc
 from lmi_deploy.domain.sagemaker.resource_settings import Mount
 from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
@@ -51,6 +51,14 @@ def test_settings_read_back_equal_what_was_created(aws: Emulated, cloud: Cloud, 
     assert cloud.hosting.tags(observed.arn) == TAGS
     capture = DataCapture(output="s3://b/c/", percentage=7, content="responses", kms_key="alias/c")
     every = {"instance": "ml.g4dn.xlarge", "count": 3, "kms_key": "alias/k", "data_capture": capture}
+    queued = Asynchronous(
+        output="s3://b/answers/",
+        max_concurrent_per_instance=4,
+        success_topic="arn:aws:sns:us-east-1:123456789012:done",
+        error_topic="arn:aws:sns:us-east-1:123456789012:failed",
+        kms_key="alias/answers",
+    )
+    every["asynchronous"] = queued
     extra: dict[str, Any] = {"plain": {}, "all": every}[case]
     config = config_settings(name, **extra)
     cloud.hosting.create_endpoint_config(name, config, TAGS)

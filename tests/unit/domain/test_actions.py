@@ -33,11 +33,20 @@ KINDS = {
     Phase.CLEANUP: {
         *("RemoveArtifact", "RemoveDeployment", "DeleteEndpointConfig", "DeleteModel"),
         *("DeleteLogs", "DeleteWeights", "DeleteImage", "DeleteRepository"),
+        *("DeleteAsyncRequests",),
     },
 }
 BINDING = {
     *("CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint", "RunTransferJob", "RunCompileJob", "SetScaling"),
-    *("DeleteRepository", "DeleteWeights", "DeleteLogs", "StartServer", "StopServer", "TakeAddress"),
+    *(
+        "DeleteRepository",
+        "DeleteWeights",
+        "DeleteLogs",
+        "DeleteAsyncRequests",
+        "StartServer",
+        "StopServer",
+        "TakeAddress",
+    ),
 }
 
 

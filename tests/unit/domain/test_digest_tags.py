@@ -27,6 +27,7 @@ FIELDS = {
     "Placement": "instance volume_gb host_ami",
     "Vpc": "subnets security_groups",
     "DataCapture": "output percentage content kms_key",
+    "Asynchronous": "output max_concurrent_per_instance success_topic error_topic kms_key",
     "Scaling": "least most invocations",
     "Travel": "via engine memory",
     "ImageBuild": "context dockerfile arguments platform",

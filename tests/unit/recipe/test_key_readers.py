@@ -33,7 +33,6 @@ REQUIRED = {
     "": {"name", "model_id"},
     "endpoint.vpc": {"subnets", "security_groups"},
     "endpoint.autoscaling": {"min", "max", "invocations_per_instance"},
-    "endpoint.asynchronous": {"output"},
     "endpoint.data_capture": {"output"},
 }
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"

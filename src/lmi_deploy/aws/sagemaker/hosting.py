@@ -23,6 +23,7 @@ from lmi_deploy.aws.sagemaker.resource_fields import (
     tag_pairs,
 )
 from lmi_deploy.aws.sagemaker.runtime import SageMakerRuntime
+from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
@@ -168,6 +169,9 @@ class SageMakerHosting:
 
     def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
         return self._runtime.invoke(name, request, timeout=timeout)
+
+    def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
+        return self._runtime.invoke_async(name, call)
 
     def address(self, name: str) -> str:
         return self._runtime.address(name)

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lmi_deploy.domain.recipe_endpoint_keys import CapturedContent, DataCapture, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, CapturedContent, DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.async_layout import FAILURES
 from lmi_deploy.domain.sagemaker.resource_settings import (
     VARIANT,
     EndpointConfigSettings,
@@ -79,6 +80,8 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
         requested["KmsKeyId"] = settings.kms_key
     if settings.data_capture is not None:
         requested["DataCaptureConfig"] = data_capture_request(settings.data_capture)
+    if settings.asynchronous is not None:
+        requested["AsyncInferenceConfig"] = asynchronous_request(settings.asynchronous)
     return requested
 
 
@@ -97,6 +100,7 @@ def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSetti
         host_ami=str(first.get("InferenceAmiVersion", "")),
         kms_key=str(response.get("KmsKeyId", "")),
         data_capture=_data_capture(response.get("DataCaptureConfig")),
+        asynchronous=_asynchronous(response.get("AsyncInferenceConfig")),
     )
 
 
@@ -173,6 +177,37 @@ def _data_capture(response: Mapping[str, Any] | None) -> DataCapture | None:
         percentage=int(response.get("InitialSamplingPercentage", 0)),
         content=content,
         kms_key=response.get("KmsKeyId") or None,
+    )
+
+
+def asynchronous_request(given: Asynchronous) -> dict[str, Any]:
+    """An AsyncInferenceConfig. Failures have a folder of their own under the output."""
+    topics = {"SuccessTopic": given.success_topic, "ErrorTopic": given.error_topic}
+    sent = {name: topic for name, topic in topics.items() if topic}
+    output: dict[str, Any] = {
+        "S3OutputPath": given.output,
+        "S3FailurePath": f"{str(given.output).rstrip('/')}/{FAILURES}",
+        **({"KmsKeyId": given.kms_key} if given.kms_key else {}),
+        **({"NotificationConfig": sent} if sent else {}),
+    }
+    requested: dict[str, Any] = {"OutputConfig": output}
+    if given.max_concurrent_per_instance:
+        most = given.max_concurrent_per_instance
+        requested["ClientConfig"] = {"MaxConcurrentInvocationsPerInstance": most}
+    return requested
+
+
+def _asynchronous(response: Mapping[str, Any] | None) -> Asynchronous | None:
+    if not response:
+        return None
+    output, client = response.get("OutputConfig") or {}, response.get("ClientConfig") or {}
+    topics = output.get("NotificationConfig") or {}
+    return Asynchronous(
+        output=str(output.get("S3OutputPath", "")),
+        max_concurrent_per_instance=client.get("MaxConcurrentInvocationsPerInstance"),
+        success_topic=topics.get("SuccessTopic") or None,
+        error_topic=topics.get("ErrorTopic") or None,
+        kms_key=output.get("KmsKeyId") or None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.signing_keys import SessionKeys
+from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint, RequestSigning
@@ -24,12 +25,15 @@ _MEMBERS: Final = {
     "x-amzn-sagemaker-target-model": "TargetModel",
 }
 """The members of a call by their header names; other headers do not reach a container."""
+_ASYNC_MEMBERS: Final = frozenset({"Accept", "ContentType", "CustomAttributes"})
 _REPEATED: Final = frozenset({"ThrottlingException", "Throttling", "ModelNotReadyException"})
 _CHUNK: Final = 1 << 16
 _LIMIT: Final = "SageMaker limits the start of a response to 60 s"
 _THROTTLED: Final = (
-    "stream the response (`lmi invoke --stream`), or request fewer tokens with a shorter prompt"
+    "stream the response (`lmi invoke --stream`), or request fewer tokens with a shorter prompt; an asynchronous "
+    "endpoint (`endpoint.asynchronous` in the recipe, `lmi invoke --async`) has up to an hour"
 )
+_ASYNC_ONLY: Final = "async"
 
 
 class SageMakerRuntime:
@@ -63,7 +67,7 @@ class SageMakerRuntime:
                 "inputs from S3",
             )
         api, what = self._service(timeout), f"endpoint {name}"
-        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request)}
+        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request.headers)}
         try:
             if request.stream:
                 response = api("invoke_endpoint_with_response_stream", what, **given)
@@ -79,6 +83,29 @@ class SageMakerRuntime:
                 raise
             yield from _of_the_model(fields, what, exc)
 
+    def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
+        """A failed request is repeated only if it never reached SageMaker: a second one would be processed too."""
+        what = f"endpoint {name}"
+        members = {key: value for key, value in _members(call.headers).items() if key in _ASYNC_MEMBERS}
+        try:
+            response = self._service(self._access.read_seconds)(
+                "invoke_endpoint_async",
+                what,
+                EndpointName=name,
+                InputLocation=call.input,
+                InferenceId=call.inference_id,
+                InvocationTimeoutSeconds=call.limits.processing,
+                RequestTTLSeconds=call.limits.queue,
+                **members,
+            )
+        except LmiError as exc:
+            if _model_error_fields(exc) is None:
+                raise
+            raise _async_refused(exc, what) from exc
+        return AsyncLocations(
+            output=str(response["OutputLocation"]), failure=str(response.get("FailureLocation") or "")
+        )
+
     def _service(self, timeout: float) -> Service:
         if timeout not in self._services:
             access = replace(self._access, read_seconds=timeout)
@@ -90,14 +117,14 @@ class SageMakerRuntime:
         return self._services[timeout]
 
 
-def _members(request: HttpRequest) -> dict[str, str]:
+def _members(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The headers as members of the call.
 
     None of them names an adapter inside a container, and only an inference component can be named. DJLServing reads
     custom attributes (`name=value`, separated by semicolons) as further headers.
     """
-    members = {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
-    for key, value in request.headers:
+    members = {_MEMBERS[key.lower()]: value for key, value in headers if key.lower() in _MEMBERS}
+    for key, value in headers:
         if key.lower() == ADAPTER_HEADER.lower():
             given = members.get("CustomAttributes")
             members["CustomAttributes"] = ";".join(filter(None, (given, f"{ADAPTER_HEADER}={value}")))
@@ -168,6 +195,21 @@ def _model_error_fields(exc: LmiError) -> Mapping[str, Any] | None:
     return response if code in ("ModelError", "ValidationError") else None
 
 
+def _async_refused(exc: LmiError, what: str) -> LmiError:
+    words = str((_model_error_fields(exc) or {}).get("Error", {}).get("Message", ""))
+    if "not found" in words:
+        return NotFound(
+            f"{what}: SageMaker cannot invoke it: {words}",
+            hint="check `lmi status`; an endpoint that is being created takes no request yet",
+        )
+    if _ASYNC_ONLY in words.lower():
+        return UsageRefused(
+            f"{what}: it is not asynchronous: {words}",
+            hint="omit --async, or add `endpoint: {asynchronous: {}}` to the recipe and run `lmi up`",
+        )
+    return exc
+
+
 def _of_the_model(error: Mapping[str, Any], what: str, exc: LmiError) -> Iterator[ResponseHead | bytes]:
     words = str(error["Error"].get("Message", ""))
     if error["Error"]["Code"] == "ValidationError":
@@ -175,6 +217,11 @@ def _of_the_model(error: Mapping[str, Any], what: str, exc: LmiError) -> Iterato
             raise NotFound(
                 f"{what}: SageMaker cannot invoke it: {words}",
                 hint="check `lmi status`; an endpoint that is being created does not answer yet",
+            ) from exc
+        if _ASYNC_ONLY in words.lower():
+            raise UsageRefused(
+                f"{what}: it is asynchronous, and takes no request that waits for the response: {words}",
+                hint="send it by `lmi invoke --async`",
             ) from exc
         raise exc
     status = int(error.get("OriginalStatusCode") or 0)

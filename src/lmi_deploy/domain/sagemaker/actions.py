@@ -123,6 +123,8 @@ class ProbeEndpoint(ActionBase):
     verb = "send a probe to"
     endpoint: str
     probe: ProbeSpec
+    asynchronous: bool = field(default=False, metadata=ADDED)
+    """Through S3: an asynchronous endpoint takes no other request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +257,16 @@ class DeleteWeights(ActionBase):
     weights: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAsyncRequests(ActionBase):
+    """What is in the deployment's bucket of asynchronous requests: inputs and responses."""
+
+    phase = Phase.CLEANUP
+    verb = "delete the asynchronous requests and responses of"
+    binding = True
+    endpoint: str
+
+
 CloudAction = (
     MakeBucket
     | PushWeights
@@ -284,4 +296,5 @@ CloudAction = (
     | DeleteImage
     | DeleteRepository
     | DeleteWeights
+    | DeleteAsyncRequests
 )

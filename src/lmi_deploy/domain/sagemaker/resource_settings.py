@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
@@ -83,6 +83,8 @@ class EndpointConfigSettings:
     host_ami: str = ""
     kms_key: str = ""
     data_capture: DataCapture | None = field(default=None, metadata=ADDED)
+    asynchronous: Asynchronous | None = field(default=None, metadata=ADDED)
+    """With an output."""
 
 
 @digest_tag("Placement")

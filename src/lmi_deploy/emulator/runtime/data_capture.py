@@ -83,21 +83,25 @@ class CaptureWriter:
         folder = f"{place.endpoint}/{place.variant}/{moment:%Y/%m/%d/%H}"
         name = f"{moment:%M-%S}-{moment.microsecond // 1000:03d}-{uuid.uuid4()}.jsonl"
         key = "/".join(filter(None, (prefix.strip("/"), folder, name)))
-        if self.context.roles.allows(self._role(place), "s3:PutObject", f"arn:aws:s3:::{bucket}/{key}"):
+        if self.context.roles.allows(
+            role_of(self.context, place), "s3:PutObject", f"arn:aws:s3:::{bucket}/{key}"
+        ):
             content = "".join(f"{line}\n" for line in lines).encode()
             await asyncio.to_thread(
                 self.context.objects.put, bucket, key, content, content_type="application/jsonl"
             )
 
-    def _role(self, place: InstanceLocation) -> str:
-        row = self.context.table(ENDPOINT.table, place.region).get(place.endpoint)
-        variants = ((row or {}).get("serving") or {"variants": ()})["variants"]
-        roles = (
-            variant["model"]["ExecutionRoleArn"]
-            for variant in variants
-            if variant["name"] == place.variant and variant["model"]
-        )
-        return next(roles, "")
+
+def role_of(context: EmulatorContext, place: InstanceLocation) -> str:
+    """ARN of the execution role of a variant's model; empty if it is gone."""
+    row = context.table(ENDPOINT.table, place.region).get(place.endpoint)
+    variants = ((row or {}).get("serving") or {"variants": ()})["variants"]
+    roles = (
+        variant["model"]["ExecutionRoleArn"]
+        for variant in variants
+        if variant["name"] == place.variant and variant["model"]
+    )
+    return next(roles, "")
 
 
 def _side(mode: str, body: bytes, content_type: str, headers: Mapping[str, Any]) -> dict[str, str]:

@@ -47,8 +47,7 @@ class RuntimeApi:
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
     async def invoke(self, region: str, requested: Invocation) -> web.Response:
-        await self.routes.wait_for_restart(region, requested.params)
-        variant, instance = self.routes.choose(region, requested.params)
+        variant, instance = await self._real_time(region, requested)
         with self._measured(instance):
             answered = await self.exchange(instance, requested)
         kind = answered.headers.get("Content-Type", "application/octet-stream")
@@ -63,10 +62,22 @@ class RuntimeApi:
             },
         )
 
+    async def _real_time(self, region: str, requested: Invocation) -> tuple[str, HostingInstance]:
+        """The instance of a request whose caller waits. Source: SageMaker developer guide, "Asynchronous inference":
+        an endpoint with an AsyncInferenceConfig can only receive asynchronous invocations; the message is ours.
+        """
+        await self.routes.wait_for_restart(region, requested.params)
+        row = self.context.table(ENDPOINT.table, region).get(requested.endpoint)
+        if row is not None and (row["serving"] or {}).get("async"):
+            raise ApiError(
+                "ValidationError",
+                f"Endpoint {requested.endpoint} is an asynchronous endpoint. Use InvokeEndpointAsync.",
+            )
+        return self.routes.choose(region, requested.params)
+
     async def stream(self, region: str, requested: Invocation, request: web.Request) -> web.StreamResponse:
         """Parts as the container sends them; a later error is an event of the stream."""
-        await self.routes.wait_for_restart(region, requested.params)
-        variant, instance = self.routes.choose(region, requested.params)
+        variant, instance = await self._real_time(region, requested)
         if instance.port is None:
             echoed = _echo(requested)
             response = _event_stream(variant, echoed.headers)
@@ -100,7 +111,7 @@ class RuntimeApi:
         return response
 
     async def exchange(
-        self, instance: HostingInstance, requested: Invocation, *, limit: float = LIMIT
+        self, instance: HostingInstance, requested: Invocation, *, limit: float = LIMIT, most: int = MAX_BYTES
     ) -> InferenceResponse:
         """The container's whole response; ModelError for anything but a success."""
         if instance.port is None:
@@ -112,7 +123,7 @@ class RuntimeApi:
                 raise self._connection_error(instance, exc) from exc
         if answered.status >= 300:
             raise self._model_error(instance, answered.status, answered.body.decode("utf-8", "replace"))
-        if len(answered.body) > MAX_BYTES:
+        if len(answered.body) > most:
             raise self._model_error(
                 instance, 0, "Response payload size exceeded maximum allowed payload size"
             )

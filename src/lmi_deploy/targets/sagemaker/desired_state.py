@@ -66,6 +66,7 @@ def _endpoint_config(spec: Spec, model: str, placement: Placement) -> DesiredEnd
         host_ami=placement.host_ami,
         kms_key=place.kms_key,
         data_capture=place.data_capture,
+        asynchronous=place.asynchronous,
     )
     return DesiredEndpointConfig(
         name=resource_name(spec.name, settings), placement=placement, settings=settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -253,3 +253,15 @@ def _existing_resource(
     except NotFound:
         return None
     return resource if resource.tag(TAG) == observed.ref.name else None
+
+
+def with_other_locations(
+    observed: CloudObserved, known: Callable[[], Iterable[DeploymentRef]]
+) -> CloudObserved:
+    """Nothing found may mean the wrong account or region: the others that this machine knows."""
+    if observed.exists:
+        return observed
+    local = (observed.ref.name, observed.ref.account, observed.ref.region)
+    named = (ref for ref in known() if ref.name == observed.ref.name)
+    others = tuple(ref for ref in named if (ref.name, ref.account, ref.region) != local)
+    return replace(observed, other_locations=others)

@@ -10,8 +10,9 @@ from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.deployment_spec import AdditionalModel, EngineSpec, WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.recipe_endpoint_keys import Autoscaling
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Autoscaling
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
+from lmi_deploy.domain.sagemaker.async_layout import default_output
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.image_server import ENTRY_POINT, ImageServer
@@ -73,9 +74,15 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         else "",
         build=image_build(recipe, facts),
         data_capture=endpoint.data_capture,
+        asynchronous=_asynchronous(recipe, cloud.bucket),
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)
+
+
+def _asynchronous(recipe: Recipe, bucket: str) -> Asynchronous | None:
+    given = recipe.endpoint.asynchronous
+    return given and replace(given, output=given.output or default_output(bucket, recipe.name))
 
 
 def _refuse(recipe: Recipe, size: int) -> None:

@@ -30,6 +30,7 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.sagemaker import costs, running_costs
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
+from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
@@ -86,7 +87,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     require_affordable = staticmethod(costs.require_affordable)
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
-        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
+        return ProbeEndpoint(
+            endpoint=spec.name, probe=spec.probe, asynchronous=spec.cloud.asynchronous is not None
+        )
 
     def hourly_cost(self, observed: CloudObserved) -> str:
         return running_costs.hourly(observed, self.cloud(observed.ref.region).prices)
@@ -176,6 +179,16 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             forget=lambda: self.remembered.discard(ref),
             clock=self.clock,
             builder=self.builder,
+            requests=lambda: self.async_requests(ref),
+        )
+
+    def async_requests(self, ref: DeploymentRef) -> AsyncRequests:
+        return AsyncRequests(
+            name=ref.name,
+            hosting=self._opened(ref).hosting,
+            store=self.opened(ref).store,
+            bucket=lambda bucket: self.opened(replace(ref, bucket=bucket)).store,
+            clock=self.clock,
         )
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
@@ -184,7 +197,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def observe(self, ref: DeploymentRef) -> CloudObserved:
         observed = sagemaker_observe.observe(ref, self._opened(ref), self.depot)
-        return self._with_other_locations(sagemaker_observe.check_expiry(observed, self.clock.now()))
+        observed = sagemaker_observe.check_expiry(observed, self.clock.now())
+        return sagemaker_observe.with_other_locations(observed, self.remembered.all)
 
     def inspect(self, ref: DeploymentRef) -> CloudObserved:
         return sagemaker_observe.with_weights(self.observe(ref), self._opened(ref), self.depot)
@@ -208,7 +222,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         if not observed.exists:
             # Deleted, by any user: this account and region have no more deployment to list.
             self.remembered.discard(observed.ref)
-        return self._with_other_locations(observed)
+        return sagemaker_observe.with_other_locations(observed, self.remembered.all)
 
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
         bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
@@ -276,15 +290,6 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
                 f"deployment of that name in account {cloud.caller.account}",
             )
         return cloud
-
-    def _with_other_locations(self, observed: CloudObserved) -> CloudObserved:
-        """Nothing found may mean the wrong account or region."""
-        if observed.exists:
-            return observed
-        local = (observed.ref.name, observed.ref.account, observed.ref.region)
-        known = (ref for ref in self.remembered.all() if ref.name == observed.ref.name)
-        others = tuple(ref for ref in known if (ref.name, ref.account, ref.region) != local)
-        return replace(observed, other_locations=others)
 
     def opened(self, ref: DeploymentRef) -> BucketServices:
         """The deployment's bucket, which exists by now."""

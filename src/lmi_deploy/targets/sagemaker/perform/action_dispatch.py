@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec
@@ -11,6 +11,7 @@ from lmi_deploy.domain import local_actions
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
@@ -29,6 +30,7 @@ from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker import endpoint_waiter
+from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests, delete_requests
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.job_watch import JobWatch
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
@@ -61,6 +63,7 @@ class SageMakerPerformers:
     forget: Callable[[], None]
     clock: Clock
     builder: ImageBuilder
+    requests: Callable[[], AsyncRequests]
 
     def deploy(
         self, spec: Spec, artifact: Artifact, hubs: Hubs, files: Callable[[Path], Source], job_files: JobFiles
@@ -114,6 +117,7 @@ class SageMakerPerformers:
             image_plan.DeleteImage: lambda a: delete_image(cloud.images, self.ref.name, a),
             image_plan.DeleteRepository: lambda a: delete_repository(cloud.images, self.ref.name, a),
             cloud_plan.DeleteWeights: self._remove_weights,
+            cloud_plan.DeleteAsyncRequests: self._delete_async_requests,
             local_actions.RemoveArtifact: lambda a: remove_artifact(self.services().store, self.ref.name, a),
             local_actions.RemoveDeployment: self._remove,
         }
@@ -148,15 +152,13 @@ class SageMakerPerformers:
 
     def _probe(self, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
         name = self.ref.name
-        return (
-            yield from probe(
-                action.probe,
-                codec,
-                lambda request: self.cloud.hosting.invoke(name, request, timeout=TIMEOUT),
-                name=name,
-                clock=self.clock,
-            )
-        )
+
+        def send(request: HttpRequest) -> Iterator[ResponseHead | bytes]:
+            if action.asynchronous:
+                return self.requests().exchange(request)
+            return self.cloud.hosting.invoke(name, request, timeout=TIMEOUT)
+
+        return (yield from probe(action.probe, codec, send, name=name, clock=self.clock))
 
     def _codec(self) -> Codec:
         """By the record: of the pending generation, else of the current one."""
@@ -165,6 +167,10 @@ class SageMakerPerformers:
         if generation is None:
             raise NotFound(f"{self.ref.name}: no record of its probe", hint="`lmi up` writes one")
         return codec_of(generation.serving)
+
+    def _delete_async_requests(self, action: cloud_plan.DeleteAsyncRequests) -> Steps:
+        yield from ()
+        return counted(delete_requests(self.services().store, action.endpoint), "object")
 
     def _remove_weights(self, action: cloud_plan.DeleteWeights) -> Steps:
         yield from ()

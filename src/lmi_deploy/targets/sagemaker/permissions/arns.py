@@ -9,6 +9,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.permissions import Condition
 from lmi_deploy.domain.s3_address import read_prefix
+from lmi_deploy.domain.sagemaker.async_layout import async_prefix
 from lmi_deploy.domain.sagemaker.expiry import schedule_name
 from lmi_deploy.domain.sagemaker.s3_layout import artifacts_prefix, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import job_prefix
@@ -75,6 +76,20 @@ class Arns:
         """The objects under an s3:// address, in any bucket."""
         prefix = read_prefix(address)
         return f"arn:{self.spec.cloud.partition}:s3:::{prefix.bucket}/{prefix.path}*"
+
+    def bucket_of(self, address: str) -> str:
+        return f"arn:{self.spec.cloud.partition}:s3:::{read_prefix(address).bucket}"
+
+    def is_foreign(self, address: str) -> bool:
+        """Whether an s3:// address is outside of the asynchronous requests of this deployment."""
+        prefix = read_prefix(address)
+        own = async_prefix(self.spec.name)
+        return prefix.bucket != self.spec.cloud.bucket or not prefix.path.startswith(own)
+
+    @property
+    def requests(self) -> str:
+        """Asynchronous requests, and by default their responses."""
+        return async_prefix(self.name)
 
     @property
     def artifacts(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_starter
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
@@ -36,6 +37,8 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from _read_statements(arns)
     if spec.cloud.scheduler_role:
         yield from schedule_deletion(spec.cloud.scheduler_role, arns)
+    if spec.cloud.asynchronous is not None:
+        yield from _asynchronous(spec.cloud.asynchronous, arns)
     if spec.cloud.build is not None:
         yield from push_image(arns)
     if spec.cloud.kms_key:
@@ -122,6 +125,44 @@ def _endpoint(arns: Arns) -> Iterator[PolicyStatement]:
         resources=("*",),
         why="the tokens of `lmi token`, which have your permissions; the action has no resource; optional",
     )
+
+
+def _asynchronous(given: Asynchronous, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="InvokeAsync",
+        actions=("sagemaker:InvokeEndpointAsync",),
+        resources=(arns.endpoint,),
+        why="probe and invoke an asynchronous endpoint",
+    )
+    yield PolicyStatement(
+        sid="UseRequests",
+        actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
+        resources=arns.objects(arns.requests),
+        why="write its requests, read the responses, delete both with the deployment",
+    )
+    output = given.output or ""
+    if arns.is_foreign(output):
+        yield PolicyStatement(
+            sid="ReadResponses",
+            actions=("s3:GetObject",),
+            resources=(arns.objects_under(output),),
+            why="read the responses",
+        )
+        yield PolicyStatement(
+            sid="ListResponses",
+            actions=("s3:ListBucket",),
+            resources=(arns.bucket_of(output),),
+            why="see whether there is a response yet",
+        )
+    if given.kms_key:
+        key, conditions = arns.key_of(given.kms_key)
+        yield PolicyStatement(
+            sid="DecryptResponses",
+            actions=("kms:Decrypt",),
+            resources=(key,),
+            why="read responses that are encrypted with the recipe's key",
+            conditions=conditions,
+        )
 
 
 def _configs_and_models(arns: Arns) -> Iterator[PolicyStatement]:

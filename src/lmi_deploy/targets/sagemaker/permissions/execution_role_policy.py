@@ -1,5 +1,5 @@
 """The permissions of an endpoint's role: read its model, pull its image, write its logs. It writes no
-object but those of Data Capture.
+object but those of Data Capture and the responses of an asynchronous endpoint.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
-from lmi_deploy.domain.recipe_endpoint_keys import DataCapture
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     ENCRYPT,
@@ -27,6 +27,8 @@ def execution(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         yield _key(arns)
     if place.data_capture is not None:
         yield from _captured(place.data_capture, arns)
+    if place.asynchronous is not None:
+        yield from _asynchronous(place.asynchronous, arns)
     if place.vpc is not None:
         yield join_network()
 
@@ -62,6 +64,41 @@ def _captured(capture: DataCapture, arns: Arns) -> Iterator[PolicyStatement]:
             actions=ENCRYPT,
             resources=(key,),
             why="encrypt them with the recipe's key",
+            conditions=conditions,
+        )
+
+
+def _asynchronous(given: Asynchronous, arns: Arns) -> Iterator[PolicyStatement]:
+    """Source: SageMaker developer guide, "Asynchronous inference: Complete the prerequisites"."""
+    output = given.output or ""
+    yield PolicyStatement(
+        sid="ReadRequests",
+        actions=("s3:GetObject",),
+        resources=arns.objects(arns.requests),
+        why="read the bodies of asynchronous requests",
+    )
+    own = not arns.is_foreign(output)
+    yield PolicyStatement(
+        sid="WriteResponses",
+        actions=("s3:AbortMultipartUpload", "s3:PutObject"),
+        resources=arns.objects(arns.requests) if own else (arns.objects_under(output),),
+        why="write their responses, and the texts of failures",
+    )
+    topics = tuple(topic for topic in (given.success_topic, given.error_topic) if topic)
+    if topics:
+        yield PolicyStatement(
+            sid="TellTopics",
+            actions=("sns:Publish",),
+            resources=tuple(dict.fromkeys(topics)),
+            why="tell the recipe's topics of responses and failures",
+        )
+    if given.kms_key:
+        key, conditions = arns.key_of(given.kms_key)
+        yield PolicyStatement(
+            sid="EncryptResponses",
+            actions=ENCRYPT,
+            resources=(key,),
+            why="encrypt the responses with the recipe's key",
             conditions=conditions,
         )
 

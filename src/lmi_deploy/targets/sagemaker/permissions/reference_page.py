@@ -77,6 +77,10 @@ _COMPILE: Final = "compile: {script: compile.py}\n"
 _VPC: Final = "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n"
 _KEY: Final = "endpoint: {kms_key: KEY}\n"
 _CAPTURE: Final = "endpoint: {data_capture: {output: 's3://captures/team/', kms_key: KEY}}\n"
+_ASYNC: Final = (
+    "endpoint: {asynchronous: {output: 's3://answers/team/', kms_key: KEY, error_topic: "
+    "'arn:aws:sns:us-east-1:123456789012:failed'}}\n"
+)
 _SCHEDULER: Final = "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 _FEATURES: Final[Mapping[str, str]] = {
     "": "",
@@ -85,6 +89,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     "endpoint.vpc": _VPC,
     "endpoint.kms_key": _KEY,
     "endpoint.data_capture": _CAPTURE,
+    "endpoint.asynchronous": _ASYNC,
     "weights.via: job": _JOB,
     "compile": _COMPILE,
     "model_id in S3": "",

@@ -196,7 +196,9 @@ def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) 
 
 def _settle(spec: Spec, config: str) -> Iterator[Action]:
     yield AwaitService(endpoint=spec.name, config=config, timeout=wait_timeout(spec))
-    yield ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
+    yield ProbeEndpoint(
+        endpoint=spec.name, probe=spec.probe, asynchronous=spec.cloud.asynchronous is not None
+    )
 
 
 def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str) -> Iterator[Action]:

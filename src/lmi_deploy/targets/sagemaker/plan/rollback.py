@@ -38,7 +38,7 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
             f"{name}: its endpoint is {endpoint.status if endpoint else 'deleted'} and cannot be updated now",
             hint="run `lmi status` for the reason, `lmi up` to repair it",
         )
-    probe = previous.serving.probe
+    probe, queued = previous.serving.probe, bool(previous.serving.cloud.async_output)
     current = observed.record.current
     was, becomes = current.serving.cloud.scaling if current else None, previous.serving.cloud.scaling
     # SageMaker changes no instance type under a scalable target.
@@ -54,7 +54,7 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
             config=previous.server,
             timeout=previous.serving.place.wait_timeout or 2 * PROVISION,
         ),
-        *((ProbeEndpoint(endpoint=name, probe=probe),) if probe else ()),
+        *((ProbeEndpoint(endpoint=name, probe=probe, asynchronous=queued),) if probe else ()),
         *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
         *tagging(observed, _tags(previous)),
     )

@@ -41,6 +41,7 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
         vpc=cloud.vpc,
         scaling=cloud.scaling,
         scheduler_role=cloud.scheduler_role,
+        async_output=(cloud.asynchronous.output or "") if cloud.asynchronous else "",
     )
     return serving_record(spec, artifact, place, weights_name=weights_of(spec), tags=cloud.tags)
 
@@ -100,6 +101,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         ("region", place.region),
         ("bucket", place.bucket),
         ("image", place.image),
+        *((("responses", place.asynchronous.output or ""),) if place.asynchronous else ()),
         *image_figures(spec, inventory),
     )
     return Estimate(figures=figures)

@@ -9,6 +9,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import (
+    DeleteAsyncRequests,
     DeleteEndpoint,
     DeleteEndpointConfig,
     DeleteLogs,
@@ -63,6 +64,15 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     yield from (
         RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.incomplete_artifacts))
     )
+    if observed.bucket and _was_asynchronous(observed):
+        yield DeleteAsyncRequests(endpoint=name)
+
+
+def _was_asynchronous(observed: CloudObserved) -> bool:
+    """Whether any object of asynchronous requests may be in the bucket."""
+    serves = observed.config is not None and observed.config.settings.asynchronous is not None
+    recorded = observed.record.known if observed.record else ()
+    return serves or any(generation.serving.cloud.async_output for generation in recorded)
 
 
 def _was_scaled(record: Record | None) -> bool:

@@ -31,8 +31,9 @@ def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Ge
     wait_timeout = timeout or (pending.serving.place.wait_timeout if pending else 0) or 2 * PROVISION
     actions: list[Action] = [AwaitService(endpoint=name, config=config, timeout=wait_timeout)]
     probe = pending.serving.probe if pending else None
-    if probe:
-        actions.append(ProbeEndpoint(endpoint=name, probe=probe))
+    if pending and probe:
+        queued = bool(pending.serving.cloud.async_output)
+        actions.append(ProbeEndpoint(endpoint=name, probe=probe, asynchronous=queued))
     actions += _interrupted_actions(record)
     return Plan(deployment=name, actions=tuple(actions)), pending
 
