@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.support.emulator_process import BUCKET, REGION, Emulated
@@ -119,35 +117,6 @@ def test_s3_supports_multipart_conditions_and_checksums(aws: Emulated) -> None:
     s3.put_object(Bucket=BUCKET, Key="lock", Body=b"1", IfNoneMatch="*")
     with pytest.raises(s3.exceptions.ClientError, match="PreconditionFailed"):
         s3.put_object(Bucket=BUCKET, Key="lock", Body=b"2", IfNoneMatch="*")
-
-
-def test_async_invocation_writes_its_output_to_s3(aws: Emulated, live: str) -> None:
-    import time
-
-    client, runtime, s3 = aws.client("sagemaker"), aws.client("sagemaker-runtime"), aws.client("s3")
-    out = {"OutputConfig": {"S3OutputPath": f"s3://{BUCKET}/out"}}
-    variant: dict[str, Any] = {
-        "VariantName": "v",
-        "ModelName": "live",
-        "InstanceType": "ml.g5.xlarge",
-        "InitialInstanceCount": 1,
-    }
-    client.create_endpoint_config(
-        EndpointConfigName="async", ProductionVariants=[variant], AsyncInferenceConfig=out
-    )
-    aws.endpoint("async")
-    assert aws.settled("async")["AsyncInferenceConfig"] == out
-    s3.put_object(Bucket=BUCKET, Key="in/1", Body=b"question")
-    response = runtime.invoke_endpoint_async(EndpointName="async", InputLocation=f"s3://{BUCKET}/in/1")
-    assert response["ResponseMetadata"]["HTTPStatusCode"] == 202
-    key = response["OutputLocation"].removeprefix(f"s3://{BUCKET}/")
-    deadline = time.monotonic() + 10
-    while not s3.list_objects_v2(Bucket=BUCKET, Prefix=key).get("Contents"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"question"
-    with pytest.raises(runtime.exceptions.ClientError, match="not an asynchronous"):
-        runtime.invoke_endpoint_async(EndpointName="live", InputLocation=f"s3://{BUCKET}/in/1")
 
 
 def test_prices_are_those_of_the_packaged_table(aws: Emulated) -> None:

@@ -25,6 +25,7 @@ from tests.support.local_app import Ran
 CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
 SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
+ASYNC = RECIPE + "endpoint: {asynchronous: {}}\n"
 BY_JOB = RECIPE + "weights: {via: job}\n"
 ADAPTED = """\
 name: tiny
@@ -110,9 +111,12 @@ class CrashApp(CloudApp):
             "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
             "images": {name: sorted(images) for name, images in self.cloud.images.images.items()},
             "jobs": [job for job in self.jobs_at_work() if not job.startswith(COMPILE_JOB)],
-            # A lock of a dead process has no owner, and the files of a job are deleted with the deployment.
+            # A lock of a dead process has no owner; the files of a job, and a probe that was cut off, are deleted
+            # with the deployment.
             "objects": [
-                key for key in self.objects() if not key.startswith("jobs/") and "lock.json" not in key
+                key
+                for key in self.objects()
+                if not key.startswith(("jobs/", "async/")) and "lock.json" not in key
             ],
             "generations": [(g.server, g.artifact, g.spec) for g in record.generations] if record else [],
             "coming": record.coming if record else None,
@@ -243,6 +247,10 @@ def _has_printed(app: CrashApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("a line",)
 
 
+def _has_requests(app: CrashApp) -> None:
+    app.cloud.stores[app.bucket].put("async/tiny/output/1.out", b"a response")
+
+
 def _one_image_each(app: CrashApp) -> None:
     """As many builds as there are kept generations: the first image is unused after the next."""
     for number in range(KEPT_GENERATIONS):
@@ -273,6 +281,8 @@ SCENARIOS: dict[str, Scenario] = {
     "deletion scheduled": Scenario(SCHEDULED, before=Ups((RECIPE + "ttl: 1h\n",))),
     "deletion no longer scheduled": Scenario(RECIPE + "ttl: 8h\n", before=Ups((SCHEDULED,))),
     "down, deletion scheduled": Scenario(SCHEDULED, DOWN, Ups((SCHEDULED,))),
+    "first up, asynchronous": Scenario(ASYNC),
+    "down, asynchronous": Scenario(ASYNC, DOWN, Ups((ASYNC,), _has_requests)),
     "failed endpoint": Scenario(RECIPE, before=_failed),
     "one generation too many": Scenario(BUILT, before=_one_image_each),
     "rollback": Scenario(CHANGED, ("rollback", "tiny", "--yes"), Ups((RECIPE, CHANGED))),

@@ -326,7 +326,7 @@ class FakeCloud:
         self.optimizations = FakeJobs[OptimizationSettings](self.account_state, "optimization-job")
         self.images = FakeRegistry(self.account_state)
         self.builder = FakeImageBuilder(self.images)
-        self.account_state.objects = self.opened
+        self.account_state.objects = self.store_of
 
     def cloud(self, region: str = "") -> Cloud:
         return Cloud(
@@ -366,6 +366,10 @@ class FakeCloud:
                 self.opened(bucket), self.clock, command="lmi test", guard=self.account_state.process
             ),
         )
+
+    def store_of(self, bucket: str) -> ObjectStore:
+        """As SageMaker itself has it."""
+        return FakeCloud.opened(self, bucket)
 
     def opened(self, bucket: str) -> ObjectStore:
         """As one process has it: its requests end when the process ends."""

@@ -38,6 +38,7 @@ SCALED = f"endpoint: {{role: serving, tags: {{team: blue}}, {SCALING}}}\n"
 ENCRYPTED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: true, {VPC}}}\n"
 WHOLE = f"ttl: 8h\nendpoint: {{role: serving, scheduler_role: ending, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
 EXPIRING = "ttl: 8h\nendpoint: {role: serving, scheduler_role: ending}\n"
+QUEUED = "endpoint: {role: serving, asynchronous: {}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
 UNCHECKED = ReducedPermissions("deployer", "CheckRights", SIMULATES)
 BODY = ("--body", '{"inputs": "x"}')
@@ -82,6 +83,7 @@ LIFECYCLES = {
         (UP, ("extend", "echo", "2h"), ("up", "unscaled.yaml", "--yes"), UP, DOWN),
         ("ScheduleDeletion", "HandOverSchedulerRole"),
     ),
+    "queued": Lifecycle(PLAIN + QUEUED, (UP, DOWN), ("InvokeAsync", "UseRequests")),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
 LOCKED = ("up", "rollback", "extend", "gc")
@@ -140,7 +142,7 @@ def _create_foreign_resources(aws: Emulated) -> None:
         logs.create_log_group(logGroupName=group)
 
 
-@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "packed"])
+@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "queued", "packed"])
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)
     expected = _run_lifecycle(run, ada)

@@ -62,6 +62,7 @@ def _words(found: Status) -> str:
             ("endpoint", f"{observed.status}, {observed.count} of {observed.desired_count} instances")
         )
         facts.append(("serves" if observed.status in SERVING else "config", observed.config))
+    facts.append(("answers", found.summary.get("async_output", "")))
     for one in found.earlier:
         why = f", {one.gone}" if one.gone else ""
         facts.append(

@@ -46,7 +46,12 @@ class AsyncRequests:
     clock: Clock
 
     def submit(self, request: HttpRequest, limits: AsyncLimits) -> AsyncTicket:
-        """Upload and enqueue it."""
+        """Upload and enqueue it, and store where the response will be."""
+        ticket = self._enqueue(request, limits)
+        self.store.put(request_key(self.name, ticket.inference_id), json.dumps(dump(ticket)).encode())
+        return ticket
+
+    def _enqueue(self, request: HttpRequest, limits: AsyncLimits) -> AsyncTicket:
         inference_id = uuid.uuid4().hex
         key = input_key(self.name, inference_id)
         self.store.put(key, request.body)
@@ -57,15 +62,13 @@ class AsyncRequests:
             limits=limits,
         )
         accepted = self.hosting.invoke_async(self.name, call)
-        ticket = AsyncTicket(
+        return AsyncTicket(
             inference_id=inference_id,
             output=accepted.output,
             failure=accepted.failure,
             submitted=self.clock.now().isoformat(),
             limit=limits.queue + limits.processing,
         )
-        self.store.put(request_key(self.name, inference_id), json.dumps(dump(ticket)).encode())
-        return ticket
 
     def ticket(self, inference_id: str) -> AsyncTicket:
         """UsageRefused, NotFound if it names no request of this deployment."""
@@ -96,7 +99,7 @@ class AsyncRequests:
 
     def exchange(self, request: HttpRequest) -> Iterator[ResponseHead | bytes]:
         """Submit it, wait, and leave nothing of it in the deployment's bucket: the probe."""
-        ticket = self.submit(request, AsyncLimits())
+        ticket = self._enqueue(request, AsyncLimits())
         result = self._awaited(ticket)
         self._forget(ticket)
         failed = result.status == "failed"
@@ -117,8 +120,7 @@ class AsyncRequests:
             for address in (ticket.output, ticket.failure)
             if address.startswith(own)
         ]
-        named = [key(self.name, ticket.inference_id) for key in (input_key, request_key)]
-        self.store.delete([*named, *written])
+        self.store.delete([input_key(self.name, ticket.inference_id), *written])
 
     def _read(self, address: str) -> bytes | None:
         bucket, _, key = address.removeprefix(SCHEME).partition("/")

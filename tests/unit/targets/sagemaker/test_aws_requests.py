@@ -35,6 +35,7 @@ WHOLE = (
     "  kms_key: alias/x\n  scheduler_role: ending\n"
     "  vpc: {subnets: [subnet-1], security_groups: [sg-1]}\n"
     "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+    "  asynchronous: {output: 's3://answers/x/', error_topic: 'arn:aws:sns:us-east-1:123456789012:failed'}\n"
 )
 
 

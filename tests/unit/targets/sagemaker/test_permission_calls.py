@@ -62,6 +62,7 @@ def whole() -> Spec:
     return cloud_spec(
         "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n"
         "  kms_key: alias/x\n  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+        "  asynchronous: {}\n"
     )
 
 
