@@ -10,10 +10,12 @@ import pytest
 
 from tests.support.emulator_process import BUCKET, Emulated
 
+BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
+
 
 def endpoint(aws: Emulated, name: str, *actions: str, client: Any = None) -> Any:
     """In service; it answers with the request itself. Its role may do these actions."""
-    role = aws.role(f"role-{name}", resources=f"arn:aws:s3:::{BUCKET}/artifacts/*")
+    role = aws.role(f"role-{name}", resources=[BUCKET_ARN, f"{BUCKET_ARN}/artifacts/*"])
     if actions:
         statement = {"Effect": "Allow", "Action": list(actions), "Resource": f"arn:aws:s3:::{BUCKET}/*"}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})

@@ -70,12 +70,12 @@ class Asynchronous:
     success_topic: Annotated[
         str | None,
         MatchingRule("sns_topic", "ARN of an SNS topic"),
-        Doc("SNS topic that is told of each response.", "arn:aws:sns:us-east-1:123456789012:done"),
+        Doc("SNS topic for a notification of each response.", "arn:aws:sns:us-east-1:123456789012:done"),
     ] = None
     error_topic: Annotated[
         str | None,
         MatchingRule("sns_topic", "ARN of an SNS topic"),
-        Doc("SNS topic that is told of each failure.", "arn:aws:sns:us-east-1:123456789012:failed"),
+        Doc("SNS topic for a notification of each failure.", "arn:aws:sns:us-east-1:123456789012:failed"),
     ] = None
     kms_key: Annotated[
         str | None,

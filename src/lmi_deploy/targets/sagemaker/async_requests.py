@@ -35,7 +35,7 @@ _SLACK: Final = 300
 """Seconds after its limit in which SageMaker's own report of an expired request may still come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AsyncRequests:
     """Of one deployment. `bucket` opens another bucket than its own."""
 

@@ -26,6 +26,7 @@ from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.deployment_index import DeploymentIndex
 from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
+from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.targets.sagemaker import costs, running_costs
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
@@ -87,9 +88,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     require_affordable = staticmethod(costs.require_affordable)
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
-        return ProbeEndpoint(
-            endpoint=spec.name, probe=spec.probe, asynchronous=spec.cloud.asynchronous is not None
-        )
+        queued = spec.cloud.asynchronous is not None
+        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe, asynchronous=queued)
 
     def hourly_cost(self, observed: CloudObserved) -> str:
         return running_costs.hourly(observed, self.cloud(observed.ref.region).prices)
@@ -183,13 +183,10 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         )
 
     def async_requests(self, ref: DeploymentRef) -> AsyncRequests:
-        return AsyncRequests(
-            name=ref.name,
-            hosting=self._opened(ref).hosting,
-            store=self.opened(ref).store,
-            bucket=lambda bucket: self.opened(replace(ref, bucket=bucket)).store,
-            clock=self.clock,
-        )
+        def store(bucket: str) -> ObjectStore:
+            return self.opened(replace(ref, bucket=bucket)).store
+
+        return AsyncRequests(ref.name, self._opened(ref).hosting, store(ref.bucket), store, self.clock)
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
         """Those that were deployed from this machine: without a network request."""

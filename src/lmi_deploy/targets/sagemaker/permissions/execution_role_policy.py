@@ -87,10 +87,10 @@ def _asynchronous(given: Asynchronous, arns: Arns) -> Iterator[PolicyStatement]:
     topics = tuple(topic for topic in (given.success_topic, given.error_topic) if topic)
     if topics:
         yield PolicyStatement(
-            sid="TellTopics",
+            sid="NotifyTopics",
             actions=("sns:Publish",),
             resources=tuple(dict.fromkeys(topics)),
-            why="tell the recipe's topics of responses and failures",
+            why="notify the recipe's topics of responses and failures",
         )
     if given.kms_key:
         key, conditions = arns.key_of(given.kms_key)
