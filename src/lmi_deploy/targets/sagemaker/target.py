@@ -292,8 +292,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         """The deployment's bucket, which exists by now."""
         cloud = self._opened(ref)
         bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
-        bucket_services = self.depot(cloud, bucket)
-        if bucket_services is None:
+        if (bucket_services := self.depot(cloud, bucket)) is None:
             raise NotFound(
                 f"s3://{bucket}: no such bucket",
                 hint="run `lmi up`, which creates the account's default bucket",
