@@ -26,6 +26,9 @@ class FakeAccount:
     def get_caller(self) -> Caller:
         return self.caller
 
+    def regions(self) -> tuple[str, ...]:
+        return (self.caller.region,)
+
     def bearer_token(self, seconds: int) -> Secret:
         return Secret(f"sagemaker-api-key-of-{self.caller.account}-for-{seconds}")
 

@@ -139,6 +139,7 @@ class LocalApp:
             images=self.builder,
             journal=lambda ref: self.journal(FileJournal(folder=state, ref=ref)),
             cloud=no_cloud,
+            for_profile=lambda profile: self.deps(),
             price_cache=self.price_cache,
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,

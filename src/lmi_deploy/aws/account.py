@@ -49,6 +49,15 @@ class AwsAccount:
                 self._caller = self._get_caller_identity()
             return self._caller
 
+    def regions(self) -> tuple[str, ...]:
+        session = self._session()
+        access = AwsConnection(session=self._session, clock=self._clock, notify=self._notify)
+        # Without AllRegions: "the Regions that are enabled for your account" (EC2 API reference, DescribeRegions).
+        response = Service(access, "ec2")("describe_regions", "regions of the account", needs="Regions")
+        partition = self.get_caller().partition
+        known = frozenset(session.get_available_regions("sagemaker", partition_name=partition))
+        return tuple(sorted(known & {str(region["RegionName"]) for region in response["Regions"]}))
+
     def bearer_token(self, seconds: int) -> Secret:
         return bearer_token(self._session(), seconds)
 

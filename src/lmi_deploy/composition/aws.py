@@ -50,9 +50,12 @@ def open_cloud(
     *,
     notify: Notify = ignore,
     guard: LeaseGuard | None = None,
+    profile: str = "",
 ) -> Cloud:
     """The caller and the services; AccessError if the credentials are absent or refused."""
-    access = AwsConnection(session=session_at(region, environ), clock=clock, notify=notify, guard=guard)
+    access = AwsConnection(
+        session=session_at(region, environ, profile=profile), clock=clock, notify=notify, guard=guard
+    )
     account = AwsAccount(access.session, clock=clock, notify=notify)
     caller = account.get_caller()
     logs = CloudWatchLogs(access)
@@ -97,11 +100,12 @@ def open_bucket_services(
     memory_mb: int | None = None,
     notify: Notify = ignore,
     guard: LeaseGuard | None = None,
+    profile: str = "",
 ) -> BucketServices | None:
     """None: there is no bucket of this name. AccessError: it belongs to another account, or is in another region."""
     if not cloud.account.has_bucket(bucket):
         return None
-    session = session_at(cloud.caller.region, environ)
+    session = session_at(cloud.caller.region, environ, profile=profile)
     bucket_context = BucketContext(
         session=session, account=cloud.account, clock=clock, environ=environ, notify=notify, guard=guard
     )

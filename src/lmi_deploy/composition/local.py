@@ -36,10 +36,10 @@ FIRST_PORT = 8080
 HOST = "127.0.0.1"
 
 
-def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) -> Dependencies:
-    """Everything a command may need; nothing is opened before it is used. `notify` is for messages that no event can
-    carry.
-    """
+def wire(
+    environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore, profile: str = ""
+) -> Dependencies:
+    """All that a command may need, opened late. `notify` is for messages that no event carries, `profile` AWS's."""
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.composition.targets import (
         CloudFactory,
@@ -57,7 +57,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
     clock, state = SystemClock(), _state(environ)
     compiled_models = CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
     local = _local_target(environ, state, clock, compiled_models)
-    clouds = CloudFactory(clock, environ, notify, LeaseGuard())
+    clouds = CloudFactory(clock, environ, notify, LeaseGuard(), profile)
     cloud = sagemaker(
         clouds, state.root / REMEMBERED, local.builder, hub_address=lambda: _hub_address(environ)
     )
@@ -79,6 +79,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
         journal=journals(state, cloud),
         lock=locks(state, cloud, clock),
         cloud=clouds.cloud,
+        for_profile=lambda named: wire(environ, notify=notify, profile=named),
         price_cache=price_cache(environ),
         clock=clock,
         machine=local.machine,

@@ -35,6 +35,8 @@ class CloudFactory:
     environ: Mapping[str, str]
     notify: Notify
     guard: LeaseGuard
+    profile: str = ""
+    """Empty: the one of AWS's own chain."""
     _clouds: dict[str, Cloud] = field(default_factory=dict)
     _depots: dict[tuple[str, str], BucketServices] = field(default_factory=dict)
 
@@ -42,7 +44,14 @@ class CloudFactory:
         from lmi_deploy.composition.aws import open_cloud
 
         if region not in self._clouds:
-            cloud = open_cloud(region, self.clock, self.environ, notify=self.notify, guard=self.guard)
+            cloud = open_cloud(
+                region,
+                self.clock,
+                self.environ,
+                notify=self.notify,
+                guard=self.guard,
+                profile=self.profile,
+            )
             self._clouds[region] = self._clouds[cloud.caller.region] = cloud
         return self._clouds[region]
 
@@ -53,7 +62,13 @@ class CloudFactory:
         key = (cloud.caller.region, bucket)
         if key not in self._depots:
             found = open_bucket_services(
-                cloud, bucket, self.clock, self.environ, notify=self.notify, guard=self.guard
+                cloud,
+                bucket,
+                self.clock,
+                self.environ,
+                notify=self.notify,
+                guard=self.guard,
+                profile=self.profile,
             )
             if found is None:
                 return None

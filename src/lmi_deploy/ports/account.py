@@ -23,6 +23,9 @@ class Account(Protocol):
     def get_caller(self) -> Caller:
         """Requested once; AccessError, with the remedy, if the credentials are absent, expired or refused."""
 
+    def regions(self) -> tuple[str, ...]:
+        """Those with SageMaker that are enabled for the account, by name."""
+
     def bearer_token(self, seconds: int) -> Secret:
         """For the OpenAI path of the region's endpoints: signed here with the caller's credentials, without a request.
 

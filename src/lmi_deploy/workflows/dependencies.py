@@ -33,7 +33,7 @@ from lmi_deploy.targets.target import AnyTarget, TrialTarget
 class Dependencies:
     """`hub` selects the source of a model id; `target_issues` is what the recipe's target would refuse of it; `trial`
     is the target on which a handler for another one is tried; `runtimes` gets the recipe's own image; `cloud` a
-    region, empty for the default of AWS's own chain.
+    region, empty for the default of AWS's own chain; `for_profile` the same with the credentials of an AWS profile.
     """
 
     hub: Callable[[str], Hub]
@@ -50,6 +50,7 @@ class Dependencies:
     journal: Callable[[DeploymentRef], Journal]
     lock: Callable[[DeploymentRef], Lock]
     cloud: Callable[[str], Cloud]
+    for_profile: Callable[[str], Dependencies]
     price_cache: PriceCache
     clock: Clock
     machine: Callable[[], Machine]

@@ -1,4 +1,4 @@
-"""Many deployments at once: from the lists of an account and region, whose requests grow by pages of 100.
+"""Many deployments at once: from the lists of accounts and regions, whose requests grow by pages of 100.
 
 A record is read only where it is asked for, and where the lists cannot tell what exists.
 """
@@ -6,30 +6,39 @@ A record is read only where it is asked for, and where the lists cannot tell wha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import AccessError, LmiError
+from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.status import Status, status
 
 MOST_READ: Final = 20
 """Deployments that are read one by one without being asked for: some six requests each."""
+AT_ONCE: Final = 8
+"""Regions that are listed at the same time."""
 DEFAULT: Final = "the default region"
-Place = tuple[str, str, str]
+_OWN: Final = ""
+"""The profile of AWS's own chain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListScope:
-    """What to list. `regions`: of AWS; none: the default one, and those of the deployments that this machine knows."""
+    """What to list. `regions`: of AWS; none: the default one, and those of the deployments that this machine knows.
+    `profiles`: of AWS; none: that of AWS's own chain.
+    """
 
     everywhere: bool = False
     """Those of other machines, too."""
     long: bool = False
     """Read each one's record and settings."""
     regions: tuple[str, ...] = ()
+    all_regions: bool = False
+    profiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +46,7 @@ class DeploymentRow:
     """One deployment: its status, or what the lists say of it, or why neither is known."""
 
     ref: DeploymentRef
+    profile: str = ""
     status: Status | None = None
     listed: ListedDeployment | None = None
     unknown_reason: str = ""
@@ -55,104 +65,151 @@ class DeploymentRows:
     def from_lists(self) -> int:
         return sum(row.listed is not None for row in self.rows)
 
+    def require_complete(self) -> None:
+        """The error, if every region failed of the same; else one that names those that failed."""
+        if len({error.message for error in self.failed.values()}) == 1 and not self.listed_regions:
+            raise next(iter(self.failed.values()))
+        if self.failed:
+            total = len(self.failed) + self.listed_regions
+            raise AccessError(
+                f"{len(self.failed)} of {total} regions could not be listed: {', '.join(self.failed)}",
+                hint="fix the reasons above, or leave these regions or profiles out",
+                details=[f"{place}: {error.message}" for place, error in self.failed.items()],
+            )
 
-def list_deployments(known: Sequence[DeploymentRef], scope: ListScope, deps: Dependencies) -> DeploymentRows:
-    """Those that this machine knows first, in their order, then the others by name and region."""
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A region, with the credentials of a profile. `region` empty: its default one."""
+
+    profile: str
+    region: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.profile} {self.region or DEFAULT}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    source: _Source
+    found: ListedDeployments
+
+    @property
+    def words(self) -> str:
+        return f"{self.source.profile} {self.found.region}".strip()
+
+
+def list_deployments(
+    known: Sequence[DeploymentRef], scope: ListScope, deps: Dependencies, *, notify: Notify = ignore
+) -> DeploymentRows:
+    """Those that this machine knows first, in their order, then the others by name, region and account."""
     known = [ref for ref in known if ref.is_here or not scope.regions or ref.region in scope.regions]
     remote = [ref for ref in known if not ref.is_here]
     if not scope.everywhere and (scope.long or len(remote) <= MOST_READ):
-        return DeploymentRows(rows=[_read(ref, deps) for ref in known])
-    result = DeploymentRows()
-    listings = {each.region: each for each in _listings(remote, scope, deps, result.failed)}
-    result.listed_regions = len(listings)
-    result.unlisted_reasons = [
-        f"{each.region}: {each.unlisted_reason}" for each in listings.values() if each.unlisted_reason
-    ]
-    chosen = _Chosen(deps, long=scope.long)
-    listed = {_place(one.ref): one for listing in listings.values() for one in listing.found}
-    for ref in known:
-        found = listed.pop(_place(ref), None)
-        listing = listings.get(ref.region)
-        if ref.is_here:
-            result.rows.append(_read(ref, deps))
-        elif ref.region in result.failed:
-            result.rows.append(DeploymentRow(ref=ref, unknown_reason=result.failed[ref.region].message))
-        else:
-            result.rows.append(chosen.row(found or ListedDeployment(ref=ref), listing))
-    if scope.everywhere:
-        more = (chosen.row(listed[place], listings[listed[place].ref.region]) for place in sorted(listed))
-        # The tag search still lists deleted resources for some minutes.
-        result.rows += [row for row in more if row.status is None or row.status.standing != "absent"]
-    return result
+        return DeploymentRows(rows=[_read(ref, deps, _OWN) for ref in known])
+    return _Lister(scope, deps, notify).rows(known)
 
 
-def _listings(
-    remote: Sequence[DeploymentRef],
-    scope: ListScope,
-    deps: Dependencies,
-    failed: dict[str, LmiError],
-) -> Iterator[ListedDeployments]:
-    """Of each region once; the default region has its name only afterwards."""
-    requested = scope.regions or (("",) if scope.everywhere else ())
-    seen: set[str] = set()
-    for region in (*requested, *sorted({ref.region for ref in remote} if not scope.regions else ())):
-        if region in seen:
-            continue
-        seen.add(region)
+class _Lister:
+    def __init__(self, scope: ListScope, deps: Dependencies, notify: Notify) -> None:
+        self._scope = scope
+        self._notify = notify
+        self._deps = {profile: deps.for_profile(profile) for profile in scope.profiles} or {_OWN: deps}
+        self._own = deps
+        self._result = DeploymentRows()
+        self._left = MOST_READ
+
+    def rows(self, known: Sequence[DeploymentRef]) -> DeploymentRows:
+        result = self._result
+        regions = sorted({ref.region for ref in known if not ref.is_here} if not self._scope.regions else ())
+        listings = self._listings(regions)
+        result.listed_regions = len(listings)
+        for listing in listings:
+            if reason := listing.found.unlisted_reason:
+                result.unlisted_reasons.append(f"{listing.words}: {reason}")
+        by_place = {(each.found.region, each.found.account): each for each in reversed(listings)}
+        listed = {_place(one.ref): one for each in listings for one in each.found.found}
+        for ref in known:
+            found = listed.pop(_place(ref), None) or ListedDeployment(ref=ref)
+            result.rows.append(self._known(ref, found, by_place.get((ref.region, ref.account))))
+        if self._scope.everywhere:
+            more = (self._row(listed[place], by_place[place[1:]]) for place in sorted(listed))
+            # The tag search still lists deleted resources for some minutes.
+            result.rows += [row for row in more if row.status is None or row.status.standing != "absent"]
+        return result
+
+    def _known(self, ref: DeploymentRef, found: ListedDeployment, listing: _Listing | None) -> DeploymentRow:
+        failure = self._result.failed.get(ref.region)
+        if listing is not None:
+            return self._row(found, listing)
+        if failure is not None and not ref.is_here:
+            return DeploymentRow(ref=ref, unknown_reason=failure.message)
+        return _read(ref, self._own, _OWN)
+
+    def _row(self, one: ListedDeployment, listing: _Listing) -> DeploymentRow:
+        """Reads every deployment, or the few of which the lists know too little."""
+        profile = listing.source.profile
+        is_enough = bool(one.status) or bool(listing.found.unlisted_reason) or not self._left
+        if is_enough and not self._scope.long:
+            return DeploymentRow(ref=one.ref, profile=profile, listed=one)
+        self._left -= not self._scope.long
+        return _read(one.ref, self._deps[profile], profile)
+
+    def _listings(self, regions: Sequence[str]) -> list[_Listing]:
+        """Of each region once. The default region has its name only afterwards."""
+        first = self._listed_at_once([*self._named()])
+        seen = {each.found.region for each in first} | {*self._scope.regions}
+        if self._scope.all_regions or not self._deps.keys() <= {_OWN}:
+            return first
+        return [*first, *self._listed_at_once([_Source(_OWN, one) for one in regions if one not in seen])]
+
+    def _named(self) -> Iterator[_Source]:
+        for profile in self._deps:
+            regions = self._scope.regions or (("",) if self._scope.everywhere else ())
+            if self._scope.all_regions:
+                try:
+                    regions = self._deps[profile].cloud("").account.regions()
+                except LmiError as error:
+                    self._result.failed[_Source(profile, "").words] = error
+                    continue
+            yield from (_Source(profile, region) for region in regions)
+
+    def _listed_at_once(self, sources: Sequence[_Source]) -> list[_Listing]:
+        if len(sources) > 1:
+            self._notify(f"listing {len(sources)} regions ...")
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            try:
+                results = [*pool.map(self._list, sources)]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        failed = {
+            source.words: result
+            for source, result in zip(sources, results, strict=True)
+            if isinstance(result, LmiError)
+        }
+        self._result.failed |= failed
+        return [result for result in results if isinstance(result, _Listing)]
+
+    def _list(self, source: _Source) -> _Listing | LmiError:
+        """A region that cannot be listed does not hide the others."""
         try:
-            listing = _list_region(region, deps)
+            targets = self._deps[source.profile].targets.values()
+            found = (target.list_all(source.region) for target in targets)
+            return _Listing(source, next((each for each in found if each.region), ListedDeployments()))
         except LmiError as error:
-            failed[region or DEFAULT] = error
-            continue
-        seen.add(listing.region)
-        yield listing
+            return error
 
 
-def _list_region(region: str, deps: Dependencies) -> ListedDeployments:
-    return next(
-        (each for target in deps.targets.values() if (each := target.list_all(region)).region),
-        ListedDeployments(),
-    )
-
-
-@dataclass(slots=True)
-class _Chosen:
-    """Reads every deployment, or the few of which the lists know too little."""
-
-    deps: Dependencies
-    long: bool
-    left: int = MOST_READ
-
-    def row(self, one: ListedDeployment, listing: ListedDeployments | None) -> DeploymentRow:
-        is_listed = bool(one.status) or bool(listing and listing.unlisted_reason)
-        if self.long:
-            return _read(one.ref, self.deps)
-        if is_listed or not self.left:
-            return DeploymentRow(ref=one.ref, listed=one)
-        self.left -= 1
-        return _read(one.ref, self.deps)
-
-
-def _read(ref: DeploymentRef, deps: Dependencies) -> DeploymentRow:
+def _read(ref: DeploymentRef, deps: Dependencies, profile: str) -> DeploymentRow:
     """A deployment that cannot be read now does not hide the others."""
     try:
         found = status(ref, deps)
     except AccessError as error:
-        return DeploymentRow(ref=ref, unknown_reason=error.message)
-    return DeploymentRow(ref=found.ref, status=found)
+        return DeploymentRow(ref=ref, profile=profile, unknown_reason=error.message)
+    return DeploymentRow(ref=found.ref, profile=profile, status=found)
 
 
-def _place(ref: DeploymentRef) -> Place:
+def _place(ref: DeploymentRef) -> tuple[str, str, str]:
     return ref.name, ref.region, ref.account
-
-
-def require_listed(failed: dict[str, LmiError], listed: int) -> None:
-    """The error of the only region; of several, one that names those that failed."""
-    if len(failed) == 1 and not listed:
-        raise next(iter(failed.values()))
-    if failed:
-        raise AccessError(
-            f"{len(failed)} of {len(failed) + listed} regions could not be listed: {', '.join(failed)}",
-            hint="fix the reasons above, or leave these regions out",
-            details=[f"{region}: {error.message}" for region, error in failed.items()],
-        )

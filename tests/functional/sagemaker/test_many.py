@@ -107,3 +107,16 @@ def test_region_leaves_the_others_out(app: CloudApp) -> None:
     serving(app, "a")
     assert rows(app.lmi("ls", "--region", "eu-west-1", "--json")) == {}
     assert [*rows(app.lmi("ls", "--region", "us-east-1", "--json"))] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--all-regions",), "they need --all"),
+        (("--profile", "x"), "they need --all"),
+        (("--all", "--all-regions", "--region", "us-east-1"), "both name regions"),
+    ],
+)
+def test_contradicting_options_are_refused(app: CloudApp, argv: tuple[str, ...], message: str) -> None:
+    result = app.lmi("ls", *argv)
+    assert (result.code, message in result.err) == (2, True)

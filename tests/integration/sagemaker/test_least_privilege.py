@@ -67,6 +67,7 @@ LIFECYCLES = {
             ("status", "echo"),
             ("logs", "echo"),
             ("ls", "--all"),
+            ("ls", "--all", "--all-regions"),
             ("invoke", "echo", *BODY),
             ("invoke", "echo", "--stream", *BODY),
             ("rollback", "echo", "--yes"),

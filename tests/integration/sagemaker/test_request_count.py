@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -104,3 +105,48 @@ def test_throttled_pages_are_requested_again(many: Emulated, tmp_path: Path) -> 
         many.no_faults()
     assert sum(line["event"] == "row" for line in lines) == COUNT
     assert requests.count("sagemaker ListEndpoints") > COUNT / 100
+
+
+def test_all_regions_are_listed_at_once_and_a_failed_one_is_reported(many: Emulated, tmp_path: Path) -> None:
+    denied = error_for("AccessDeniedException", "User is not authorized to perform: tag:GetResources")
+    in_one = {"Authorization": "/eu-west-1/tagging/", "X-Amz-Target": "GetResources$"}
+    many.fault({"headers": in_one, "do": denied, "times": None})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "lmi_deploy.cli", "ls", "--all", "--all-regions", "--json"],
+            cwd=tmp_path,
+            env={**os.environ, **many.environment(tmp_path)},
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        many.no_faults()
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sum(line["event"] == "row" for line in lines) == COUNT
+    assert done.returncode == 1
+    error = lines[-1]["error"]
+    assert re.fullmatch(r"1 of \d\d regions could not be listed: eu-west-1", error["message"])
+    assert error["details"][0].startswith("eu-west-1: resources tagged lmi:deployment")
+
+
+def test_profiles_are_accounts_of_their_own(many: Emulated, tmp_path: Path) -> None:
+    config, aws = tmp_path / "config", many.environment(tmp_path)
+    config.write_text(
+        f"[profile good]\nregion = us-east-1\naws_access_key_id = {many.key}\naws_secret_access_key = {many.secret}\n"
+        "[profile bad]\nregion = us-east-1\naws_access_key_id = nobody\naws_secret_access_key = x\n"
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "lmi_deploy.cli", "ls", "--all", "--json"),
+            *("--profile", "bad", "--profile", "good", "--region", "us-east-1"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, **aws, "AWS_CONFIG_FILE": str(config)},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = [line for line in lines if line["event"] == "row"]
+    assert [row["profile"] for row in rows] == ["good"] * COUNT
+    assert done.returncode == 1
+    assert lines[-1]["error"]["message"] == "1 of 2 regions could not be listed: bad us-east-1"

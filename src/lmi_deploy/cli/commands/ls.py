@@ -12,6 +12,7 @@ from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.deployment_list import ListedDeployment
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.ui.view import View
 from lmi_deploy.workflows.list_deployments import (
     MOST_READ,
@@ -19,7 +20,6 @@ from lmi_deploy.workflows.list_deployments import (
     DeploymentRows,
     ListScope,
     list_deployments,
-    require_listed,
 )
 from lmi_deploy.workflows.status import Status
 
@@ -42,20 +42,49 @@ _READ = ("address", "model", "adapters", "memory", "costs", "since")
     help=f"Read the record of each deployment in AWS, also of more than {MOST_READ}: about six requests each.",
 )
 @click.option("--region", "regions", multiple=True, help="Of AWS, only this region; repeatable.")
+@click.option("--all-regions", is_flag=True, help="With --all: every region that is enabled for the account.")
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    help="With --all: the AWS profile to use; repeatable, one account each.",
+)
 @json_option
-def command(*, everywhere: bool, long: bool, regions: tuple[str, ...], as_json: bool) -> None:
+def command(
+    *,
+    everywhere: bool,
+    long: bool,
+    regions: tuple[str, ...],
+    all_regions: bool,
+    profiles: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """List the deployments that run on this machine or were deployed from it.
 
     With --all, also list deployments in AWS that other machines created or that an interrupted run left. Then the
     columns are those that AWS's lists contain: `standing` is SageMaker's own status of the endpoint, and model, costs
     and the like are empty (null in JSON) where only a record contains them. --long or `lmi status NAME` reads it.
+
+    --region, --all-regions and --profile list several regions and accounts at once. A region that cannot be listed is
+    reported after the others, with exit code 1.
     """
     context = open_context(as_json=as_json)
-    scope = ListScope(everywhere=everywhere, long=long, regions=regions)
-    found = list_deployments(known(context.deps), scope, context.deps)
-    context.view.rows([_row(row) for row in found.rows], spare=_SPARE)
+    if (all_regions or profiles) and not everywhere:
+        raise UsageRefused("--all-regions, --profile: they need --all", hint="add --all")
+    if all_regions and regions:
+        raise UsageRefused("--all-regions and --region: both name regions", hint="omit one of them")
+    scope = ListScope(
+        everywhere=everywhere,
+        long=long,
+        regions=tuple(dict.fromkeys(regions)),
+        all_regions=all_regions,
+        profiles=tuple(dict.fromkeys(profiles)),
+    )
+    found = list_deployments(known(context.deps), scope, context.deps, notify=context.view.note)
+    rows = [{**_row(row), **({"profile": row.profile} if profiles else {})} for row in found.rows]
+    context.view.rows(rows, spare=_SPARE)
     _explain(found, context.view)
-    require_listed(found.failed, found.listed_regions)
+    found.require_complete()
     context.view.result({"deployments": len(found.rows)})
 
 

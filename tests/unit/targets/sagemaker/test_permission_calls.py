@@ -18,6 +18,7 @@ from tests.support.cloud_factories import built_spec, cloud_spec, compiled_spec
 AWS = Path(__file__).resolve().parents[4] / "src" / "lmi_deploy" / "aws"
 ADAPTERS = (*AWS.glob("*.py"), *(AWS / "sagemaker").glob("*.py"))
 PREFIXES = {
+    "ec2": "ec2",
     "sagemaker": "sagemaker",
     "sagemaker-runtime": "sagemaker",
     "application-autoscaling": "application-autoscaling",

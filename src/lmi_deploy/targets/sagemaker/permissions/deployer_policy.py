@@ -261,9 +261,9 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
 def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="FindByTag",
-        actions=("sagemaker:ListEndpoints", "tag:GetResources"),
+        actions=("ec2:DescribeRegions", "sagemaker:ListEndpoints", "tag:GetResources"),
         resources=("*",),
-        why="find deployments by their tags, list endpoints; these calls have no resource",
+        why="find deployments by their tags, list endpoints and regions; these calls have no resource",
     )
     yield PolicyStatement(
         sid="FindLogs",
