@@ -107,7 +107,7 @@ def test_throttled_pages_are_requested_again(many: Emulated, tmp_path: Path) -> 
     assert requests.count("sagemaker ListEndpoints") > COUNT / 100
 
 
-def test_all_regions_are_listed_at_once_and_a_failed_one_is_reported(many: Emulated, tmp_path: Path) -> None:
+def test_all_regions_are_listed_and_a_failure_in_one_region_is_reported(many: Emulated, tmp_path: Path) -> None:
     denied = error_for("AccessDeniedException", "User is not authorized to perform: tag:GetResources")
     in_one = {"Authorization": "/eu-west-1/tagging/", "X-Amz-Target": "GetResources$"}
     many.fault({"headers": in_one, "do": denied, "times": None})
@@ -129,7 +129,7 @@ def test_all_regions_are_listed_at_once_and_a_failed_one_is_reported(many: Emula
     assert error["details"][0].startswith("eu-west-1: resources tagged lmi:deployment")
 
 
-def test_profiles_are_accounts_of_their_own(many: Emulated, tmp_path: Path) -> None:
+def test_several_profiles_are_listed(many: Emulated, tmp_path: Path) -> None:
     config, aws = tmp_path / "config", many.environment(tmp_path)
     config.write_text(
         f"[profile good]\nregion = us-east-1\naws_access_key_id = {many.key}\naws_secret_access_key = {many.secret}\n"
