@@ -107,7 +107,9 @@ def test_throttled_pages_are_requested_again(many: Emulated, tmp_path: Path) -> 
     assert requests.count("sagemaker ListEndpoints") > COUNT / 100
 
 
-def test_all_regions_are_listed_and_a_failure_in_one_region_is_reported(many: Emulated, tmp_path: Path) -> None:
+def test_all_regions_are_listed_and_a_failure_in_one_region_is_reported(
+    many: Emulated, tmp_path: Path
+) -> None:
     denied = error_for("AccessDeniedException", "User is not authorized to perform: tag:GetResources")
     in_one = {"Authorization": "/eu-west-1/tagging/", "X-Amz-Target": "GetResources$"}
     many.fault({"headers": in_one, "do": denied, "times": None})
