@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import table
 from benchmarks.measure import say
-from benchmarks.result import Figure, Result
+from benchmarks.result import Figure, Result, Skipped
 
 _FOLDER = Path(__file__).parent
 
@@ -27,7 +27,11 @@ def main(arguments: list[str]) -> int:
     for name in given.names or table.ORDER:
         say(f"== {name}")
         started = time.monotonic()
-        result: Result = importlib.import_module(f"benchmarks.{name}").run()
+        try:
+            result: Result = importlib.import_module(f"benchmarks.{name}").run()
+        except Skipped as reason:
+            say(f"== {name}: skipped, its earlier figures are kept: {reason}")
+            continue
         result.write(name)
         for figure in result.figures:
             say(f"  {_shown(figure)}")

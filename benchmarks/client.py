@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.measure import ROOT, environment, say, scratch_folder
-from benchmarks.result import Figure, Result
+from benchmarks.result import Figure, Result, Skipped
 from lmi_deploy.bench.request_records_file import read_records
 
 RUNS = 5
@@ -70,7 +70,7 @@ class Samples:
 def run() -> Result:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise SystemExit("error: there is no C compiler: install gcc, which builds the server")
+        raise Skipped("there is no C compiler: install gcc, which builds the server")
     with scratch_folder() as folder:
         program = folder / "server"
         subprocess.run([compiler, "-O2", "-o", str(program), str(SOURCE)], check=True)

@@ -15,6 +15,10 @@ from benchmarks.measure import ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 
 
+class Skipped(Exception):
+    """This machine lacks what the benchmark needs; the message says what."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One published value. `runs` are the samples behind it, in its own unit; `total` makes it a "12 of 12"."""

@@ -252,6 +252,48 @@ def test_interrupt_writes_the_report_of_what_was_measured(app: LocalApp, url: st
     assert report.points[0].counts.succeeded > 0
 
 
+def test_search_reports_each_step_and_the_highest_rate(app: LocalApp, url: str) -> None:
+    common = ("bench", "--url", url, "--no-stream", "--warmup", "0", "--requests", "30")
+    ran = app.lmi(*common, "--find", "max-rate", "--rate", "50", "--steps", "2", "--objective", "p50_ms=5000")
+    report = report_of()
+    assert report.search is not None
+    assert [point.load.rate for point in report.points] == [50.0, 100.0], ran.err
+    assert report.search.state == "UNDECIDED"  # both meet it, unless a busy machine makes them INVALID
+    assert f"UNDECIDED: {report.search.text}" in ran.out
+    missed = app.lmi(
+        *common, "--find", "max-rate", "--rate", "50", "--steps", "2", "--objective", "p50_ms=0.01"
+    )
+    assert (missed.code, "no rate from 25 requests/s meets p50_ms <= 0.01 (2 steps)" in missed.err) == (
+        7,
+        True,
+    )
+
+
+def test_interrupted_search_keeps_its_steps(app: LocalApp, url: str) -> None:
+    with interrupted_after(4.0):
+        app.lmi("bench", "--url", url, "--warmup", "0", "--find", "knee", "--duration", "60")
+    report = report_of()
+    assert report.interrupted
+    assert report.search is not None
+    assert (report.search.state, len(report.search.steps)) == ("UNDECIDED", 1)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--find", "max-rate"), "--find max-rate needs an --objective"),
+        (("--find", "max-rate", "-c", "2", "--objective", "p50_ms=1"), "--find max-rate and --concurrency"),
+        (("--find", "max-rate", "--rate", "1", "--rate", "2", "--objective", "p50_ms=1"), "takes one --rate"),
+        (("--find", "knee", "--objective", "p50_ms=1"), "--find knee takes no --objective"),
+        (("--find", "knee", "--rate", "1"), "--find knee and --rate cannot be combined"),
+    ],
+)
+def test_search_that_cannot_be_is_refused(app: LocalApp, argv: tuple[str, ...], words: str) -> None:
+    ran = app.lmi("bench", "--url", "http://127.0.0.1:1", *argv)
+    assert ran.code == 2
+    assert words in ran.err
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [

@@ -113,7 +113,7 @@ PURE = (
             ),
             *("html_report", "report_layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
             *("request_records_file", "text_reports", "prompt_files", "request_target", "response_reading"),
-            "run_limits",
+            *("run_limits", "load_search"),
         )
     ),
     "targets/openai_example.py",

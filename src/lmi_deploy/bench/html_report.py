@@ -53,8 +53,8 @@ _COLOURS: Final = "\n".join(
     for n in range(8)
 )
 _KIND: Final = {
-    **dict.fromkeys(("PASS", "ok"), "good"),
-    **dict.fromkeys(("FAIL", "INVALID", "invalid"), "bad"),
+    **dict.fromkeys(("PASS", "FOUND", "ok"), "good"),
+    **dict.fromkeys(("FAIL", "NONE", "INVALID", "invalid"), "bad"),
     **dict.fromkeys(("UNDECIDED", "warning"), "open"),
 }
 _WORDS: Final = {"what", "by", "value", "price from", "objective"}

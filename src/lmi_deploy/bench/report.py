@@ -20,6 +20,7 @@ Factor = str | int | float
 State = Literal["ok", "warning", "invalid"]
 Judgement = Literal["PASS", "FAIL", "UNDECIDED"]
 LoadKind = Literal["closed", "open"]
+SearchState = Literal["FOUND", "NONE", "UNDECIDED"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +243,27 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchStep:
+    """One load of a search: the name of its point, its rate or concurrency, and what follows from it."""
+
+    point: str
+    level: float
+    outcome: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAnswer:
+    """`value`: a rate or a concurrency; NONE: no rate meets the objectives. `steps` in the order of their runs."""
+
+    kind: Literal["max-rate", "knee"]
+    state: SearchState
+    value: float | None
+    text: str
+    steps: tuple[SearchStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     name: str
     created: str
@@ -257,6 +279,8 @@ class Report:
     seed: int = 0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    search: SearchAnswer | None = None
+    """If a search chose the loads: they contain some that must fail."""
 
     @property
     def is_valid(self) -> bool:
@@ -264,6 +288,10 @@ class Report:
 
     @property
     def judgement(self) -> Judgement | None:
-        """Over all points: FAIL if any fails; None without objectives."""
+        """Of the search, if there was one. Else over all points: FAIL if any fails; None without objectives."""
+        if self.search is not None:
+            if self.search.state == "FOUND":
+                return "PASS" if self.search.kind == "max-rate" else None
+            return "FAIL" if self.search.state == "NONE" else "UNDECIDED"
         found = {one.judgement for point in self.points for one in point.verdicts}
         return next((one for one in ("FAIL", "UNDECIDED", "PASS") if one in found), None)

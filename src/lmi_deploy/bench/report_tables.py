@@ -8,7 +8,7 @@ from typing import Final
 
 from lmi_deploy.bench.consistency_checks import check_same_load, check_saturation, row_of
 from lmi_deploy.bench.cost import best_point, capacity, cost_per_million, costs, money
-from lmi_deploy.bench.report import Check, LoadPoint, Report
+from lmi_deploy.bench.report import Check, LoadPoint, Report, SearchAnswer
 from lmi_deploy.bench.report_layouts import layout_tables
 from lmi_deploy.bench.table_cells import (
     NOTHING,
@@ -46,6 +46,8 @@ def brief_tables(report: Report) -> tuple[ReportTable, ...]:
 
 
 def _shared_tables(report: Report) -> Iterator[ReportTable]:
+    if report.search:
+        yield _search_table(report.search)
     yield summary_table(report)
     if any(name in point.metrics for point in report.points for name, _ in _STREAM_METRICS):
         yield stream_table(report)
@@ -132,6 +134,16 @@ def stream_table(report: Report) -> ReportTable:
             )
             for point in report.points
         ),
+    )
+
+
+def _search_table(search: SearchAnswer) -> ReportTable:
+    rows = tuple((str(n + 1), one.point, one.outcome, one.text) for n, one in enumerate(search.steps))
+    return ReportTable(
+        title="Search for the highest rate" if search.kind == "max-rate" else "Search for the knee",
+        columns=("step", "point", "outcome", "by"),
+        rows=rows,
+        notes=(f"{search.state}: {search.text}",),
     )
 
 

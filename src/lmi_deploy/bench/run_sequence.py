@@ -18,6 +18,7 @@ from itertools import cycle
 from lmi_deploy import __version__
 from lmi_deploy.bench.arrivals import REPLAY, arrival_times, replayed_times
 from lmi_deploy.bench.load_generator import EncodedRequest, LoadGenerator, Watch
+from lmi_deploy.bench.load_search import LoadSearch
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import BilledInstances, Factor, Load, LoadPoint, Provenance, Report
@@ -39,7 +40,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What is measured, and how. `seed` orders the requests and makes the schedules."""
+    """What is measured, and how. `seed` orders the requests and makes the schedules. A `search` chooses the loads."""
 
     name: str
     target: RequestTarget
@@ -48,6 +49,7 @@ class Measurement:
     loads: Sequence[Load]
     limits: RunLimits
     timeout: float
+    search: LoadSearch | None = None
     objectives: Sequence[Objective] = ()
     confidence: float = 0.95
     seed: int = 0
@@ -58,6 +60,16 @@ class Measurement:
     server: Callable[[], str] = str
     """Reads the generation that answers, before and after each load. Empty if that cannot be known."""
     environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def most_loads(self) -> int:
+        return self.search.steps if self.search else len(self.loads)
+
+    def next_load(self, points: Sequence[LoadPoint]) -> Load | None:
+        """None after the last."""
+        if self.search is not None:
+            return self.search.next_load(points)
+        return self.loads[len(points)] if len(points) < len(self.loads) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +87,11 @@ def measure(
     """Ctrl-C ends the run; the report has what was measured. LmiError if no request could be sent."""
     points: list[LoadPoint] = []
     interrupted = False
-    for number, load in enumerate(measurement.loads):
-        measured = _measure_load(measurement, load, number, watch)
+    while not interrupted and (load := measurement.next_load(points)) is not None:
+        measured = _measure_load(measurement, load, len(points), watch)
         points.append(measured.point)
         notify(measured)
         interrupted = measured.result.interrupted
-        if interrupted:
-            break
     return Report(
         name=measurement.name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -91,6 +101,7 @@ def measure(
         objectives=tuple(one.words for one in measurement.objectives),
         seed=measurement.seed,
         interrupted=interrupted,
+        search=measurement.search.answer(points) if measurement.search else None,
     )
 
 

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from lmi_deploy.bench.cost import BILLED_RATES, cost_per_million
 from lmi_deploy.bench.percentiles import percentile_name
-from lmi_deploy.bench.report import LoadPoint, Report
+from lmi_deploy.bench.report import LoadPoint, Report, SearchAnswer
 from lmi_deploy.domain.report_table import ReportTable
 
 _RATES: Final = (*(name for _, name in BILLED_RATES), "goodput_per_s")
@@ -32,6 +32,8 @@ def headline(report: Report) -> str:
     points = f"{len(report.points)} points" if len(report.points) != 1 else "1 point"
     requests = f"{points}, {sum(point.counts.sent for point in report.points):,} requests"
     stopped = "; interrupted before its end" if report.interrupted else ""
+    if report.search:
+        return f"{report.search.state}: {report.search.text} ({requests}{stopped})"
     if broken:
         more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         return f"INVALID: {'; '.join(broken[:3])}{more} ({requests}{stopped})"
@@ -96,9 +98,12 @@ def _csv_fields(point: LoadPoint, names: Iterable[str]) -> dict[str, object]:
 
 def to_junit(report: Report) -> str:
     """For a gate in CI: an objective a test case. FAIL is a failure; UNDECIDED is skipped; an invalid point is an
-    error.
+    error. A search is one test case: some of its steps must fail.
     """
     root = Element("testsuites", name=report.name)
+    if report.search:
+        root.append(_search_suite(report.search))
+        return _document(root)
     for point in report.points:
         cases = [*_cases(point)]
         suite = SubElement(
@@ -109,6 +114,21 @@ def to_junit(report: Report) -> str:
         for attribute, tag in counted.items():
             suite.set(attribute, str(sum(case.find(tag) is not None for case in cases)))
         suite.extend(cases)
+    return _document(root)
+
+
+def _search_suite(search: SearchAnswer) -> Element:
+    tag = {"FOUND": "", "NONE": "failure", "UNDECIDED": "skipped"}[search.state]
+    suite = Element("testsuite", name="search", tests="1", errors="0")
+    suite.set("failures", str(int(tag == "failure")))
+    suite.set("skipped", str(int(tag == "skipped")))
+    case = SubElement(suite, "testcase", classname="search", name=search.kind)
+    if tag:
+        SubElement(case, tag, message=_xml(search.text))
+    return suite
+
+
+def _document(root: Element) -> str:
     indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode") + "\n"
 

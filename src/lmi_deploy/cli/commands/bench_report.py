@@ -40,6 +40,7 @@ def show_report(report: Report, context: CommandContext, files: ReportFiles, *, 
         "valid": report.is_valid,
         "judgement": report.judgement,
         "interrupted": report.interrupted,
+        "search": {"state": report.search.state, "value": report.search.value} if report.search else None,
         "files": [str(path) for path in written],
     }
     context.view.result(fields, headline(report))

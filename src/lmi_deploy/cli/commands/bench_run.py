@@ -87,7 +87,8 @@ def command(
     """Send load to the deployment NAME, and report its latency, throughput and cost.
 
     --concurrency keeps that many requests running (closed loop). --rate sends by a schedule, whatever the server does
-    (open loop), and counts latency from the schedule. Repeat either to measure several loads.
+    (open loop), and counts latency from the schedule. Repeat either to measure several loads, or let --find choose
+    them.
 
     Exit code 7: an objective is not met. Ctrl-C writes the report of what was measured until then.
     """
@@ -171,6 +172,7 @@ def _measurement(
         requests=sending.requests,
         form=sending.form,
         loads=load.loads,
+        search=load.search,
         limits=load.limits,
         timeout=load.timeout,
         objectives=load.objectives,
@@ -212,6 +214,11 @@ def _require_success(report: Report) -> None:
 
 
 def require_objectives(report: Report) -> None:
+    if report.search is not None:
+        if report.judgement == "FAIL":
+            hint = "start at a lower --rate, or change the deployment"
+            raise ObjectiveMissed(f"{report.name}: {report.search.text}", hint=hint)
+        return
     if report.judgement == "FAIL":
         failed = [
             f"{point.name}: {one.objective}: {one.text}"
