@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import click
 
 from lmi_deploy.bench.arrivals import ARRIVALS, REPLAY
-from lmi_deploy.bench.load_search import SEARCHES, KneeSearch, LoadSearch, RateSearch
+from lmi_deploy.bench.load_search import LoadSearch
 from lmi_deploy.bench.objectives import Objective, parse_objective
 from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
 from lmi_deploy.bench.report import Load
 from lmi_deploy.bench.request_target import RequestForm
 from lmi_deploy.bench.run_limits import RunLimits
+from lmi_deploy.cli.load_search_options import SEARCH_OPTIONS, search_of
 from lmi_deploy.cli.shared_options import parameters_option
 from lmi_deploy.errors import UsageRefused
 
@@ -105,20 +106,7 @@ _LOAD_OPTIONS = (
     click.option(
         "--replay", is_flag=True, help="Open loop: send each request of --prompts at its second `at`."
     ),
-    click.option(
-        "--find",
-        type=click.Choice(SEARCHES),
-        help="Choose the loads by a search, from --rate or --concurrency: the highest rate that meets every "
-        "--objective, or the knee of the closed loop (highest throughput / latency).",
-    ),
-    click.option(
-        "--steps",
-        type=click.IntRange(2, 100),
-        default=12,
-        show_default=True,
-        metavar="N",
-        help="The most loads of --find.",
-    ),
+    *SEARCH_OPTIONS,
     click.option(
         "--duration",
         type=click.FloatRange(0.1, 86_400),
@@ -248,7 +236,7 @@ def _load(sending: RequestOptions, **given: Any) -> LoadOptions:
     objectives = tuple(map(_objective, given["objectives"]))
     return LoadOptions(
         loads=_loads(sending.requests, given),
-        search=_search(objectives, given) if given["find"] else None,
+        search=search_of(objectives, given) if given["find"] else None,
         limits=limits,
         objectives=objectives,
         confidence=given["confidence"],
@@ -267,34 +255,6 @@ def _loads(requests: Sequence[BenchRequest], given: Mapping[str, Any]) -> tuple[
     if given["rate"]:
         return tuple(Load(kind="open", rate=rate, arrivals=given["arrivals"]) for rate in given["rate"])
     return tuple(Load(kind="closed", concurrency=many) for many in given["concurrency"] or (1,))
-
-
-def _search(objectives: tuple[Objective, ...], given: Mapping[str, Any]) -> LoadSearch:
-    find, of_rate = given["find"], given["find"] == "max-rate"
-    own, other = ("rate", "concurrency") if of_rate else ("concurrency", "rate")
-    refused = next((name for name in (other, "replay") if given[name]), None)
-    if refused:
-        raise UsageRefused(f"--find {find} and --{refused} cannot be combined", hint=f"start from --{own}")
-    if len(given[own]) > 1:
-        raise UsageRefused(
-            f"--find {find} takes one --{own}", hint="name the one that the search starts from"
-        )
-    if of_rate != bool(objectives):
-        why = (
-            "needs an --objective" if of_rate else "takes no --objective: the knee is that of the throughput"
-        )
-        hint = "for example --objective p99_ms=500" if of_rate else "omit it, or use --find max-rate"
-        raise UsageRefused(f"--find {find} {why}", hint=hint)
-    first = next(iter(given[own]), 1)
-    if not of_rate:
-        return KneeSearch(steps=given["steps"], first=first)
-    return RateSearch(
-        objectives=objectives,
-        steps=given["steps"],
-        confidence=given["confidence"],
-        first=first,
-        arrivals=given["arrivals"],
-    )
 
 
 def _replayed(requests: Sequence[BenchRequest]) -> Load:

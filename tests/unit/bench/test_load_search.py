@@ -138,7 +138,7 @@ def test_knee_beyond_the_steps_is_undecided() -> None:
     assert KneeSearch(steps=3).answer([]).state == "UNDECIDED"
 
 
-def test_report_tells_each_step_and_survives_its_file() -> None:
+def test_report_contains_each_step_and_is_read_back() -> None:
     answer, points = rates(first=40)
     report = Report(name="r", created=BEGAN, provenance=PROVENANCE, points=tuple(points), search=answer)
     assert from_json(to_json(report), "x") == report
