@@ -144,6 +144,7 @@ class CrashingCloud(FakeCloud):
         watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}
         return Cloud(
             caller=plain.caller,
+            metrics=plain.metrics,
             prices=plain.prices,
             limits=plain.limits,
             roles=plain.roles,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
@@ -147,6 +148,22 @@ class FakeLogs:
             has_started = endpoint.until is None or now >= endpoint.until - account.startup / 2
             if has_started and name in account.prints:
                 self.groups[f"{LOGS}{name}"] = account.prints[name]
+
+
+@dataclass
+class FakeMetrics:
+    """`requests`: when each endpoint had some. `late`: seconds until they are known."""
+
+    state: AccountState
+    requests: dict[str, list[datetime]] = field(default_factory=dict)
+    late: float = 0.0
+
+    def used(self, endpoints: Collection[str], *, since: datetime, until: datetime) -> frozenset[str]:
+        self.state.call("used")
+        known = min(until, self.state.clock.now() - timedelta(seconds=self.late))
+        return frozenset(
+            name for name in endpoints if any(since <= at <= known for at in self.requests.get(name, ()))
+        )
 
 
 @dataclass
@@ -318,6 +335,7 @@ class FakeCloud:
         self.scalers = FakeAutoscaling(self.account_state)
         self.schedules = FakeSchedules(self.account_state)
         self.logs = FakeLogs(self.account_state)
+        self.metrics = FakeMetrics(self.account_state)
         self.prices = FakePrices(self.account_state)
         self.limits = FakeQuotas(self.account_state)
         self.roles = FakeRoles(self.account_state)
@@ -337,6 +355,7 @@ class FakeCloud:
             schedules=self.schedules,
             tagged=FakeResourceTags(self.account_state),
             logs=self.logs,
+            metrics=self.metrics,
             prices=self.prices,
             limits=self.limits,
             roles=self.roles,

@@ -222,7 +222,9 @@ class FakeHosting:
         self.state.call("endpoints")
         for name, endpoint in sorted(self.state.endpoints.items()):
             observed = endpoint.observed
-            yield ListedEndpoint(name=name, status=observed.status, created=observed.created)
+            yield ListedEndpoint(
+                name=name, status=observed.status, created=observed.created, modified=observed.modified
+            )
 
     def endpoint_config(self, name: str) -> ObservedEndpointConfig | None:
         self.state.call("endpoint_config")

@@ -7,6 +7,10 @@ import sys
 from lmi_deploy.errors import Interrupted, UsageRefused
 
 
+def can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def confirm(prompt: str, *, yes: bool, free: bool = False, kept: str = "nothing was changed") -> None:
     """Ask on a terminal; without one, the answer must be given by an option.
 
@@ -15,7 +19,7 @@ def confirm(prompt: str, *, yes: bool, free: bool = False, kept: str = "nothing 
     """
     if yes:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise UsageRefused("no terminal to ask for confirmation", hint="add --yes to confirm in advance")
     # Not click's own, of which some versions put a blank on stdout.
     sys.stderr.write(f"{prompt} {'[Y/n]' if free else '[y/N]'} ")

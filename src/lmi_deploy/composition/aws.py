@@ -18,6 +18,7 @@ from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.lock.bucket_lock import BucketLock
 from lmi_deploy.aws.lock.lock_renewal import LASTS, LeaseSettings
 from lmi_deploy.aws.logs import CloudWatchLogs
+from lmi_deploy.aws.metrics import EndpointMetrics
 from lmi_deploy.aws.price_list import AwsPrices
 from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.resource_tags import AwsResourceTags
@@ -67,6 +68,7 @@ def open_cloud(
         schedules=EventBridgeSchedules(access, account=caller.account),
         tagged=AwsResourceTags(access),
         logs=logs,
+        metrics=EndpointMetrics(access),
         prices=AwsPrices(
             access, region=caller.region, partition=caller.partition, known=_known_price(environ)
         ),

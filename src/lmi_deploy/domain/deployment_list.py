@@ -18,6 +18,7 @@ class ListedDeployment:
     """Whether the tag search, which lags, shows an endpoint."""
     created: str = ""
     """ISO 8601."""
+    modified: str = ""
     model: str = ""
     """By the name of its weights; empty if no tag names them."""
     expires: str = ""

@@ -13,6 +13,7 @@ from lmi_deploy.ports.image_registry import ImageRegistry
 from lmi_deploy.ports.journal import Records
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.logs import CloudLogs
+from lmi_deploy.ports.metrics import Metrics
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.optimization_jobs import ModelOptimizations
 from lmi_deploy.ports.prices import Prices
@@ -48,6 +49,7 @@ class Cloud:
     schedules: Schedules
     tagged: ResourceTags
     logs: CloudLogs
+    metrics: Metrics
     prices: Prices
     limits: Quotas
     roles: Roles

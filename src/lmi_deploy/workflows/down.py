@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -27,12 +27,14 @@ from lmi_deploy.workflows.interruption import interrupted
 class TeardownScope:
     """How much is deleted: `purge` includes weights that no other deployment uses, `logs` the containers' logs.
 
-    `unattended`: only what has expired or was left by an interrupted run; this is checked again under the lock.
+    `unattended`: only what has expired or was left by an interrupted run; `in_use`: why it must stay, empty if it need
+    not. Both are checked again under the lock.
     """
 
     purge: bool = False
     logs: bool = False
     unattended: bool = False
+    in_use: Callable[[Observed], str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +56,9 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
     if scope.unattended and not target.unattended(observed):
         # In use after all: it was extended, or deployed again.
         stays = f"until {expires}" if (expires := target.details(observed).expires) else "without an expiry"
-        return TeardownPlan(
-            ref=observed.ref,
-            plan=Plan(deployment=observed.ref.name, actions=()),
-            extent=scope,
-            notices=(f"{observed.ref.name} stays: it now runs {stays}",),
-        )
+        return _kept(observed, scope, f"it now runs {stays}")
+    if scope.in_use and (why := scope.in_use(observed)):
+        return _kept(observed, scope, why)
     target.require_removable(observed)
     purge, notices = _weights(observed, deps) if scope.purge else (None, ())
     plan = target.plan_teardown(observed, logs=scope.logs, purge=purge)
@@ -70,6 +69,16 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
         notices=(*notices, *target.kept(observed, plan, region=ref.region)),
         recorded=observed.lockable,
         created=observed.created,
+    )
+
+
+def _kept(observed: Observed, scope: TeardownScope, why: str) -> TeardownPlan:
+    name = observed.ref.name
+    return TeardownPlan(
+        ref=observed.ref,
+        plan=Plan(deployment=name, actions=()),
+        extent=scope,
+        notices=(f"{name} stays: {why}",),
     )
 
 

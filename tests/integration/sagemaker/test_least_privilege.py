@@ -100,6 +100,8 @@ NOT_MET = {
     "s3:ListMultipartUploadParts": "an upload in parts that was cut off",
     "s3:DeleteBucket": "a bucket that could not be made whole",
     "s3:GetObject": "records of other deployments",
+    "cloudwatch:GetMetricData": "`gc --idle` with an endpoint that is older than its window",
+    "cloudwatch:ListMetrics": "the same",
     "s3:GetLifecycleConfiguration": "advice about uploads, which nobody misses",
     "sagemaker:ListTags": "where the tag search lags behind",
     "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",

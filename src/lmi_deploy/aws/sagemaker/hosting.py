@@ -75,6 +75,7 @@ class SageMakerHosting:
                 name=item["EndpointName"],
                 status=item["EndpointStatus"],
                 created=moment(item.get("CreationTime")),
+                modified=moment(item.get("LastModifiedTime")),
             )
 
     def endpoint_config(self, name: str) -> ObservedEndpointConfig | None:

@@ -38,7 +38,7 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
         )
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, where)
-    teardown = down.prepare(found, context.deps, down.TeardownScope(**far))
+    teardown = down.prepare(found, context.deps, down.TeardownScope(purge=far["purge"], logs=far["logs"]))
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
     if teardown.plan.empty:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -10,13 +11,16 @@ import click
 
 from lmi_deploy.cli.commands.weights import bucket_options
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.prompts import can_ask, confirm
 from lmi_deploy.cli.shared_options import json_option, yes_option
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, NotFound, Refused
 from lmi_deploy.workflows import down
+from lmi_deploy.workflows.extend import read_duration
+from lmi_deploy.workflows.idle import IDLE, idle_deployments, in_use
 
 
 @click.command("gc")
@@ -30,6 +34,11 @@ from lmi_deploy.workflows import down
 @click.option(
     "--deployments/--no-deployments", default=True, help="Also look for expired deployments and orphans."
 )
+@click.option(
+    "--idle",
+    metavar="DURATION",
+    help="Instead: delete deployments in AWS without a request for so long (15m to 63d), by CloudWatch's metrics.",
+)
 @yes_option
 @json_option
 def command(
@@ -37,6 +46,7 @@ def command(
     bucket_request: BucketRequest,
     older_than: float,
     deployments: bool,
+    idle: str | None,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -47,6 +57,9 @@ def command(
     resources with its tag and objects under its prefixes. It lists all of them before it asks you.
     """
     context = open_context(as_json=as_json)
+    if idle:
+        _idle(context, bucket_request, idle, yes=yes)
+        return
     ended = _deployments(context, bucket_request.region, yes=yes) if deployments else CleanupResult()
     kept = (
         f"no leftover was removed; {counted(ended.count, 'deployment')} deleted before"
@@ -92,21 +105,61 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
     )
     if found:
         confirm(f"Delete {counted(len(found), 'deployment')}?", yes=yes)
+    scope = down.TeardownScope(unattended=True)
+    return _end_each(context, [one.ref for one in found], scope)
+
+
+def _idle(context: CommandContext, request: BucketRequest, duration: str, *, yes: bool) -> None:
+    window = timedelta(seconds=read_duration(duration, IDLE))
+    deps = context.deps.for_profile(request.profile) if request.profile else context.deps
+    context = CommandContext(context.view, deps)
+    found = idle_deployments(request.region, window, deps)
+    context.view.rows(
+        [
+            {
+                "name": one.ref.name,
+                "region": one.ref.region,
+                "age": duration_text(int(one.age.total_seconds()) // 60 * 60),
+                "why": f"no request for {duration}",
+            }
+            for one in found
+        ]
+    )
+    ended, listed_only = CleanupResult(), not yes and not can_ask()
+    if not found:
+        context.view.note(
+            f"every endpoint of lmi had a request, a change or its creation in the last {duration}"
+        )
+    elif listed_only:
+        context.view.note("nothing was deleted: there is no terminal to ask; --yes deletes these deployments")
+    else:
+        confirm(f"Delete {counted(len(found), 'deployment')}?", yes=yes)
+        scope = down.TeardownScope(in_use=lambda observed: in_use(observed, window, deps))
+        ended = _end_each(context, [one.ref for one in found], scope)
+    ended.require_all(0)
+    context.view.result({"idle": len(found), "ended": ended.count, "kept": ended.skipped})
+
+
+def _end_each(
+    context: CommandContext, refs: Sequence[DeploymentRef], scope: down.TeardownScope
+) -> CleanupResult:
     ended = CleanupResult()
-    for one in found:
+    for ref in refs:
         try:
-            _end(context, one.ref, ended)
+            _end(context, ref, ended, scope)
         except Interrupted:
             raise
         except LmiError as error:
-            context.view.note(f"  {one.ref.name}: not deleted: {error.message}")
-            ended.failed[one.ref.name] = error
+            context.view.note(f"  {ref.name}: not deleted: {error.message}")
+            ended.failed[ref.name] = error
     return ended
 
 
-def _end(context: CommandContext, ref: DeploymentRef, ended: CleanupResult) -> None:
+def _end(
+    context: CommandContext, ref: DeploymentRef, ended: CleanupResult, scope: down.TeardownScope
+) -> None:
     """Its own tags are checked again under its lock: it may be in use after all."""
-    teardown = down.prepare(ref, context.deps, down.TeardownScope(unattended=True))
+    teardown = down.prepare(ref, context.deps, scope)
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
     context.run(down.execute(teardown, context.deps))

@@ -159,6 +159,7 @@ class ListedEndpoint:
     """AWS's own, as of an ObservedEndpoint."""
     created: str
     """ISO 8601."""
+    modified: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

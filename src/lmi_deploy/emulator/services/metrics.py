@@ -12,6 +12,8 @@ from lmi_deploy.emulator.wire.errors import ApiError
 
 MAX_POINTS: Final = 100_000
 """Values of one metric; older ones are forgotten."""
+MAX_QUERIES: Final = 500
+"""API reference, GetMetricData: "as many as 500 MetricDataQuery structures"."""
 Dimensions = tuple[tuple[str, str], ...]
 Name = tuple[str, str, str, Dimensions]
 """Region, namespace, metric, dimensions."""
@@ -90,6 +92,10 @@ def statistics(context: EmulatorContext, request: ApiRequest) -> Mapping[str, An
 
 
 def results(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    if len(request.params["MetricDataQueries"]) > MAX_QUERIES:
+        raise ApiError(
+            "ValidationError", "The collection MetricDataQueries must not have a size greater than 500."
+        )
     return {
         "MetricDataResults": [
             _result(context, request, query) for query in request.params["MetricDataQueries"]

@@ -67,6 +67,7 @@ class Orphans:
             status=owned.status if owned else "",
             tagged_endpoint=tagged is not None,
             created=owned.created if owned else "",
+            modified=owned.modified if owned else "",
             model=model_of_weights(tagged.tag(TAG_WEIGHTS)) if tagged else "",
             expires=expires,
             expired=is_expired(expires, self.clock.now()),

@@ -19,6 +19,7 @@ AWS = Path(__file__).resolve().parents[4] / "src" / "lmi_deploy" / "aws"
 ADAPTERS = (*AWS.glob("*.py"), *(AWS / "sagemaker").glob("*.py"))
 PREFIXES = {
     "ec2": "ec2",
+    "cloudwatch": "cloudwatch",
     "sagemaker": "sagemaker",
     "sagemaker-runtime": "sagemaker",
     "application-autoscaling": "application-autoscaling",
