@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tomllib
@@ -48,4 +49,4 @@ def test_groff_reads_a_page_without_a_warning(name: str) -> None:
         [groff, "-man", "-Tutf8", "-ww"], input=PAGES[name], capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    assert "SYNOPSIS" in done.stdout
+    assert "SYNOPSIS" in re.sub(".\x08", "", done.stdout), "bold is a letter over itself"
