@@ -56,6 +56,8 @@ class AsyncTicket:
     """ISO 8601, UTC."""
     limit: int
     """Seconds after which SageMaker has given up: those in the queue and those of the processing."""
+    prompt: str = ""
+    """Some servers repeat it in the response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

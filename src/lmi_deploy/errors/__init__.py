@@ -21,7 +21,7 @@ EXIT_CODES: dict[int, str] = {
     1: "failed",
     2: "bad recipe or usage",
     3: "a bug of lmi (a report file is written)",
-    4: "changes pending (plan --exit-code), or not in-step (status)",
+    4: "changes pending (plan --exit-code), not in-step (status), or no response yet (invoke --result)",
     5: "refused: locked, not created by lmi, stale plan, over --max-hourly",
     6: "integrity: the bytes differ from those of their source",
     7: "objective missed (bench)",
@@ -33,7 +33,8 @@ EXIT_ADVICE: dict[int, str] = {
     1: "read the message; running the command again continues where it stopped",
     2: "correct the recipe or the command; a retry does not help",
     3: "attach the report file to a bug report",
-    4: "`plan --exit-code`: run `lmi up`. `status`: the deployment is drifted, starting or absent",
+    4: "`plan --exit-code`: run `lmi up`. `status`: the deployment is drifted, starting or absent. `invoke --result`: "
+    "ask again later",
     5: "nothing was changed; follow the message; for a stale plan, run `lmi plan` again",
     6: "do not retry blindly: the source or the copy is damaged",
     7: "a measured objective was not met",

@@ -21,6 +21,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.target_spec import Place
+from lmi_deploy.ports.async_inference import AsyncInference
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
@@ -270,6 +271,9 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 
     def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:
         """The addresses and the signature for an HTTP client of our own. NotFound if it was never deployed."""
+
+    def async_requests(self, ref: DeploymentRef) -> AsyncInference:
+        """Its queue. UsageRefused where a target has none."""
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         """Lines of the serving process, oldest first; with `follow` until the caller stops."""

@@ -11,12 +11,16 @@ from difflib import get_close_matches
 from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of, streams_adapters
 from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _ERROR_BODY = 2000
+
+
+class OnlyAsynchronous(UsageRefused):
+    """Nothing was sent: the deployment takes only requests that are queued."""
 
 
 @dataclass(slots=True)
@@ -54,9 +58,10 @@ def invoke(
 ) -> Iterator[Chunk]:
     """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
     serving = require_serving(ref, deps)
+    _require_direct(ref.name, serving)
     codec = codec_of(serving)
     encoded = codec.encode(request)
-    _require_adapter(ref.name, request.adapter, serving)
+    require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
     response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
     started = deps.clock.monotonic()
@@ -73,10 +78,24 @@ def invoke(
     yield from _count(decoder.close(), measured, ref.name, now=measured.total_seconds)
 
 
+def is_asynchronous(serving: ServingRecord) -> bool:
+    return isinstance(serving.place, SageMakerServing) and bool(serving.place.async_output)
+
+
+def _require_direct(name: str, serving: ServingRecord) -> None:
+    if is_asynchronous(serving):
+        raise OnlyAsynchronous(
+            f"{name}: it is asynchronous: it takes no request that waits for the response",
+            hint=f"ask by `lmi invoke {name} --async`",
+        )
+
+
 def require_chat(ref: DeploymentRef, deps: Dependencies) -> None:
-    """UsageRefused if its handler takes no conversations; nothing is sent."""
+    """UsageRefused if its handler takes no conversations, or requests are queued; nothing is sent."""
     second = InferenceRequest(prompt="How are you?", history=(Turn("Hello", "Hello"),))
-    codec_of(require_serving(ref, deps)).encode(second)
+    serving = require_serving(ref, deps)
+    _require_direct(ref.name, serving)
+    codec_of(serving).encode(second)
 
 
 def invoke_raw(
@@ -84,8 +103,9 @@ def invoke_raw(
 ) -> Iterator[bytes]:
     """The unchanged body; the head's status decides success, after the last byte."""
     serving = require_serving(ref, deps)
+    _require_direct(ref.name, serving)
     encoded = codec_of(serving).encode(request)
-    _require_adapter(ref.name, request.adapter, serving)
+    require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
     response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
     head = next(response)
@@ -97,7 +117,7 @@ def invoke_raw(
         )
 
 
-def _require_adapter(name: str, adapter: str, serving: ServingRecord) -> None:
+def require_adapter(name: str, adapter: str, serving: ServingRecord) -> None:
     """UsageRefused for an adapter that the deployment does not have: some handlers would answer without it.
 
     A server that lmi gave no adapters may have some that a client registered; and a handler of the user's own may

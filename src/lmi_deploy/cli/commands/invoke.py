@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from lmi_deploy.cli.async_invocation import AsyncOptions, async_options
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.deployment_lookup import find_deployment, known, ref_fields
 from lmi_deploy.cli.shared_options import (
@@ -23,7 +25,7 @@ from lmi_deploy.domain.inference_http import ImageFile, InferenceRequest, image_
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
+from lmi_deploy.workflows.invoke import OnlyAsynchronous, ResponseMetrics, invoke, invoke_raw
 
 
 @click.command("invoke")
@@ -47,6 +49,7 @@ from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
     "--stream/--no-stream", default=None, help="Print tokens as they arrive; the default on a terminal."
 )
 @request_options
+@async_options
 @click.option("--raw", is_flag=True, help="Print only the response body, unchanged.")
 @click.option(
     "--timeout", default=120.0, show_default=True, help="Stop after this many seconds without data."
@@ -61,9 +64,12 @@ def command(
     as_json: bool,
     raw: bool,
     timeout: float,
+    queue: AsyncOptions,
     **prompt_flags: Any,
-) -> None:
+) -> int:
     """Send PROMPT (argument, --file or stdin) to the deployment NAME, and stream the response.
+
+    A request to an asynchronous endpoint (`endpoint.asynchronous`) goes through S3, may take an hour and have 1 GB.
 
     The response is printed to stdout; latency, time to the first token and tokens/s to stderr.
 
@@ -76,14 +82,31 @@ def command(
             hint="use --raw for the unchanged body, --json for JSON Lines",
         )
     context = open_context(as_json=as_json)
+    if queue.result is not None:
+        new = prompt is not None or any(prompt_flags[key] for key in ("file", "body", "images"))
+        queue.require_result_alone(new=new)
+        return queue.fetch(find_deployment(name, context.deps, where), context, raw=raw)
     ref, prompt = _who(name, prompt, context, where)
     request = _read_request(prompt, stream_default=sys.stdout.isatty() or as_json, **prompt_flags)
-    if raw:
-        for chunk in invoke_raw(ref, request, context.deps, timeout=timeout):
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
-    else:
+    queue.require_whole(stream=bool(prompt_flags["stream"]))
+    try:
+        if not queue.wanted:
+            _send(ref, request, context, timeout=timeout, raw=raw)
+            return 0
+    except OnlyAsynchronous:
+        replace(queue, wanted=True).require_whole(stream=bool(prompt_flags["stream"]))
+    return queue.send(ref, request, context, raw=raw)
+
+
+def _send(
+    ref: DeploymentRef, request: InferenceRequest, context: CommandContext, *, timeout: float, raw: bool
+) -> None:
+    if not raw:
         _print_response(ref, request, context, timeout)
+        return
+    for chunk in invoke_raw(ref, request, context.deps, timeout=timeout):
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
 
 
 def _who(

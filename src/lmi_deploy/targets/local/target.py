@@ -20,6 +20,7 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.planning.image_build import with_built_image
+from lmi_deploy.ports.async_inference import AsyncInference
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.compiled_models import CompiledModels
 from lmi_deploy.ports.environments import Environments
@@ -183,6 +184,12 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         raise UsageRefused(
             f"{ref.name}: a server on this machine takes no tokens, and has no OpenAI API of its own",
             hint=f"run `lmi proxy {ref.name}`, and give its address to OpenAI's client library",
+        )
+
+    def async_requests(self, ref: DeploymentRef) -> AsyncInference:
+        raise UsageRefused(
+            f"{ref.name}: a server on this machine has no queue: it answers directly",
+            hint="omit --async; --timeout limits the time without data",
         )
 
     def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:

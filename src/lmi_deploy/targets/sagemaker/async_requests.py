@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -45,9 +45,9 @@ class AsyncRequests:
     bucket: Callable[[str], ObjectStore]
     clock: Clock
 
-    def submit(self, request: HttpRequest, limits: AsyncLimits) -> AsyncTicket:
+    def submit(self, request: HttpRequest, limits: AsyncLimits, *, prompt: str = "") -> AsyncTicket:
         """Upload and enqueue it, and store where the response will be."""
-        ticket = self._enqueue(request, limits)
+        ticket = replace(self._enqueue(request, limits), prompt=prompt)
         self.store.put(request_key(self.name, ticket.inference_id), json.dumps(dump(ticket)).encode())
         return ticket
 
