@@ -84,7 +84,9 @@ LIFECYCLES = {
         (UP, ("extend", "echo", "2h"), ("up", "unscaled.yaml", "--yes"), UP, DOWN),
         ("ScheduleDeletion", "HandOverSchedulerRole"),
     ),
-    "queued": Lifecycle(PLAIN + QUEUED, (UP, DOWN), ("InvokeAsync", "UseRequests")),
+    "queued": Lifecycle(
+        PLAIN + QUEUED, (UP, ("invoke", "echo", "--async", *BODY), DOWN), ("InvokeAsync", "UseRequests")
+    ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
 LOCKED = ("up", "rollback", "extend", "gc")
