@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
@@ -74,6 +76,25 @@ def test_each_variant_is_deployed_measured_and_deleted(app: LocalApp) -> None:
     text = Path("r.md").read_text()
     assert "| variant | c | QPS | max | min | mean |" in text
     assert "against plain under the same load" in text
+
+
+def test_folder_in_which_another_process_measures_is_refused_and_nothing_is_deployed(app: LocalApp) -> None:
+    write()
+    holder = "import sys; from pathlib import Path; from lmi_deploy.bench.experiment_results import ResultsFolder\n"
+    holder += (
+        f"with ResultsFolder(Path({str(RESULTS)!r})).hold(): print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        ran = app.lmi("bench", "e.yaml", "--yes")
+        other.kill()
+    assert ran.code == 5
+    assert f"bench-tiny: another `lmi bench` (process {other.pid}) measures into this folder" in ran.err
+    assert (cells(), app.released) == ([], [])
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0  # the lock of a killed process is free
 
 
 def test_second_run_measures_only_what_is_missing(app: LocalApp) -> None:

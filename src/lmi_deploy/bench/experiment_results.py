@@ -5,19 +5,22 @@ A finished cell is never measured again. Files appear whole, so that a crash lea
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json, to_json
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import Refused, UsageRefused
 
 REPORT: Final = "report.json"
 _CELLS: Final = "cells"
 _TOKEN: Final = "experiment"
+_LOCK: Final = ".lock"
 
 
 class ResultsFolder:
@@ -30,6 +33,37 @@ class ResultsFolder:
         except OSError as reason:
             hint = "name a folder that you may write to: --results DIR"
             raise UsageRefused(f"{path}: {reason.strerror}", hint=hint) from None
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Refused while another process holds it: two on one folder would deploy and delete under the same names. The
+        kernel releases it when the process ends, however it ends.
+        """
+        with self._open_lock() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused(
+                    f"{self.path}: another `lmi bench` (process {os.pread(lock, 20, 0).decode() or 'unknown'}) "
+                    "measures into this folder",
+                    hint="wait until it has ended, or name another folder: --results DIR",
+                ) from None
+            with suppress(OSError):  # on a full disk only the number of the process is missing
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, str(os.getpid()).encode(), 0)
+            yield
+
+    @contextmanager
+    def _open_lock(self) -> Iterator[int]:
+        try:
+            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as reason:
+            hint = "name a folder that you may write to: --results DIR"
+            raise UsageRefused(f"{self.path / _LOCK}: {reason.strerror}", hint=hint) from None
+        try:
+            yield lock
+        finally:
+            os.close(lock)
 
     @property
     def token(self) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lmi_deploy.bench.experiment import Outcome
     from lmi_deploy.bench.experiment_plan import ExperimentPlan
     from lmi_deploy.bench.experiment_results import ResultsFolder
+    from lmi_deploy.bench.report import Report
     from lmi_deploy.bench.run_sequence import MeasuredLoad
 
 _AGAIN = "run the same command again: it measures only what is missing"
@@ -66,7 +67,6 @@ def command(
     not stop the others. Ctrl-C deletes what runs. The same command again measures what is missing in DIR, and
     writes the report of all.
     """
-    from lmi_deploy.bench.experiment import Experiment, experiment_report
     from lmi_deploy.bench.experiment_plan import ExperimentPlanner
     from lmi_deploy.bench.experiment_results import ResultsFolder
 
@@ -78,25 +78,34 @@ def command(
             f"{read.origin}: it has no key bench", hint="add `bench` with variants or a matrix"
         )
     folder = ResultsFolder(results or Path(f"bench-{read.name}"))
-    planner = ExperimentPlanner(
-        recipe=read,
-        bench=read.bench,
-        read=VariantRecipes(read, overlay, sets),
-        prompts=experiment_prompts(read, read.bench),
-        token=folder.token,
-        deps=context.deps,
-    )
-    plan = planner.plan()
-    _agree(plan, folder, context, yes=yes, most=max_cost)
-    experiment = Experiment(plan, folder, context.deps, _Observer(context), most=max_cost)
-    outcome = experiment.run()
-    report = experiment_report(plan, folder, outcome)
-    folder.keep_report(report)
-    context.view.note(f"wrote {folder.report}")
+    with folder.hold():
+        planner = ExperimentPlanner(
+            recipe=read,
+            bench=read.bench,
+            read=VariantRecipes(read, overlay, sets),
+            prompts=experiment_prompts(read, read.bench),
+            token=folder.token,
+            deps=context.deps,
+        )
+        plan = planner.plan()
+        _agree(plan, folder, context, yes=yes, most=max_cost)
+        outcome, report = _run(plan, folder, context, most=max_cost)
     if report.points:
         show_report(report, context, files)
     _require_complete(outcome)
     require_objectives(report)
+
+
+def _run(
+    plan: ExperimentPlan, folder: ResultsFolder, context: CommandContext, *, most: float | None
+) -> tuple[Outcome, Report]:
+    from lmi_deploy.bench.experiment import Experiment, experiment_report
+
+    outcome = Experiment(plan, folder, context.deps, _Observer(context), most=most).run()
+    report = experiment_report(plan, folder, outcome)
+    folder.keep_report(report)
+    context.view.note(f"wrote {folder.report}")
+    return outcome, report
 
 
 def _agree(
