@@ -24,6 +24,7 @@ UP, DOWN = ("up", "r.yaml", "--yes"), ("down", "echo", "--yes", "--purge")
 BUCKET = f"lmi-{ACCOUNT}-{REGION}-an"
 SERVING = PLAIN + "endpoint: {role: serving}\n"
 TAG_SEARCH = {"headers": {"X-Amz-Target": "GetResources$"}, "times": None}
+ENDPOINTS = {"headers": {"X-Amz-Target": "ListEndpoints$"}, "times": None}
 QUOTAS = {"headers": {"X-Amz-Target": "ListServiceQuotas$"}, "times": None}
 PARTS = {"method": "PUT", "path": "partNumber=2", "times": None, "do": {"answer": {"status": 403}}}
 
@@ -184,6 +185,16 @@ def test_token_is_printed_without_a_request_and_plan_reports_its_permission(ada:
     assert "lacks permissions for later steps: sagemaker:CallWithBearerToken" in done(ada, "plan", "r.yaml")
     done(ada, *UP)
     assert "sagemaker-api-key-" in done(ada, "token", "echo")
+
+
+@pytest.mark.parametrize("action", ["cloudwatch:GetMetricData", "cloudwatch:ListMetrics"])
+def test_gc_idle_needs_permission_to_read_metrics(ada: Principal, action: str) -> None:
+    done(ada, *UP)
+    endpoint = {"EndpointName": "echo", "EndpointArn": "arn", "EndpointStatus": "InService"}
+    times = dict.fromkeys(("CreationTime", "LastModifiedTime"), 1.6e9)
+    body = json.dumps({"Endpoints": [{**endpoint, **times}]})
+    ada.aws.fault({**ENDPOINTS, "do": {"answer": {"status": 200, "body": body}}})
+    require_permission(ada, ReducedPermissions("deployer", "FindIdle", action), "gc", "--idle", "2h")
 
 
 def test_every_rare_permission_has_a_test_here() -> None:

@@ -96,6 +96,14 @@ def test_requests_of_gc_without_leftovers_grow_by_pages(many: Emulated, tmp_path
     assert len(requests) <= MANY_AIM, counts
 
 
+def test_requests_of_gc_idle_grow_by_pages(many: Emulated, tmp_path: Path) -> None:
+    lines, requests = _counted(many, tmp_path, "gc", "--idle", "1h")
+    assert lines[-1]["idle"] == COUNT
+    counts = Counter(requests)
+    assert counts["cloudwatch GetMetricData"] == 3, "three metrics each, 500 in one request"
+    assert len(requests) <= MANY_AIM + 5, counts
+
+
 def test_throttled_pages_are_requested_again(many: Emulated, tmp_path: Path) -> None:
     throttled = error_for("ThrottlingException", "Rate exceeded")
     many.fault(on("ListEndpoints", throttled, times=1), on("GetResources", throttled, times=1))

@@ -1,0 +1,70 @@
+"""`lmi cost`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.shared_options import json_option
+from lmi_deploy.domain.currency import format_price
+from lmi_deploy.workflows.cost import NOT_SEEN, Month, Usage, usages
+
+
+@click.command("cost")
+@click.option("--month", metavar="YYYY-MM", help="In UTC; by default the current one.")
+@click.option("--region", default="", help="The AWS region; by default that of AWS's own chain.")
+@json_option
+def command(*, month: str | None, region: str, as_json: bool) -> None:
+    """Show what the deployments in AWS ran in a month, and what that cost.
+
+    It is an estimate, from the records of the deployments that exist now, and the on-demand prices of now: AWS's own
+    bill counts. The output says what it cannot contain.
+    """
+    context = open_context(as_json=as_json)
+    now = context.deps.clock.now()
+    chosen = Month.parse(month or f"{now:%Y-%m}")
+    found = [*usages(chosen, region, context.deps)]
+    context.view.rows([_row(usage) for usage in found])
+    currency = next((usage.price.currency for usage in found if usage.price), "USD")
+    total = sum(usage.cost or 0.0 for usage in found)
+    projected = total + sum(usage.rest(chosen.end) for usage in found)
+    unpriced = sorted({usage.instance for usage in found if usage.price is None})
+    context.view.note(
+        f"{chosen.text}, so far: {format_price(total, currency)}; an estimate, AWS's bill counts"
+    )
+    if any(usage.running for usage in found):
+        context.view.note(
+            f"to the end of the month, if nothing changes: {format_price(projected, currency)} in total"
+        )
+    for what in (*([f"the price of {', '.join(unpriced)} is unknown"] if unpriced else ()), *NOT_SEEN):
+        context.view.note(f"  not in it: {what}")
+    context.view.result(
+        {
+            "month": chosen.text,
+            "currency": currency,
+            "total": round(total, 2),
+            "projected": round(projected, 2),
+            "unpriced": unpriced,
+            "not_seen": list(NOT_SEEN),
+        }
+    )
+
+
+def _row(usage: Usage) -> Mapping[str, Any]:
+    price = usage.price
+    return {
+        "name": usage.ref.name,
+        "region": usage.ref.region,
+        "instance": usage.instance,
+        "count": usage.count,
+        "autoscaled": usage.autoscaled,
+        "start": usage.start.isoformat(timespec="seconds"),
+        "end": "" if usage.running else usage.end.isoformat(timespec="seconds"),
+        "hours": round(usage.hours, 1),
+        "hourly": price.hourly if price else None,
+        "price_date": price.date if price else "",
+        "cost": None if usage.cost is None else round(usage.cost, 2),
+    }

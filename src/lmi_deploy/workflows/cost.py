@@ -1,0 +1,117 @@
+"""What the endpoints of a month cost, as far as the records of the deployments that exist now tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Final
+
+from lmi_deploy.domain.deployment_list import ListedDeployment
+from lmi_deploy.domain.observed_state import Price
+from lmi_deploy.domain.record import DeploymentRef, Generation
+from lmi_deploy.domain.sagemaker.expiry import parse_moment
+from lmi_deploy.errors import AccessError, UsageRefused
+from lmi_deploy.workflows.dependencies import Dependencies
+
+_FREE: Final = ("", "Failed", "Deleting")
+"""The status of an endpoint that costs nothing: there is none, it has no instance, or it loses them."""
+NOT_SEEN: Final = (
+    "deployments that were deleted, whose record was deleted with them",
+    "instances that autoscaling started above the recipe's minimum",
+    "changes of a price: every hour has the price of now",
+    "transfer and compile jobs, storage and data transfer",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Month:
+    """From `start` to `end`, UTC."""
+
+    start: datetime
+    end: datetime
+
+    @classmethod
+    def parse(cls, text: str) -> Month:
+        """`YYYY-MM`."""
+        try:
+            start = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
+        except ValueError:
+            raise UsageRefused(f"--month {text}: not a month", hint="write it as 2026-11") from None
+        return cls(start=start, end=(start + timedelta(days=32)).replace(day=1))
+
+    @property
+    def text(self) -> str:
+        return f"{self.start:%Y-%m}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """One generation of a deployment within the month."""
+
+    ref: DeploymentRef
+    instance: str
+    count: int
+    autoscaled: bool
+    start: datetime
+    end: datetime
+    running: bool
+    """Whether it still serves; then `end` is now."""
+    price: Price | None
+
+    @property
+    def hours(self) -> float:
+        """Of all its instances."""
+        return self.count * (self.end - self.start).total_seconds() / 3600
+
+    @property
+    def cost(self) -> float | None:
+        return self.hours * self.price.hourly if self.price else None
+
+    def rest(self, end: datetime) -> float:
+        """The cost from now to the end of the month, if nothing changes."""
+        left = self.count * (end - self.end).total_seconds() / 3600
+        return left * self.price.hourly if self.price and self.running else 0.0
+
+
+def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
+    """By deployment, the oldest generation first. Each record is read: one request for each deployment."""
+    now = deps.clock.now()
+
+    @cache
+    def price(place: str, instance: str) -> Price | None:
+        return deps.cloud(place).prices.hourly(instance)
+
+    for target in deps.targets.values():
+        listing = target.list_all(region)
+        if listing.unlisted_reason:  # then it is unknown what still runs
+            raise AccessError(listing.unlisted_reason, hint="allow it: `lmi iam RECIPE` prints the policy")
+        for one in listing.found:
+            record = target.read_record(one.ref)
+            for generation, start, end in _spans(record.generations if record else (), one, now):
+                start, end = max(start, month.start), min(end, month.end)
+                if start >= end:
+                    continue
+                place = generation.serving.cloud
+                yield Usage(
+                    ref=one.ref,
+                    instance=generation.instance,
+                    count=place.scaling.least if place.scaling else place.count,
+                    autoscaled=place.scaling is not None,
+                    start=start,
+                    end=end,
+                    running=end == now,
+                    price=price(one.ref.region, generation.instance) if generation.instance else None,
+                )
+
+
+def _spans(
+    generations: tuple[Generation, ...], one: ListedDeployment, now: datetime
+) -> Iterator[tuple[Generation, datetime, datetime]]:
+    """Each generation serves until the next one; the last one until now, if the endpoint exists."""
+    starts = [parse_moment(generation.since) for generation in generations]
+    ends = [*starts[1:], None if one.status in _FREE else now][-len(starts) :]
+    for generation, start, end in zip(generations, starts, ends, strict=True):
+        if start is not None and end is not None:
+            yield generation, start, end

@@ -1,0 +1,72 @@
+"""`lmi cost`: hours and prices of a month by the records, what still runs, and what it cannot see."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.domain.record import Generation
+from lmi_deploy.errors import AccessError
+from tests.functional.sagemaker.test_many import rows, serving
+from tests.support.cloud_app import CloudApp
+
+
+def current(app: CloudApp, name: str) -> Generation:
+    record = app.depot().records.read(name)
+    assert record is not None
+    assert record.current is not None
+    return record.current
+
+
+def test_hours_and_cost_of_what_runs(app: CloudApp) -> None:
+    serving(app, "a", "b")
+    app.clock.sleep(7200)
+    result = app.lmi("cost", "--json")
+    assert result.code == 0, result.out
+    row = rows(result)["b"]
+    assert (row["instance"], row["count"], row["hours"], row["end"]) == ("ml.g5.xlarge", 1, 2.0, "")
+    assert (row["start"], row["cost"]) == (current(app, "b").since, 2.82)
+    total = result.result["total"]
+    assert 5.6 < total < 5.9
+    assert result.result["projected"] > total
+    assert any("autoscaling" in text for text in result.result["not_seen"])
+    words = app.lmi("cost")
+    assert "not in it: deployments that were deleted" in words.err
+
+
+def test_an_updated_deployment_has_a_row_for_each_generation(app: CloudApp) -> None:
+    serving(app, "a")
+    app.clock.sleep(3600)
+    app.up("--set", "endpoint.count=2")
+    app.clock.sleep(3600)
+    found = [line for line in app.lmi("cost", "--json").lines if line["event"] == "row"]
+    assert [row["count"] for row in found] == [1, 2]
+    assert found[0]["end"] == found[1]["start"]
+    assert found[1]["hours"] == 2.0
+
+
+def test_a_month_without_deployments_costs_nothing(app: CloudApp) -> None:
+    serving(app, "a")
+    result = app.lmi("cost", "--month", "2001-02", "--json")
+    assert (result.code, result.result["total"], rows(result)) == (0, 0, {})
+
+
+def test_unknown_price_is_reported_and_not_counted(app: CloudApp) -> None:
+    serving(app, "a")
+    app.clock.sleep(3600)
+    app.cloud.prices.hourly_of.clear()
+    result = app.lmi("cost", "--json")
+    assert (result.result["unpriced"], result.result["total"]) == (["ml.g5.xlarge"], 0)
+    assert rows(result)["a"]["cost"] is None
+
+
+def test_without_the_right_to_list_endpoints_nothing_is_counted(app: CloudApp) -> None:
+    serving(app, "a")
+    denied = AccessError("list of endpoints: may not sagemaker:ListEndpoints", hint="allow it")
+    app.cloud.account_state.failures.before["endpoints"] = [denied]
+    result = app.lmi("cost")
+    assert (result.code, "may not sagemaker:ListEndpoints" in result.err) == (1, True)
+
+
+@pytest.mark.parametrize("month", ["2026", "2026-13", "last"])
+def test_text_that_names_no_month_is_refused(app: CloudApp, month: str) -> None:
+    assert app.lmi("cost", "--month", month).code == 2
