@@ -133,9 +133,11 @@ class HumanView:
         for line in error.details:
             self._story.write(f"  {plain(line)}\n" if not hasattr(error, "problems") else f"{plain(line)}\n")
         paint = self._paint
-        self._story.write(f"{paint('error:', 'red')} {plain(error.message)}\n")
+        message = self._fitted(f"error: {plain(error.message)}")
+        self._story.write(message.replace("error:", paint("error:", "red"), 1) + "\n")
         if error.hint:
-            self._story.write(f"  {paint('next:', 'bold')} {plain(error.hint)}\n")
+            hint = self._fitted(f"  next: {plain(error.hint)}")
+            self._story.write(hint.replace("next:", paint("next:", "bold"), 1) + "\n")
 
     def close(self) -> None:
         if self._live is not None:
@@ -174,8 +176,23 @@ class HumanView:
         if self._live is not None:
             self._live.above(text)
         else:
-            self._story.write(text + "\n")
+            self._story.write(self._fitted(text) + "\n")
             self._story.flush()
+
+    def _fitted(self, text: str) -> str:
+        """In a terminal: broken between words, so that names and commands stay whole; what follows is indented."""
+        if not self._story.isatty():
+            return text
+        import textwrap
+        from shutil import get_terminal_size
+
+        width, lines = get_terminal_size().columns, []
+        for line in text.split("\n"):
+            lead = " " * (len(line) - len(line.lstrip()) + 2)
+            lines += textwrap.wrap(
+                line, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
+            ) or [""]
+        return "\n".join(lines)
 
     def _live_line(self) -> LiveLine:
         if self._live is None:

@@ -307,3 +307,25 @@ def test_times_of_a_list_are_relative() -> None:
         [{"name": "chat", "since": moment.isoformat(), "expires": ""}]
     )
     assert out.getvalue().splitlines()[1] == "chat  29 min ago  -"
+
+
+def test_words_stay_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    story = TerminalText()
+    view = HumanView(io.StringIO(), story, live=False)
+    view.note("  70 instance types with accelerators; prices per hour in us-east-1")
+    view.fail(
+        DeployFailed("x" * 50, hint="aws service-quotas request-service-quota-increase --desired-value 4")
+    )
+    assert story.getvalue().splitlines() == [
+        "  70 instance types with accelerators;",
+        "    prices per hour in us-east-1",
+        "error:",
+        "  " + "x" * 50,
+        "  next: aws service-quotas",
+        "    request-service-quota-increase",
+        "    --desired-value 4",
+    ]
+    pipe = io.StringIO()
+    HumanView(io.StringIO(), pipe, live=False).note("word " * 30)
+    assert pipe.getvalue() == "word " * 30 + "\n"
