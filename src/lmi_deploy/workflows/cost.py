@@ -111,7 +111,8 @@ def _spans(
 ) -> Iterator[tuple[Generation, datetime, datetime]]:
     """Each generation serves until the next one; the last one until now, if the endpoint exists."""
     starts = [parse_moment(generation.since) for generation in generations]
-    ends = [*starts[1:], None if one.status in _FREE else now][-len(starts) :]
-    for generation, start, end in zip(generations, starts, ends, strict=True):
+    ends = [*starts[1:], None if one.status in _FREE else now]
+    # Without a record there is one end, and no start.
+    for generation, start, end in zip(generations, starts, ends, strict=False):
         if start is not None and end is not None:
             yield generation, start, end

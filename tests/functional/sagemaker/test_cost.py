@@ -50,6 +50,14 @@ def test_a_month_without_deployments_costs_nothing(app: CloudApp) -> None:
     assert (result.code, result.result["total"], rows(result)) == (0, 0, {})
 
 
+def test_deployment_without_a_record_is_not_counted(app: CloudApp) -> None:
+    serving(app, "a", "b")
+    app.depot().records.remove("a")
+    app.clock.sleep(3600)
+    result = app.lmi("cost", "--json")
+    assert (result.code, [*rows(result)]) == (0, ["b"])
+
+
 def test_unknown_price_is_reported_and_not_counted(app: CloudApp) -> None:
     serving(app, "a")
     app.clock.sleep(3600)
