@@ -282,6 +282,7 @@ def test_interrupted_search_keeps_its_steps(app: LocalApp, url: str) -> None:
     ("argv", "words"),
     [
         (("--find", "max-rate"), "--find max-rate needs an --objective"),
+        (("--max-cost", "1"), "--max-cost and --url cannot be combined"),
         (("--find", "max-rate", "-c", "2", "--objective", "p50_ms=1"), "--find max-rate and --concurrency"),
         (("--find", "max-rate", "--rate", "1", "--rate", "2", "--objective", "p50_ms=1"), "takes one --rate"),
         (("--find", "knee", "--objective", "p50_ms=1"), "--find knee takes no --objective"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.bench.report import LOADS, LoadPoint, Report
+from lmi_deploy.bench.report import LOADS, BilledInstances, LoadPoint, Report
 from lmi_deploy.domain.observed_state import Price
 
 SAFETY_FACTOR: Final = 0.5
@@ -52,6 +52,11 @@ def _exponent(amount: float) -> int:
 def per_million(price: Price, count: int, rate: float) -> float:
     """`count` instances at that price per hour make `rate` units per second."""
     return price.hourly * count / 3600 / rate * 1e6
+
+
+def cost_of_seconds(billed: BilledInstances, seconds: float) -> float | None:
+    """None if the price is unknown."""
+    return billed.price.hourly * billed.count * seconds / 3600 if billed.price else None
 
 
 def costs(point: LoadPoint) -> tuple[MeasuredCost, ...]:

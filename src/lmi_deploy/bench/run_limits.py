@@ -25,6 +25,17 @@ class RunLimits:
     seconds_after: float = 300.0
     """For requests that are still running at the end."""
 
+    @property
+    def longest_warmup(self) -> float:
+        """A number of requests may take as long as the run itself."""
+        if self.warmup_requests is None:
+            return self.warmup_seconds
+        return max(self.warmup_seconds, self.seconds) if self.warmup_requests else 0.0
+
+    @property
+    def longest(self) -> float:
+        return self.longest_warmup + self.seconds + self.seconds_after
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
@@ -54,8 +65,7 @@ class RunPhases:
 
     def may_begin(self, now: float) -> str:
         """Empty, or why no further request is sent."""
-        warmup_is_over = now - self._began > self._limits.warmup_seconds
-        if not self.is_warm and self._limits.warmup_requests is None and warmup_is_over:
+        if not self.is_warm and now - self._began > self._limits.longest_warmup:
             self._warmed(now)
         if self.is_warm and now - self.warm_since >= self._limits.seconds:
             return "the time is over"

@@ -33,6 +33,8 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.inference_client.client import InferenceClient, certificate_authorities
 
 SELF_TEST_SECONDS = 1.0
+_AROUND_SECONDS = 5.0
+"""For the self-test and for reading the responses, once a load."""
 _SHORT_COLLECTIONS = (2000, 2, 1_000_000)
 """Thresholds of the three generations: the oldest is never searched."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -64,6 +66,11 @@ class Measurement:
     @property
     def most_loads(self) -> int:
         return self.search.steps if self.search else len(self.loads)
+
+    @property
+    def longest(self) -> float:
+        """Seconds that all loads may take, each with its self-test."""
+        return self.most_loads * (self.limits.longest + _AROUND_SECONDS)
 
     def next_load(self, points: Sequence[LoadPoint]) -> Load | None:
         """None after the last."""

@@ -18,7 +18,7 @@ from lmi_deploy.bench.report import Load
 from lmi_deploy.bench.request_target import RequestForm
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.cli.load_search_options import SEARCH_OPTIONS, search_of
-from lmi_deploy.cli.shared_options import parameters_option
+from lmi_deploy.cli.shared_options import amount, parameters_option
 from lmi_deploy.errors import UsageRefused
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +34,7 @@ class LoadOptions:
     limits: RunLimits
     objectives: tuple[Objective, ...]
     confidence: float
+    max_cost: float | None
     timeout: float
     seed: int
 
@@ -145,6 +146,13 @@ _LOAD_OPTIONS = (
         help="End a load when more than this share of its requests fail.",
     ),
     click.option(
+        "--max-cost",
+        type=float,
+        callback=amount,
+        metavar="DOLLARS",
+        help="Refuse (exit 5) if the instances may cost more during all loads, or their price is unknown.",
+    ),
+    click.option(
         "--timeout",
         type=click.FloatRange(0.1),
         default=120.0,
@@ -198,7 +206,7 @@ _LOAD_NAMES = (
         "warmup",
         "objectives",
     ),
-    *("confidence", "stop_at_errors", "timeout", "seed"),
+    *("confidence", "stop_at_errors", "max_cost", "timeout", "seed"),
 )
 
 
@@ -240,6 +248,7 @@ def _load(sending: RequestOptions, **given: Any) -> LoadOptions:
         limits=limits,
         objectives=objectives,
         confidence=given["confidence"],
+        max_cost=given["max_cost"],
         timeout=given["timeout"],
         seed=given["seed"],
     )

@@ -96,6 +96,17 @@ def test_endpoint_that_is_deleted_in_the_run_ends_it_with_the_numbers_kept(aws: 
     assert 20 <= point.counts.errors["ValidationError"] < 100
 
 
+def test_cost_is_said_before_the_run_and_may_be_limited(
+    aws: Emulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench("--no-stream", "--duration", "10", "--timeout", "5", "--max-cost", "0.05")
+    assert "1 load in at most 20.0 s: 1 x ml.g5.xlarge cost at most $0.00" in capsys.readouterr().err
+    Path("bench.json").unlink()
+    assert run(lmi, ["bench", "talks", "--prompts", "bodies.jsonl", "--max-cost", "0.001"]) == 5
+    assert "--max-cost 0.001: 1 x ml.g5.xlarge may cost" in capsys.readouterr().err
+    assert not Path("bench.json").exists()
+
+
 def test_handler_of_unknown_form_needs_whole_bodies(
     aws: Emulated, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lmi_deploy.cli.bench_progress import LiveProgress, show_measured
 from lmi_deploy.cli.commands.bench_report import show_report
-from lmi_deploy.cli.commands.bench_run import LiveProgress, require_client, require_objectives, show_measured
+from lmi_deploy.cli.commands.bench_run import require_client, require_objectives
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.experiment_recipes import VariantRecipes, experiment_prompts
 from lmi_deploy.cli.prompts import confirm

@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmi_deploy.cli.bench_options import LoadOptions, RequestOptions, bench_options
+from lmi_deploy.cli.bench_progress import LiveProgress, show_measured
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.deployment_lookup import find_deployment
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.report_outputs import RecordsFile, ReportFiles, report_files_options
 from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
-from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.number_text import counted, seconds_text
 from lmi_deploy.domain.secret import Secret
-from lmi_deploy.errors import DeployFailed, NotInstalled, ObjectiveMissed, UsageRefused
+from lmi_deploy.errors import DeployFailed, NotInstalled, ObjectiveMissed, Refused, UsageRefused
 
 if TYPE_CHECKING:
     from lmi_deploy.bench.report import Report
     from lmi_deploy.bench.request_target import RequestTarget
-    from lmi_deploy.bench.run_limits import RunProgress
     from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement
 
 OUTPUT = Path("bench.json")
@@ -120,6 +119,31 @@ def command(
         kept.require_complete()
 
 
+def _require_affordable(measurement: Measurement, most: float | None, context: CommandContext) -> None:
+    """Says the cost before anything is sent. Nothing is billed for a deployment without instances."""
+    from lmi_deploy.bench.cost import cost_of_seconds, money
+
+    billed, longest = measurement.billed, measurement.longest
+    cost = cost_of_seconds(billed, longest)
+    if billed.price and cost is not None:
+        time = f"{counted(measurement.most_loads, 'load')} in at most {seconds_text(longest)}"
+        context.view.note(
+            f"{time}: {billed.count} x {billed.instance} cost at most {money(cost, billed.price.currency)}"
+        )
+    if most is None or not billed.instance:
+        return
+    if cost is None:
+        raise Refused(
+            f"--max-cost {most:g}: the price of {billed.instance} is unknown",
+            hint="run `lmi catalog refresh`, or omit --max-cost; nothing was sent",
+        )
+    if cost > most:
+        raise Refused(
+            f"--max-cost {most:g}: {billed.count} x {billed.instance} may cost {cost:.3g} in {seconds_text(longest)}",
+            hint="shorten --duration or --timeout, or allow more; nothing was sent",
+        )
+
+
 def require_client() -> None:
     if find_spec("httptools") is None:
         raise NotInstalled("httptools", extra="bench")
@@ -130,6 +154,10 @@ def _of_url(
 ) -> Measurement:
     from lmi_deploy.bench.request_target import openai_target
 
+    if load.max_cost is not None:
+        raise UsageRefused(
+            "--max-cost and --url cannot be combined", hint="name a deployment: its price is known"
+        )
     target = openai_target(url, model, key, chat=sending.form.chat)
     details = {"url": target.endpoint.url, "model": model}
     return _measurement(model or url, target, sending, load, details=details)
@@ -158,6 +186,7 @@ def _of_deployment(
     except UsageRefused as refused:
         hint = 'change the options of the request, or send whole bodies: --prompts FILE with lines {"body": {...}}'
         raise UsageRefused(str(refused), hint=hint) from None
+    _require_affordable(measurement, load.max_cost, context)
     return measurement
 
 
@@ -197,13 +226,6 @@ def _measure(measurement: Measurement, context: CommandContext, records: Records
         context.view.close()
 
 
-def show_measured(each: MeasuredLoad, context: CommandContext) -> None:
-    context.view.note(f"{each.point.load.words}: {each.ended}, {each.point.counts.sent} requests")
-    for check in each.point.checks:
-        if check.state != "ok":
-            context.view.note(f"{check.state}: {check.text}")
-
-
 def _require_success(report: Report) -> None:
     errors = sorted({name for point in report.points for name in point.counts.errors})
     if errors and not any(point.counts.succeeded for point in report.points):
@@ -236,28 +258,6 @@ def require_objectives(report: Report) -> None:
             f"{report.name}: the measurement is INVALID, so no objective is shown to be met",
             hint="measure again as its checks say",
         )
-
-
-class LiveProgress:
-    """A line a second: drawing it takes time of the client that is measured."""
-
-    def __init__(self, context: CommandContext) -> None:
-        self._view = context.view
-        self._shown = 0
-
-    def __call__(self, progress: RunProgress) -> None:
-        second = int(progress.elapsed)
-        if second == self._shown:
-            return
-        self._shown = second
-        failed = f", {progress.failed} failed" if progress.failed else ""
-        phase = "warm-up, " if progress.is_warming else ""
-        note = (
-            f"{phase}{progress.completed} responses{failed}, {progress.in_flight} in flight, "
-            f"{seconds_text(progress.latency)} each"
-        )
-        event = Progress(key="bench", done=progress.seconds, total=None, unit="seconds", note=note)
-        self._view.show(event)
 
 
 def _show_self_test(context: CommandContext, load: LoadOptions) -> None:
