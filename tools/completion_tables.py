@@ -34,7 +34,7 @@ _OF_OPTIONS = {"--set": "set", "--region": "region", "--instance": "instance"}
 
 def completion_table() -> str:
     """src/lmi_deploy/cli/completion.json, complete."""
-    root = click.Context(lmi, info_name="lmi")
+    root = click.Context(lmi, info_name="lmi", **lmi.context_settings)
     commands = {name: _command(name, lmi.get_command(root, name), root) for name in COMMANDS}
     for name, entry in COMMANDS.items():
         commands[name]["help"] = entry.help

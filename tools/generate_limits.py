@@ -24,6 +24,7 @@ RANGES = {
     "subnets": "Subnets",
     "security_groups": "VpcSecurityGroupIds",
     "tags": "TagList",
+    "rollback_alarms": "AlarmList",
     "max_concurrent_per_instance": "MaxConcurrentInvocationsPerInstance",
 }
 TEXTS = {

@@ -27,7 +27,7 @@ _VARIABLES = {
 
 def man_pages() -> dict[str, str]:
     """File name to content."""
-    root = click.Context(lmi, info_name="lmi")
+    root = click.Context(lmi, info_name="lmi", **lmi.context_settings)
     pages = {"lmi.1": _page("lmi", lmi.help or "", [*_overview(root)])}
     for name in (name for commands in GROUPS.values() for name in commands):
         command = lmi.get_command(root, name)

@@ -13,7 +13,7 @@ from tests.support.local_app import LocalApp
 
 
 def leaves(group: click.Group = lmi) -> Iterator[click.Command]:
-    context = click.Context(group)
+    context = click.Context(group, **lmi.context_settings)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None

@@ -11,6 +11,7 @@ from math import inf
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
@@ -124,6 +125,8 @@ class AccountState:
     objects: Callable[[str], ObjectStore] | None = None
     """The buckets of the account, by name."""
     calls: list[str] = field(default_factory=list)
+    policies: dict[str, UpdatePolicy] = field(default_factory=dict)
+    """By endpoint: how its last update replaced the instances."""
 
     def read_object(self, address: str) -> bytes:
         bucket, _, key = address.removeprefix("s3://").partition("/")
@@ -282,9 +285,14 @@ class FakeHosting:
         account.tagged("endpoint", name, tags)
         account.failures.lose("create_endpoint")
 
-    def update_endpoint(self, name: str, config: str, *, keep_count: bool) -> None:
+    def update_endpoint(
+        self, name: str, config: str, *, keep_count: bool, policy: UpdatePolicy | None = None
+    ) -> None:
         account = self.state
         account.call("update_endpoint")
+        account.policies.pop(name, None)
+        if policy is not None:
+            account.policies[name] = policy
         before = self._settled(name)
         account.require_visible("endpoint-config", before.config)
         account.require_visible("endpoint-config", config)

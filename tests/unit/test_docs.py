@@ -92,7 +92,7 @@ def misused(line: str) -> str:
     words = shlex.split(re.split(r"\s[|>&]|;;", line)[0], comments=True)
     words = words[words.index("lmi") + 1 :]
     command: click.Command = lmi
-    context = click.Context(lmi, info_name="lmi")
+    context = click.Context(lmi, info_name="lmi", **lmi.context_settings)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(context, words[0])
         if found is None:

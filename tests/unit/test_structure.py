@@ -162,6 +162,7 @@ SMALL_MODULES_WITH_A_REASON = {
             "targets/sagemaker/validate/data_capture.py",
             "targets/sagemaker/validate/network_isolation.py",
             "targets/sagemaker/validate/transfer_job.py",
+            "targets/sagemaker/validate/update_policy.py",
         ),
         "one subject of rules a file",
     ),

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
     EnumOf,
@@ -12,12 +13,15 @@ from lmi_deploy.domain.recipe_key_types import (
     ListOf,
     MatchingRule,
     Named,
+    OneLine,
     PairsOf,
+    Seconds,
 )
 from lmi_deploy.domain.settings_digest import digest_tag
 
 TargetName = Literal["sagemaker", "local"]
 CapturedContent = Literal["both", "requests", "responses"]
+UpdatePolicyName = Literal["all-at-once", "canary", "linear", "rolling"]
 RuntimeName = Literal["auto", "embedded", "djl-serving", "triton", "container"]
 
 
@@ -103,6 +107,50 @@ class DataCapture:
         Doc("KMS key that encrypts it; by default the bucket's own encryption.", "alias/captured"),
     ] = None
 
+    @property
+    def words(self) -> str:
+        what = "requests and responses" if self.content == "both" else self.content
+        key = f", encrypted with {self.kms_key}" if self.kms_key else ""
+        return f"{what} of {self.percentage} % to {self.output}{key}"
+
+
+@digest_tag("UpdatePolicy")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePolicy:
+    policy: Annotated[
+        UpdatePolicyName, Doc("How requests move from the old instances to the new ones.", "canary")
+    ] = "all-at-once"
+    step_percent: Annotated[
+        int | None,
+        Integer(5, 50),
+        Doc(
+            "Percentage of the instances in the first step (canary) or in each step (linear, rolling); by default at "
+            "least 10, and at least one instance.",
+            "25",
+        ),
+    ] = None
+    wait: Annotated[
+        int, Seconds(0, 3600), Doc("Wait after each step, while the alarms are watched.", "5m")
+    ] = 0
+    keep_old: Annotated[
+        int,
+        Seconds(0, 3600),
+        Doc("How long the old instances are kept after the last step; not with rolling.", "10m"),
+    ] = 0
+    alarms: Annotated[
+        tuple[str, ...],
+        ListOf(OneLine("alarm name"), limit="rollback_alarms"),
+        Doc("CloudWatch alarms; if one of them goes off, SageMaker rolls the update back.", "[chat-errors]"),
+    ] = ()
+
+    @property
+    def words(self) -> str:
+        step = f" by {self.step_percent} %" if self.step_percent else ""
+        waiting = f", wait {seconds_text(self.wait)} after each step" if self.wait else ""
+        kept = f", keep the old instances for {seconds_text(self.keep_old)}" if self.keep_old else ""
+        alarms = f", roll back on {', '.join(self.alarms)}" if self.alarms else ""
+        return f"{self.policy}{step}{waiting}{kept}{alarms}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
@@ -164,6 +212,14 @@ class Endpoint:
     data_capture: Annotated[
         DataCapture | None, Doc("Keep requests and responses in S3 (SageMaker's Data Capture).")
     ] = None
+    update: Annotated[
+        UpdatePolicy | None, Doc("How SageMaker replaces the instances when `lmi up` changes the endpoint.")
+    ] = None
     tags: Annotated[
         tuple[tuple[str, str], ...], PairsOf("tag"), Doc("Tags for every resource.", "{team: search}")
     ] = ()
+
+    @property
+    def initial_count(self) -> int:
+        """How many instances it starts with."""
+        return self.count or (self.autoscaling.min if self.autoscaling else 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lmi_deploy.domain.inference_http import ProbeSpec
-from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import Placement, Scaling
 from lmi_deploy.domain.settings_digest import ADDED
@@ -56,6 +56,7 @@ class SageMakerServing:
     """ARN of the role with which EventBridge Scheduler deletes the endpoint at its expiry."""
     async_output: str = field(default="", metadata=ADDED)
     """S3 location of the responses of an asynchronous endpoint; empty: it answers directly."""
+    data_capture: DataCapture | None = field(default=None, metadata=ADDED)
 
     @property
     def summary(self) -> dict[str, str]:
@@ -80,6 +81,7 @@ class SageMakerServing:
             "scaling": self.scaling.words if self.scaling else "",
             "scheduler_role": self.scheduler_role,
             "async_output": self.async_output,
+            "data_capture": self.data_capture.words if self.data_capture else "",
             "patience": _number(self.wait_timeout),
         }
 

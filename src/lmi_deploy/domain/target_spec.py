@@ -8,7 +8,14 @@ from typing import ClassVar
 from lmi_deploy.domain.compile import CompileSpec
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.image_build import ImageBuild
-from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, RuntimeName, TargetName, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import (
+    Asynchronous,
+    DataCapture,
+    RuntimeName,
+    TargetName,
+    UpdatePolicy,
+    Vpc,
+)
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
@@ -143,6 +150,8 @@ class SageMakerPlace:
     data_capture: DataCapture | None = field(default=None, metadata=ADDED)
     asynchronous: Asynchronous | None = field(default=None, metadata=ADDED)
     """With its output: by default in `bucket`."""
+    update: UpdatePolicy | None = field(default=None, metadata=ADDED)
+    """With its step; None: all at once."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
@@ -47,7 +48,9 @@ class Hosting(Protocol):
 
     def create_endpoint(self, name: str, config: str, tags: Pairs) -> None: ...
 
-    def update_endpoint(self, name: str, config: str, *, keep_count: bool) -> None: ...
+    def update_endpoint(
+        self, name: str, config: str, *, keep_count: bool, policy: UpdatePolicy | None = None
+    ) -> None: ...
 
     def tag(self, arn: str, tags: Pairs) -> None: ...
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
-from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, UpdatePolicy, Vpc
 from lmi_deploy.domain.sagemaker.resource_settings import Mount
 from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
@@ -130,6 +130,67 @@ def test_endpoint_is_created_and_updated(aws: Emulated, cloud: Cloud, serving: s
     observed = cloud.hosting.endpoint(serving)
     assert observed is not None
     assert (observed.config, observed.count) == ("chat", 2)
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        (
+            UpdatePolicy(policy="canary", step_percent=25, wait=60, keep_old=30, alarms=("errors",)),
+            {
+                "BlueGreenUpdatePolicy": {
+                    "TrafficRoutingConfiguration": {
+                        "Type": "CANARY",
+                        "WaitIntervalInSeconds": 60,
+                        "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 25},
+                    },
+                    "TerminationWaitInSeconds": 30,
+                },
+                "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
+            },
+        ),
+        (
+            UpdatePolicy(policy="rolling", step_percent=50),
+            {
+                "RollingUpdatePolicy": {
+                    "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+                    "WaitIntervalInSeconds": 0,
+                }
+            },
+        ),
+        (
+            UpdatePolicy(keep_old=5),
+            {
+                "BlueGreenUpdatePolicy": {
+                    "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0},
+                    "TerminationWaitInSeconds": 5,
+                }
+            },
+        ),
+    ],
+    ids=lambda value: value.policy if isinstance(value, UpdatePolicy) else "",
+)
+def test_update_policy_is_sent(
+    aws: Emulated, cloud: Cloud, serving: str, update: UpdatePolicy, expected: dict[str, Any]
+) -> None:
+    aws.client("cloudwatch").put_metric_alarm(
+        AlarmName="errors",
+        Namespace="AWS/SageMaker",
+        MetricName="Invocation5XXErrors",
+        ComparisonOperator="GreaterThanThreshold",
+        EvaluationPeriods=1,
+        Threshold=1.0,
+        Period=60,
+        Statistic="Sum",
+    )
+    now = aws.settled(serving)["EndpointConfigName"]
+    name = f"policy-{update.policy}"
+    cloud.hosting.create_endpoint_config(name, config_settings("chat", count=2), TAGS)
+    cloud.hosting.update_endpoint(serving, name, keep_count=False, policy=update)
+    assert aws.settled(serving)["EndpointConfigName"] == name
+    assert aws.described(serving)["LastDeploymentConfig"] == expected
+    cloud.hosting.update_endpoint(serving, now, keep_count=False)
+    assert "LastDeploymentConfig" not in aws.settled(serving)
 
 
 def test_creating_an_existing_resource_is_a_conflict(aws: Emulated, cloud: Cloud, serving: str) -> None:

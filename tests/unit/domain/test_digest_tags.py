@@ -28,6 +28,7 @@ FIELDS = {
     "Vpc": "subnets security_groups",
     "DataCapture": "output percentage content kms_key",
     "Asynchronous": "output max_concurrent_per_instance success_topic error_topic kms_key",
+    "UpdatePolicy": "policy step_percent wait keep_old alarms",
     "Scaling": "least most invocations",
     "Travel": "via engine memory",
     "ImageBuild": "context dockerfile arguments platform",

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.sagemaker.resource_fields import (
+    deployment_config_request,
     endpoint_config_models,
     endpoint_config_request,
     endpoint_config_settings,
@@ -25,6 +26,7 @@ from lmi_deploy.aws.sagemaker.resource_fields import (
 from lmi_deploy.aws.sagemaker.runtime import SageMakerRuntime
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
@@ -131,12 +133,16 @@ class SageMakerHosting:
             Tags=tag_list(tags),
         )
 
-    def update_endpoint(self, name: str, config: str, *, keep_count: bool) -> None:
+    def update_endpoint(
+        self, name: str, config: str, *, keep_count: bool, policy: UpdatePolicy | None = None
+    ) -> None:
         requested: dict[str, Any] = {"EndpointName": name, "EndpointConfigName": config}
         if keep_count:
             requested.update(
                 RetainAllVariantProperties=True, ExcludeRetainedVariantProperties=list(_RETAINED_PROPERTIES)
             )
+        if policy is not None:
+            requested["DeploymentConfig"] = deployment_config_request(policy)
         try:
             self._change("update_endpoint", "endpoint", name, **requested)
         except Conflict:

@@ -7,7 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, CapturedContent, DataCapture, Vpc
+from lmi_deploy.domain.recipe_endpoint_keys import (
+    Asynchronous,
+    CapturedContent,
+    DataCapture,
+    UpdatePolicy,
+    Vpc,
+)
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.async_layout import FAILURES
 from lmi_deploy.domain.sagemaker.resource_settings import (
@@ -111,6 +117,28 @@ def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:
         *(response.get("ShadowProductionVariants") or ()),
     )
     return tuple(sorted({str(variant["ModelName"]) for variant in variants if variant.get("ModelName")}))
+
+
+def deployment_config_request(update: UpdatePolicy) -> dict[str, Any]:
+    """UpdateEndpoint's DeploymentConfig."""
+    size = {"Type": "CAPACITY_PERCENT", "Value": update.step_percent}
+    requested: dict[str, Any] = {}
+    if update.alarms:
+        alarms = [{"AlarmName": alarm} for alarm in update.alarms]
+        requested["AutoRollbackConfiguration"] = {"Alarms": alarms}
+    if update.policy == "rolling":
+        rolling = {"MaximumBatchSize": size, "WaitIntervalInSeconds": update.wait}
+        return {"RollingUpdatePolicy": rolling, **requested}
+    routing: dict[str, Any] = {
+        "Type": update.policy.upper().replace("-", "_"),
+        "WaitIntervalInSeconds": update.wait,
+    }
+    if update.policy == "canary":
+        routing["CanarySize"] = size
+    if update.policy == "linear":
+        routing["LinearStepSize"] = size
+    moving = {"TrafficRoutingConfiguration": routing, "TerminationWaitInSeconds": update.keep_old}
+    return {"BlueGreenUpdatePolicy": moving, **requested}
 
 
 def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:

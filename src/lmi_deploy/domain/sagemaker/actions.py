@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.image_actions import (
@@ -96,10 +97,12 @@ class UpdateEndpoint(ActionBase):
     config: str
     keep_count: bool
     """Whether the number of instances that autoscaling arrived at stays."""
+    policy: UpdatePolicy | None = field(default=None, metadata=ADDED)
 
     @property
     def title(self) -> str:
-        return f"update the endpoint {self.endpoint} to {self.config}"
+        policy = f" ({self.policy.words})" if self.policy else ""
+        return f"update the endpoint {self.endpoint} to {self.config}{policy}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,14 +37,16 @@ _STAMP = 16
 
 
 def spec_digest(spec: Spec) -> str:
-    """The spec in 16 hex digits. Without the time to live and its schedule, the way of the weights' transfer, and
-    the local paths of folders; the image's address contains the digest of its build.
+    """The spec in 16 hex digits. Without the time to live and its schedule, the update policy, the way of the
+    weights' transfer, and the local paths of folders; the image's address contains the digest of its build.
     """
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
     additional = tuple(
         replace(each, model_id=weights_label(each.model_id)) for each in spec.weights.additional
     )
-    place = replace(spec.cloud, ttl=0, scheduler_role="", travel=Travel(), job=None, compile=None, build=None)
+    place = replace(
+        spec.cloud, ttl=0, scheduler_role="", travel=Travel(), job=None, compile=None, build=None, update=None
+    )
     weights = replace(spec.weights, additional=additional)
     return short(digest(replace(spec, model=model, weights=weights, place=place)), _STAMP)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Placement
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts, weights_placeholder_value
@@ -73,6 +75,11 @@ def _endpoint_config(spec: Spec, model: str, placement: Placement) -> DesiredEnd
     )
 
 
-def wait_timeout(spec: Spec) -> int:
-    """Seconds until an endpoint that is not in service yet is overdue."""
-    return spec.cloud.model_download + spec.cloud.startup_timeout + PROVISION
+def wait_timeout(spec: Spec, update: UpdatePolicy | None = None) -> int:
+    """Seconds until an endpoint that is not in service yet is overdue; with the steps and waits of an update."""
+    start = spec.cloud.model_download + spec.cloud.startup_timeout + PROVISION
+    if update is None:
+        return start
+    steps = 2 if update.policy == "canary" else ceil(100 / (update.step_percent or 100))
+    starts = steps if update.policy == "rolling" else 1
+    return start * starts + update.wait * steps + update.keep_old

@@ -226,7 +226,9 @@ def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
     yield from propagation.until_found(
         "endpoint-config",
         action.config,
-        lambda: cloud.hosting.update_endpoint(action.endpoint, action.config, keep_count=action.keep_count),
+        lambda: cloud.hosting.update_endpoint(
+            action.endpoint, action.config, keep_count=action.keep_count, policy=action.policy
+        ),
         key=action.key,
     )
     return "started"

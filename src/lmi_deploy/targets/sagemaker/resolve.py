@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil
 
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.deployment_spec import AdditionalModel, EngineSpec, WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Autoscaling
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Autoscaling, Endpoint, UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.sagemaker.async_layout import default_output
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
@@ -55,7 +56,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         role=role_arn(endpoint.role, cloud, default=ENDPOINT_ROLE, key="endpoint.role"),
         image=image,
         placements=_placements(recipe, image, weights.total_size),
-        count=endpoint.count or (scaling.min if scaling else 1),
+        count=endpoint.initial_count,
         environment=_environment(engine, recipe.container.environment),
         delivery=delivery,
         model_download=time.model_download,
@@ -75,6 +76,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         build=image_build(recipe, facts),
         data_capture=endpoint.data_capture,
         asynchronous=_asynchronous(recipe, cloud.bucket),
+        update=_update_policy(endpoint),
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)
@@ -83,6 +85,14 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
 def _asynchronous(recipe: Recipe, bucket: str) -> Asynchronous | None:
     given = recipe.endpoint.asynchronous
     return given and replace(given, output=given.output or default_output(bucket, recipe.name))
+
+
+def _update_policy(endpoint: Endpoint) -> UpdatePolicy | None:
+    """With its step: at least one instance, and within the limits of `validate/update_policy.py`."""
+    update = endpoint.update
+    if update is None or update.policy == "all-at-once" or update.step_percent:
+        return update
+    return replace(update, step_percent=max(10, ceil(100 / endpoint.initial_count)))
 
 
 def _refuse(recipe: Recipe, size: int) -> None:

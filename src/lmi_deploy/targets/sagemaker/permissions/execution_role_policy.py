@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
-from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, UpdatePolicy
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     ENCRYPT,
@@ -29,6 +29,8 @@ def execution(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         yield from _captured(place.data_capture, arns)
     if place.asynchronous is not None:
         yield from _asynchronous(place.asynchronous, arns)
+    if place.update is not None and place.update.alarms:
+        yield _alarms(place.update, arns)
     if place.vpc is not None:
         yield join_network()
 
@@ -101,6 +103,16 @@ def _asynchronous(given: Asynchronous, arns: Arns) -> Iterator[PolicyStatement]:
             why="encrypt the responses with the recipe's key",
             conditions=conditions,
         )
+
+
+def _alarms(update: UpdatePolicy, arns: Arns) -> PolicyStatement:
+    """Source: SageMaker developer guide, "Auto-Rollback Configuration and Monitoring"."""
+    return PolicyStatement(
+        sid="WatchAlarms",
+        actions=("cloudwatch:DescribeAlarms",),
+        resources=tuple(arns.of("cloudwatch", f"alarm:{alarm}") for alarm in update.alarms),
+        why="read the alarms that roll an update back",
+    )
 
 
 def _key(arns: Arns) -> PolicyStatement:

@@ -81,6 +81,7 @@ _ASYNC: Final = (
     "endpoint: {asynchronous: {output: 's3://answers/team/', kms_key: KEY, error_topic: "
     "'arn:aws:sns:us-east-1:123456789012:failed'}}\n"
 )
+_UPDATE: Final = "endpoint: {count: 2, update: {policy: canary, alarms: [ALARM]}}\n"
 _SCHEDULER: Final = "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 _FEATURES: Final[Mapping[str, str]] = {
     "": "",
@@ -90,6 +91,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     "endpoint.kms_key": _KEY,
     "endpoint.data_capture": _CAPTURE,
     "endpoint.asynchronous": _ASYNC,
+    "endpoint.update.alarms": _UPDATE,
     "weights.via: job": _JOB,
     "compile": _COMPILE,
     "model_id in S3": "",

@@ -9,6 +9,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, Plan
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.sagemaker.actions import (
     AwaitService,
     CreateEndpoint,
@@ -187,15 +188,15 @@ def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) 
     if moved:
         yield RemoveScaling(endpoint=spec.name)
     keep = bool(scaled and spec.cloud.scaling and not moved)
-    yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep)
-    yield from _settle(spec, chosen.name)
+    yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep, policy=spec.cloud.update)
+    yield from _settle(spec, chosen.name, update=spec.cloud.update)
     if not (moved and spec.cloud.scaling is None):
         yield from _scale(spec, observed, created=moved, instance=live)
     yield from tagging(observed, tags_of(spec))
 
 
-def _settle(spec: Spec, config: str) -> Iterator[Action]:
-    yield AwaitService(endpoint=spec.name, config=config, timeout=wait_timeout(spec))
+def _settle(spec: Spec, config: str, *, update: UpdatePolicy | None = None) -> Iterator[Action]:
+    yield AwaitService(endpoint=spec.name, config=config, timeout=wait_timeout(spec, update))
     yield ProbeEndpoint(
         endpoint=spec.name, probe=spec.probe, asynchronous=spec.cloud.asynchronous is not None
     )

@@ -42,6 +42,7 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
         scaling=cloud.scaling,
         scheduler_role=cloud.scheduler_role,
         async_output=(cloud.asynchronous.output or "") if cloud.asynchronous else "",
+        data_capture=cloud.data_capture,
     )
     return serving_record(spec, artifact, place, weights_name=weights_of(spec), tags=cloud.tags)
 

@@ -19,6 +19,7 @@ from lmi_deploy.targets.sagemaker.validate import (
     images,
     network_isolation,
     transfer_job,
+    update_policy,
 )
 
 __all__ = ["Issue", "validate"]
@@ -30,6 +31,7 @@ _RULES = (
     *counts.RULES,
     *data_capture.RULES,
     *transfer_job.RULES,
+    *update_policy.RULES,
     *compute_capability.RULES,
 )
 
