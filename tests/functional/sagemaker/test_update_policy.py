@@ -35,7 +35,7 @@ def test_changed_policy_alone_changes_nothing(app: CloudApp) -> None:
     assert app.lmi("plan", "--json").result["actions"] == []
 
 
-def test_rollback_by_hand_goes_all_at_once(app: CloudApp) -> None:
+def test_rollback_by_hand_uses_no_policy(app: CloudApp) -> None:
     for text in (RECIPE, recipe()):
         write_recipe(text)
         app.up()

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.sagemaker.resource_fields import (
-    deployment_config_request,
     endpoint_config_models,
     endpoint_config_request,
     endpoint_config_settings,
@@ -22,6 +21,7 @@ from lmi_deploy.aws.sagemaker.resource_fields import (
     observed_endpoint,
     tag_list,
     tag_pairs,
+    update_policy_request,
 )
 from lmi_deploy.aws.sagemaker.runtime import SageMakerRuntime
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
@@ -142,7 +142,7 @@ class SageMakerHosting:
                 RetainAllVariantProperties=True, ExcludeRetainedVariantProperties=list(_RETAINED_PROPERTIES)
             )
         if policy is not None:
-            requested["DeploymentConfig"] = deployment_config_request(policy)
+            requested["DeploymentConfig"] = update_policy_request(policy)
         try:
             self._change("update_endpoint", "endpoint", name, **requested)
         except Conflict:

@@ -119,7 +119,7 @@ def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({str(variant["ModelName"]) for variant in variants if variant.get("ModelName")}))
 
 
-def deployment_config_request(update: UpdatePolicy) -> dict[str, Any]:
+def update_policy_request(update: UpdatePolicy) -> dict[str, Any]:
     """UpdateEndpoint's DeploymentConfig."""
     size = {"Type": "CAPACITY_PERCENT", "Value": update.step_percent}
     requested: dict[str, Any] = {}

@@ -18,7 +18,7 @@ from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.quotas import ServiceQuota
 from lmi_deploy.targets.sagemaker.permissions import Policies, Policy, policies
 
-OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:", "ec2:Describe")
+OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:PutMetricData", "ec2:Describe")
 """Rights of the role without which an endpoint still serves."""
 _NEEDED: Final = (
     *("sagemaker:Create", "sagemaker:Update", "sagemaker:AddTags", "sagemaker:DescribeEndpoint"),
