@@ -62,6 +62,29 @@ def test_validate_reports_every_error_of_every_recipe(app: LocalApp) -> None:
     assert "1 of 3 recipes are valid" in result.err
 
 
+def test_validate_prints_a_report_on_stdout_and_the_words_on_stderr(app: LocalApp) -> None:
+    Path("bad.yaml").write_text(RECIPE.replace("engine:", "enigne:"))
+    result = app.lmi("validate", "tiny.yaml", "bad.yaml", "absent.yaml", "--format", "github")
+    assert result.code == 2
+    unknown, missing, absent = result.out.splitlines()
+    assert unknown.startswith("::error file=bad.yaml,line=3,col=1,") or missing.startswith(
+        "::error file=bad.yaml,line=3,col=1,"
+    )
+    assert absent.startswith("::error file=absent.yaml,line=1,col=1,title=lmi validate::absent.yaml: No such")
+    assert "bad.yaml:3:1: enigne: unknown key" in result.err
+
+
+@pytest.mark.parametrize(("output", "empty"), [("github", "\n"), ("gitlab", "[]\n")])
+def test_validate_reports_no_mistake(app: LocalApp, output: str, empty: str) -> None:
+    assert app.lmi("validate", "tiny.yaml", "--format", output)[:2] == (0, empty)
+
+
+def test_validate_refuses_two_outputs(app: LocalApp) -> None:
+    result = app.lmi("validate", "tiny.yaml", "--json", "--format", "sarif")
+    assert result.code == 2
+    assert "--json and --format sarif are two outputs" in result.out + result.err
+
+
 @pytest.mark.parametrize("argv", [("validate",), ("validate", "tiny.yaml"), ("plan",), ("up", "--yes")])
 def test_missing_recipe_file_ends_with_2(app: LocalApp, argv: tuple[str, ...]) -> None:
     for absent in ("absent.yaml", "absent.json"):

@@ -14,6 +14,7 @@ from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.errors import NotFound, RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.notices import notices
+from lmi_deploy.ui.validation_report import REPORTS, Outcomes
 from lmi_deploy.ui.view import View
 from lmi_deploy.ui.view_selection import open_view
 
@@ -25,14 +26,31 @@ from lmi_deploy.ui.view_selection import open_view
     is_flag=True,
     help="Also read the model's config.json and safetensors headers; check that it fits and runs.",
 )
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(("text", "json", *REPORTS)),
+    default="text",
+    show_default=True,
+    help="Also print a report on stdout: annotations for GitHub Actions, a Code Quality report for GitLab, JUnit XML, "
+    "SARIF 2.1.0. json is --json.",
+)
 @recipe_options
 @json_option
 def command(
-    *, recipes: tuple[str, ...], hub: bool, overlay: str | None, sets: tuple[str, ...], as_json: bool
+    *,
+    recipes: tuple[str, ...],
+    hub: bool,
+    output: str,
+    overlay: str | None,
+    sets: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Check recipes without network access, and report all mistakes at once, each with its line."""
-    view = open_view(as_json=as_json)
-    problems: list[Problem] = []
+    if as_json and output in REPORTS:
+        raise UsageRefused(f"--json and --format {output} are two outputs", hint="use one of the two")
+    view = open_view(as_json=as_json or output == "json")
+    outcomes: dict[str, tuple[Problem, ...]] = {}
     good: dict[str, str] = {}
     for path in recipes or (None,):
         try:
@@ -40,25 +58,37 @@ def command(
             require_valid_experiment(recipe, overlay, sets)
             verdict = _judge(recipe, overlay, sets, view) if hub or is_folder(recipe.model_id) else ""
         except RecipeError as error:
-            problems.extend(error.problems)
+            outcomes[path or error.problems[0].origin] = error.problems
         except UsageRefused as error:
-            if len(recipes) < 2:
+            if len(recipes) < 2 and (output not in REPORTS or path is None):
                 raise
-            problems.append(Problem(origin=str(path), line=1, column=1, key="", what=error.message))
+            place = str(path)
+            outcomes[place] = (Problem(origin=place, line=1, column=1, key="", what=error.message),)
         else:
             good[recipe.origin] = verdict
+            outcomes[recipe.origin] = ()
             for notice in notices(recipe):
                 view.note(f"{recipe.origin}: {notice}")
+    if output in REPORTS:
+        click.echo(REPORTS[output](outcomes))
+    _require_valid(outcomes, len(recipes))
+    if output not in REPORTS:
+        words = [f"{origin}: valid{verdict and f', fit: {verdict}'}" for origin, verdict in good.items()]
+        fits = {"fit": good} if any(good.values()) else {}
+        view.result({"recipes": [*good], **fits}, "\n".join(words))
+
+
+def _require_valid(outcomes: Outcomes, asked: int) -> None:
+    """RecipeError with the mistakes of all recipes."""
+    problems = [problem for found in outcomes.values() for problem in found]
     if problems:
-        count = f"{len(good)} of {len(recipes)} recipes are valid; " if len(recipes) > 1 else ""
+        valid = sum(not found for found in outcomes.values())
+        count = f"{valid} of {asked} recipes are valid; " if asked > 1 else ""
         raise RecipeError(
             problems,
             hint=f"{count}docs/reference/recipe.md lists every key, `lmi schema` prints the JSON Schema "
             "for an editor",
         )
-    words = [f"{origin}: valid{verdict and f', fit: {verdict}'}" for origin, verdict in good.items()]
-    fits = {"fit": good} if any(good.values()) else {}
-    view.result({"recipes": [*good], **fits}, "\n".join(words))
 
 
 def _judge(recipe: Recipe, overlay: str | None, sets: Sequence[str], view: View) -> str:
