@@ -66,17 +66,20 @@ def test_validate_prints_a_report_on_stdout_and_the_words_on_stderr(app: LocalAp
     Path("bad.yaml").write_text(RECIPE.replace("engine:", "enigne:"))
     result = app.lmi("validate", "tiny.yaml", "bad.yaml", "absent.yaml", "--format", "github")
     assert result.code == 2
-    unknown, missing, absent = result.out.splitlines()
-    assert unknown.startswith("::error file=bad.yaml,line=3,col=1,") or missing.startswith(
-        "::error file=bad.yaml,line=3,col=1,"
+    lines = result.out.splitlines()
+    assert any(
+        line.startswith("::error file=bad.yaml,line=3,col=1,title=lmi validate::enigne: ") for line in lines
     )
-    assert absent.startswith("::error file=absent.yaml,line=1,col=1,title=lmi validate::absent.yaml: No such")
+    assert lines[-1].startswith(
+        "::error file=absent.yaml,line=1,col=1,title=lmi validate::absent.yaml: No such"
+    )
     assert "bad.yaml:3:1: enigne: unknown key" in result.err
 
 
-@pytest.mark.parametrize(("output", "empty"), [("github", "\n"), ("gitlab", "[]\n")])
+@pytest.mark.parametrize(("output", "empty"), [("github", ""), ("gitlab", "[]\n")])
 def test_validate_reports_no_mistake(app: LocalApp, output: str, empty: str) -> None:
-    assert app.lmi("validate", "tiny.yaml", "--format", output)[:2] == (0, empty)
+    result = app.lmi("validate", "tiny.yaml", "--format", output)
+    assert (result.code, result.out) == (0, empty)
 
 
 def test_validate_refuses_two_outputs(app: LocalApp) -> None:

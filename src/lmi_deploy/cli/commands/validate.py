@@ -69,8 +69,8 @@ def command(
             outcomes[recipe.origin] = ()
             for notice in notices(recipe):
                 view.note(f"{recipe.origin}: {notice}")
-    if output in REPORTS:
-        click.echo(REPORTS[output](outcomes))
+    if output in REPORTS and (report := REPORTS[output](outcomes)):
+        click.echo(report)
     _require_valid(outcomes, len(recipes))
     if output not in REPORTS:
         words = [f"{origin}: valid{verdict and f', fit: {verdict}'}" for origin, verdict in good.items()]
