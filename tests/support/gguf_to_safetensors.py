@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch  # type: ignore[import-not-found]
-from tokenizers import processors  # type: ignore[import-not-found]
+from tokenizers import processors
 from transformers import (  # type: ignore[import-not-found]
     AutoModelForCausalLM,
     AutoTokenizer,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import torch  # type: ignore[import-not-found]
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # type: ignore[import-not-found]
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (  # type: ignore[import-not-found]
     LlamaConfig,
     LlamaForCausalLM,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch  # type: ignore[import-not-found]
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors  # type: ignore[import-not-found]
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import (  # type: ignore[import-not-found]
     BertConfig,
     BertForQuestionAnswering,

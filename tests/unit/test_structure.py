@@ -87,6 +87,7 @@ VENDORS: dict[str, set[str]] = {
     "uvicorn": {"proxy"},
     "uvloop": {"proxy", "bench"},
     "prometheus_client": {"proxy"},
+    "tokenizers": {"bench"},
 }
 PURE = (
     *(f"{package}/*.py" for package in PURE_PACKAGES),

@@ -25,6 +25,8 @@ class DeployedTarget:
     settings: dict[str, Factor]
     details: dict[str, str]
     server: Callable[[], str]
+    model: str
+    commit: str
 
 
 def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
@@ -54,6 +56,8 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
             **{"commit": serving.commit, "image": serving.place.image, "artifact": generation.artifact},
         },
         server=lambda: _generation(ref, deps).server,
+        model=serving.model,
+        commit=serving.commit,
     )
 
 

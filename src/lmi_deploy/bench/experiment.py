@@ -202,7 +202,7 @@ def pending(plan: ExperimentPlan, stay: Stay, folder: ResultsFolder) -> list[tup
 
 def _length_checks(planned: PlannedCell, point: LoadPoint) -> Iterator[Check]:
     """Where the server counts the tokens of prompts."""
-    asked, counts = planned.cell.input_tokens, point.counts
+    asked, counts = planned.requests[0].input_tokens or planned.cell.input_tokens, point.counts
     if asked and counts.input_tokens:
         yield check_input_length(asked=asked, counted=counts.input_tokens / counts.succeeded)
 
@@ -222,6 +222,7 @@ def experiment_report(plan: ExperimentPlan, folder: ResultsFolder, outcome: Outc
     total = sum(len(one.cells) for one in plan.deployments)
     notes = [f"not measured, or not as often as asked for: {name}" for name in missing]
     notes += [f"failed: {line}" for line in outcome.failed]
+    notes += [f"{one.label}: {notice}" for one in plan.deployments for notice in one.notices]
     return Report(
         name=plan.name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

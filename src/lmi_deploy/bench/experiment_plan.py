@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lmi_deploy.bench.experiment_design import Cell, DesignedDeployment, Stay, design, stays
-from lmi_deploy.bench.experiment_requests import cell_requests
+from lmi_deploy.bench.experiment_requests import ModelPrompts, cell_requests
 from lmi_deploy.bench.objectives import Objective, objectives_of
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_target import DeploymentTarget, RequestForm
@@ -57,6 +57,7 @@ class PlannedDeployment:
     deployment: DeploymentPlan
     cells: Mapping[str, PlannedCell]
     hourly: float | None
+    notices: tuple[str, ...] = ()
     currency: str = "USD"
 
     @property
@@ -119,13 +120,16 @@ class ExperimentPlanner:
         price, count = _dearest(deployment, self.deps)
         content = repr(replace(recipe, name="", origin="", overrides=(), ttl=None))
         identity = _digest(content, deployment.artifact.digest, fixed)
+        synthetic = ModelPrompts(self.bench, self.recipe, deployment.spec.model, self.deps)
+        cells = {cell.name: self._cell(cell, deployment, identity, synthetic) for cell in one.cells}
         return PlannedDeployment(
             label=one.label,
             recipe=recipe,
             deployment=deployment,
-            cells={cell.name: self._cell(cell, deployment, identity) for cell in one.cells},
+            cells=cells,
             hourly=price.hourly * count if price else None,
             currency=price.currency if price else "USD",
+            notices=synthetic.notices,
         )
 
     def _lifetime(self, one: DesignedDeployment) -> int:
@@ -139,8 +143,11 @@ class ExperimentPlanner:
         suffix = _digest(self.token, repr((one.variant, one.overrides)))[:_DIGEST]
         return f"{name[: MAX_NAME - _DIGEST - 1].rstrip('-')}-{suffix}"
 
-    def _cell(self, cell: Cell, deployment: DeploymentPlan, identity: str) -> PlannedCell:
-        requests = cell_requests(self.bench, cell, self.prompts, deployment.spec.probe)
+    def _cell(
+        self, cell: Cell, deployment: DeploymentPlan, identity: str, synthetic: ModelPrompts
+    ) -> PlannedCell:
+        probe = deployment.spec.probe
+        requests = cell_requests(self.bench, cell, self.prompts, probe=probe, synthetic=synthetic.of)
         form = RequestForm(
             stream=self.bench.stream,
             output_tokens=cell.output_tokens,

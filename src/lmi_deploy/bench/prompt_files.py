@@ -26,6 +26,8 @@ class BenchRequest:
     at: float | None = None
     items: int = 1
     """What the body is a batch of."""
+    input_tokens: int | None = None
+    """Of the prompt, if the model's tokenizer counted them."""
 
 
 _LINE_FORM: Final = '{"prompt": "..."}, {"messages": [...]} or {"body": {...}}'

@@ -1,11 +1,10 @@
-"""The options of `lmi bench run` that say what is sent, how fast, and until when."""
+"""The options of `lmi bench run`: what is sent (request_options.py), how fast, and until when."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -13,16 +12,15 @@ import click
 from lmi_deploy.bench.arrivals import ARRIVALS, REPLAY
 from lmi_deploy.bench.load_search import LoadSearch
 from lmi_deploy.bench.objectives import Objective, parse_objective
-from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
+from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import Load
-from lmi_deploy.bench.request_target import RequestForm
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.cli.load_search_options import SEARCH_OPTIONS, search_of
-from lmi_deploy.cli.shared_options import amount, parameters_option
+from lmi_deploy.cli.request_options import REQUEST_NAMES, REQUEST_OPTIONS, RequestOptions, sending_of
+from lmi_deploy.cli.shared_options import amount
 from lmi_deploy.errors import UsageRefused
 
 F = TypeVar("F", bound=Callable[..., Any])
-_PROMPT = "Write a short paragraph about the sea."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,48 +37,6 @@ class LoadOptions:
     seed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOptions:
-    """`requests`: in the order of the file."""
-
-    requests: tuple[BenchRequest, ...]
-    source: str
-    form: RequestForm
-
-
-_REQUEST_OPTIONS = (
-    click.option("--prompt", help="Send this prompt each time.  [default: one about the sea]"),
-    click.option(
-        "--prompts",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Requests from a file: a prompt a line, JSON Lines, ShareGPT, or data capture of SageMaker.",
-    ),
-    click.option(
-        "--form",
-        type=click.Choice(FORMS),
-        default="auto",
-        show_default=True,
-        help="The form of --prompts; auto recognizes it.",
-    ),
-    click.option(
-        "--output-tokens",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Longest answer of each request, in tokens.",
-    ),
-    click.option(
-        "--exact",
-        is_flag=True,
-        help="Answers of exactly --output-tokens (min_tokens, ignore_eos). A report in which more than 1 % of them "
-        "have another length is INVALID.",
-    ),
-    click.option(
-        "--plain", is_flag=True, help="Let the model continue the prompts, without a chat template."
-    ),
-    click.option("--stream/--no-stream", default=True, show_default=True, help="Ask for streams."),
-    parameters_option,
-)
 _LOAD_OPTIONS = (
     click.option(
         "-c",
@@ -169,26 +125,13 @@ def bench_options(function: F) -> F:
     """The command gets `sending`, a RequestOptions, and `load`, a LoadOptions."""
 
     @functools.wraps(function)
-    def wrapped(
-        *,
-        prompt: str | None,
-        prompts: Path | None,
-        form: str,
-        output_tokens: int | None,
-        exact: bool,
-        plain: bool,
-        stream: bool,
-        parameters: dict[str, Any],
-        **given: Any,
-    ) -> Any:
-        asked = RequestForm(
-            stream=stream, output_tokens=output_tokens, exact=exact, chat=not plain, parameters=parameters
-        )
-        sending = _sending(prompt, prompts, form, asked)
+    def wrapped(**given: Any) -> Any:
+        asked = {name: given.pop(name) for name in REQUEST_NAMES}
         load = {name: given.pop(name) for name in _LOAD_NAMES}
+        sending = sending_of(asked, load["seed"])
         return function(sending=sending, load=_load(sending, **load), **given)
 
-    for option in reversed((*_REQUEST_OPTIONS, *_LOAD_OPTIONS)):
+    for option in reversed((*REQUEST_OPTIONS, *_LOAD_OPTIONS)):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value]
 
@@ -208,29 +151,6 @@ _LOAD_NAMES = (
     ),
     *("confidence", "stop_at_errors", "max_cost", "timeout", "seed"),
 )
-
-
-def _sending(prompt: str | None, prompts: Path | None, form: str, asked: RequestForm) -> RequestOptions:
-    if prompt is not None and prompts is not None:
-        raise UsageRefused("--prompt and --prompts cannot be combined", hint="use one of them")
-    if prompts is None:
-        requests: tuple[BenchRequest, ...] = (BenchRequest(prompt=prompt or _PROMPT),)
-    else:
-        requests = read_requests(read_text(prompts), str(prompts), form)
-    if asked.exact and any(asked.tokens_of(one) is None for one in requests if one.body is None):
-        raise UsageRefused("--exact needs a length", hint="add --output-tokens N")
-    return RequestOptions(requests=requests, source=str(prompts or "one prompt"), form=asked)
-
-
-def read_text(path: Path) -> str:
-    """UsageRefused, with the line if there is one, of a file that cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as reason:
-        raise UsageRefused(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
-    except UnicodeDecodeError as reason:
-        line = path.read_bytes()[: reason.start].count(b"\n") + 1
-        raise UsageRefused(f"{path}:{line}: not UTF-8", hint="convert the file to UTF-8") from None
 
 
 def _load(sending: RequestOptions, **given: Any) -> LoadOptions:

@@ -32,11 +32,22 @@ class VariantRecipes:
 def experiment_prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
     """Those of `bench.prompts`. UsageRefused if the file cannot be read."""
     from lmi_deploy.bench.prompt_files import read_requests
-    from lmi_deploy.cli.bench_options import read_text
+    from lmi_deploy.cli.request_options import read_text
 
     given = [key for key in ("prompt", "prompts", "body") if getattr(bench, key) is not None]
     if len(given) > 1:
         raise UsageRefused(f"bench: {' and '.join(given)} cannot be combined", hint="use one of them")
+    is_synthetic = bench.input_tokens is not None or "input_tokens" in dict(bench.matrix)
+    for key, needed in (
+        ("prefix_tokens", is_synthetic),
+        ("tokenizer", is_synthetic),
+        ("prefixes", bench.prefix_tokens),
+    ):
+        if getattr(bench, key) is not None and not needed:
+            other = "prefix_tokens" if key == "prefixes" else "input_tokens"
+            raise UsageRefused(
+                f"bench.{key}: no effect without {other}", hint=f"add {other}, or remove {key}"
+            )
     if bench.prompts is None:
         return ()
     path = Path(recipe.origin).parent / bench.prompts

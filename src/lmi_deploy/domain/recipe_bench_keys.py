@@ -112,9 +112,23 @@ class Bench:
         int | None,
         Integer(1, 1_000_000),
         Doc(
-            "A prompt of so many times the word `the`, which is one token of GPT-2's tokenizer and of most others.",
+            "Synthetic prompts of exactly so many tokens, counted by the model's tokenizer; without a tokenizer.json, "
+            "of so many times the word `the`.",
             "200",
         ),
+    ] = None
+    prefix_tokens: Annotated[
+        int | None,
+        Integer(1, 1_000_000),
+        Doc("Tokens before them that prompts share, to measure prefix caching.", "1000"),
+    ] = None
+    prefixes: Annotated[
+        int | None, Integer(1, 10_000), Doc("Number of different prefixes, used in turn; 1 by default.", "4")
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        OneLine("model, folder or file"),
+        Doc("Counts `input_tokens`, instead of that of the deployed model.", "EleutherAI/gpt-j-6b"),
     ] = None
     output_tokens: Annotated[
         int | None, Integer(1, 1_000_000), Doc("Longest answer of each request, in tokens.", "100")

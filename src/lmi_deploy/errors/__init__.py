@@ -114,6 +114,7 @@ EXTRAS: Final = {
     "uvloop": "proxy",
     "obstore": "obstore",
     "sagemaker": "sagemaker",
+    "tokenizers": "bench",
 }
 """Packages that a plain installation does not include, by the extra of lmi-deploy that installs them."""
 

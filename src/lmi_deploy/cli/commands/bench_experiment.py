@@ -127,7 +127,7 @@ def _agree(
     for one in used.values():
         price = f", {one.hourly:.2f} {one.currency} an hour" if one.hourly else ""
         context.view.note(f"  {one.label}: {counted(len(one.cells), 'cell')}, as {one.recipe.name}{price}")
-        for notice in one.deployment.notices:
+        for notice in (*one.deployment.notices, *one.notices):
             context.view.note(f"    {notice}")
     stays = sum(1 for _, count in waiting if count)
     context.view.note(

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmi_deploy.cli.bench_options import LoadOptions, RequestOptions, bench_options
+from lmi_deploy.cli.bench_options import LoadOptions, bench_options
 from lmi_deploy.cli.bench_progress import LiveProgress, show_measured
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.deployment_lookup import find_deployment
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.report_outputs import RecordsFile, ReportFiles, report_files_options
+from lmi_deploy.cli.request_options import RequestOptions
 from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import counted, seconds_text
 from lmi_deploy.domain.secret import Secret
@@ -102,6 +103,7 @@ def command(
         return
     if url:
         key = Secret(api_key) if api_key else None
+        sending = sending.with_prompts(model, "main", context.deps)
         measurement = _of_url(url, model, key, sending, load)
     else:
         measurement = _of_deployment(name, where, context, sending, load)
@@ -174,6 +176,7 @@ def _of_deployment(
 
     ref = find_deployment(name, context.deps, where)
     found = deployed_target(ref, context.deps)
+    sending = sending.with_prompts(found.model, found.commit, context.deps)
     given = {
         "billed": found.billed,
         "settings": found.settings,

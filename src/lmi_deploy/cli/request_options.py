@@ -1,0 +1,180 @@
+"""The options of `lmi bench run` that say what is sent, and the requests that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
+from lmi_deploy.bench.request_target import RequestForm
+from lmi_deploy.bench.synthetic_prompts import PromptShape, synthetic_prompts
+from lmi_deploy.cli.shared_options import parameters_option
+from lmi_deploy.errors import UsageRefused
+
+if TYPE_CHECKING:
+    from lmi_deploy.bench.model_tokenizer import ModelTokenizer
+    from lmi_deploy.workflows.dependencies import Dependencies
+
+_PROMPT: Final = "Write a short paragraph about the sea."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOptions:
+    """`requests` in the order of the file; with `shape` there are none until `with_prompts`."""
+
+    requests: tuple[BenchRequest, ...]
+    source: str
+    form: RequestForm
+    shape: PromptShape | None = None
+    tokenizer: str = ""
+    seed: int = 0
+
+    def with_prompts(self, model: str, revision: str, deps: Dependencies) -> RequestOptions:
+        """The synthetic prompts for that model. UsageRefused if its tokenizer cannot be read."""
+        if self.shape is None:
+            return self
+        tokenizer = _tokenizer(self.tokenizer, model, revision, deps)
+        made = synthetic_prompts(self.shape, tokenizer, seed=self.seed)
+        return replace(self, requests=made.requests, source=made.source)
+
+
+def _tokenizer(named: str, model: str, revision: str, deps: Dependencies) -> ModelTokenizer:
+    # Not at the top: few runs count tokens.
+    from lmi_deploy.bench.model_tokenizer import model_tokenizer, tokenizer_at
+
+    if not named and not model:
+        hint = "name the model of the server, or a folder with its tokenizer.json: --tokenizer NAME"
+        raise UsageRefused(
+            "--input-tokens counts with the tokenizer of the model, which is unknown", hint=hint
+        )
+    if named and Path(named).expanduser().exists():
+        return tokenizer_at(Path(named).expanduser())
+    return model_tokenizer(named, "main", deps) if named else model_tokenizer(model, revision, deps)
+
+
+REQUEST_OPTIONS: Final = (
+    click.option("--prompt", help="Send this prompt each time.  [default: one about the sea]"),
+    click.option(
+        "--prompts",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Requests from a file: a prompt a line, JSON Lines, ShareGPT, or data capture of SageMaker.",
+    ),
+    click.option(
+        "--form",
+        type=click.Choice(FORMS),
+        default="auto",
+        show_default=True,
+        help="The form of --prompts; auto recognizes it.",
+    ),
+    click.option(
+        "--input-tokens",
+        type=click.IntRange(1, 1_000_000),
+        metavar="N",
+        help="Synthetic prompts of exactly N tokens, counted by the model's tokenizer.",
+    ),
+    click.option(
+        "--prefix-tokens",
+        type=click.IntRange(1, 1_000_000),
+        metavar="N",
+        help="With --input-tokens: before them N tokens that prompts share, to measure prefix caching.",
+    ),
+    click.option(
+        "--prefixes",
+        type=click.IntRange(1, 10_000),
+        metavar="K",
+        help="Number of different prefixes of --prefix-tokens, used in turn.  [default: 1]",
+    ),
+    click.option(
+        "--tokenizer",
+        metavar="NAME",
+        help="With --input-tokens: the model of the Hub, or the folder or file, that has tokenizer.json.  "
+        "[default: that of the deployment's model, or of --model]",
+    ),
+    click.option(
+        "--output-tokens",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Longest answer of each request, in tokens.",
+    ),
+    click.option(
+        "--exact",
+        is_flag=True,
+        help="Answers of exactly --output-tokens (min_tokens, ignore_eos). A report in which more than 1 % of them "
+        "have another length is INVALID.",
+    ),
+    click.option(
+        "--plain", is_flag=True, help="Let the model continue the prompts, without a chat template."
+    ),
+    click.option("--stream/--no-stream", default=True, show_default=True, help="Ask for streams."),
+    parameters_option,
+)
+
+REQUEST_NAMES: Final = (
+    *("prompt", "prompts", "form", "input_tokens", "prefix_tokens", "prefixes", "tokenizer"),
+    *("output_tokens", "exact", "plain", "stream", "parameters"),
+)
+
+
+def sending_of(given: Mapping[str, Any], seed: int) -> RequestOptions:
+    """UsageRefused of options that contradict each other, and of a file that cannot be read."""
+    form = RequestForm(
+        stream=given["stream"],
+        output_tokens=given["output_tokens"],
+        exact=given["exact"],
+        chat=not given["plain"],
+        parameters=given["parameters"],
+    )
+    if form.exact and form.output_tokens is None and not given["prompts"]:
+        raise UsageRefused("--exact needs a length", hint="add --output-tokens N")
+    _require_one_source(given)
+    if given["input_tokens"]:
+        shape = PromptShape(
+            tokens=given["input_tokens"],
+            prefix_tokens=given["prefix_tokens"] or 0,
+            prefixes=given["prefixes"] or 1,
+        )
+        named = given["tokenizer"] or ""
+        return RequestOptions(requests=(), source="", form=form, shape=shape, tokenizer=named, seed=seed)
+    return _given_requests(given["prompt"], given["prompts"], given["form"], form)
+
+
+def _require_one_source(given: Mapping[str, Any]) -> None:
+    sources = [f"--{name.replace('_', '-')}" for name in ("prompt", "prompts", "input_tokens") if given[name]]
+    if len(sources) > 1:
+        raise UsageRefused(f"{' and '.join(sources)} cannot be combined", hint="use one of them")
+    for name, other in (
+        ("prefix_tokens", "input_tokens"),
+        ("prefixes", "prefix_tokens"),
+        ("tokenizer", "input_tokens"),
+    ):
+        if given[name] and not given[other]:
+            flag, needed = f"--{name.replace('_', '-')}", f"--{other.replace('_', '-')}"
+            raise UsageRefused(f"{flag} has no effect without {needed}", hint=f"add {needed} N")
+
+
+def _given_requests(
+    prompt: str | None, prompts: Path | None, form: str, asked: RequestForm
+) -> RequestOptions:
+    if prompts is None:
+        one = BenchRequest(prompt=prompt or _PROMPT)
+        return RequestOptions(requests=(one,), source="one prompt", form=asked)
+    requests = read_requests(read_text(prompts), str(prompts), form)
+    if asked.exact and any(asked.tokens_of(one) is None for one in requests if one.body is None):
+        raise UsageRefused("--exact needs a length", hint="add --output-tokens N")
+    return RequestOptions(requests=requests, source=str(prompts), form=asked)
+
+
+def read_text(path: Path) -> str:
+    """UsageRefused, with the line if there is one, of a file that cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as reason:
+        raise UsageRefused(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
+    except UnicodeDecodeError as reason:
+        line = path.read_bytes()[: reason.start].count(b"\n") + 1
+        raise UsageRefused(f"{path}:{line}: not UTF-8", hint="convert the file to UTF-8") from None

@@ -1,0 +1,161 @@
+"""What `lmi bench` sends: prompts of exact lengths, files, images. The server keeps every request."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer
+
+from lmi_deploy.bench.experiment_results import ResultsFolder
+from lmi_deploy.bench.report import Report
+from lmi_deploy.bench.report_file import from_json
+from lmi_deploy.planning.stand_in_model import tokenizer_files
+from tests.support.local_app import MODEL, RECIPE, LocalApp
+
+TOKENIZER = tokenizer_files()["tokenizer.json"]
+QUICK = ("--requests", "20", "--warmup", "0", "--no-stream")
+
+
+class OpenAIServer(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.bodies: list[dict[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    @property
+    def prompts(self) -> list[str]:
+        return [body["messages"][0]["content"] for body in self.bodies]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Generates what `max_tokens` says."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        assert isinstance(self.server, OpenAIServer)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(body)
+        choice = {"message": {"content": "a"}, "finish_reason": "stop"}
+        data = json.dumps(
+            {"choices": [choice], "usage": {"completion_tokens": body.get("max_tokens", 3)}}
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent."""
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    made = OpenAIServer()
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def tokens(text: str) -> list[int]:
+    return list(Tokenizer.from_str(TOKENIZER).encode(text, add_special_tokens=False).ids)
+
+
+def report(path: str = "bench.json") -> Report:
+    return from_json(Path(path).read_text(encoding="utf-8"), path)
+
+
+def test_prompts_have_the_asked_length_and_share_prefixes(app: LocalApp, server: OpenAIServer) -> None:
+    Path("tokenizer.json").write_text(TOKENIZER)
+    lengths = ("--input-tokens", "30", "--prefix-tokens", "70", "--prefixes", "2", "--tokenizer", ".")
+    ran = app.lmi("bench", "--url", server.url, *lengths, "--output-tokens", "9", "--exact", *QUICK)
+    assert ran.code == 0, ran.err
+    found = [tokens(prompt) for prompt in server.prompts]
+    assert len(found) >= 20
+    assert {len(one) for one in found} == {100}
+    assert len({tuple(one[:70]) for one in found}) == 2
+    assert len({tuple(one) for one in found}) == len(found)
+    assert {(body["max_tokens"], body["min_tokens"]) for body in server.bodies} == {(9, 9)}
+    made = report()
+    assert made.points[0].counts.length_checked == 20
+    assert "100 tokens, the first 70 from 2 shared prefixes" in made.provenance.details["requests"]
+
+
+def test_same_seed_sends_the_same_prompts(app: LocalApp, server: OpenAIServer) -> None:
+    Path("tokenizer.json").write_text(TOKENIZER)
+    sent = []
+    for seed in ("3", "3", "4"):
+        server.bodies.clear()
+        app.lmi(
+            "bench", "--url", server.url, "--input-tokens", "12", "--tokenizer", ".", "--seed", seed, *QUICK
+        )
+        sent.append(set(server.prompts))
+    assert sent[0] == sent[1]
+    assert sent[0] != sent[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--input-tokens", "5"), "the tokenizer of the model, which is unknown"),
+        (("--input-tokens", "5", "--tokenizer", "org/none"), "org/none"),
+        (("--input-tokens", "5", "--prompt", "a"), "--prompt and --input-tokens cannot be combined"),
+        (("--prefix-tokens", "5"), "--prefix-tokens has no effect without --input-tokens"),
+        (("--input-tokens", "5", "--prefixes", "2"), "--prefixes has no effect without --prefix-tokens"),
+        (("--input-tokens", "5", "--tokenizer", "folder"), "No such file"),
+    ],
+)
+def test_lengths_that_cannot_be_made_are_refused_before_a_request(
+    app: LocalApp, server: OpenAIServer, options: tuple[str, ...], words: str
+) -> None:
+    Path("folder").mkdir()
+    ran = app.lmi("bench", "--url", server.url, *options, *QUICK)
+    assert ran.code in (1, 2)
+    assert words in ran.err
+    assert server.bodies == []
+
+
+def test_experiment_counts_with_the_tokenizer_of_the_deployed_model(app: LocalApp) -> None:
+    app.hub.models[MODEL]["tokenizer.json"] = TOKENIZER.encode()
+    Path("e.yaml").write_text(RECIPE + "bench: {input_tokens: 40, requests: 20, warmup: 0}\n")
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    assert ran.code == 0, ran.err
+    assert f"prompts are counted by the tokenizer of {MODEL}" in ran.err
+    made = ResultsFolder(Path("bench-tiny")).report
+    assert any("counted by the tokenizer" in note for note in report(str(made)).notes)
+
+
+def test_experiment_says_that_prompts_are_approximate(app: LocalApp) -> None:
+    del app.hub.models[MODEL]["tokenizer.json"]
+    Path("e.yaml").write_text(RECIPE + "bench: {input_tokens: 40, requests: 20, warmup: 0}\n")
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    assert ran.code == 0, ran.err
+    assert f"prompts are approximate, one word for each token: {MODEL}: it has no tokenizer.json" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("bench", "words"),
+    [
+        ("{prefix_tokens: 4}", "bench.prefix_tokens: no effect without input_tokens"),
+        ("{input_tokens: 4, prefixes: 2}", "bench.prefixes: no effect without prefix_tokens"),
+        ("{input_tokens: 4, tokenizer: org/none}", "org/none"),
+    ],
+)
+def test_experiment_refuses_lengths_without_effect(app: LocalApp, bench: str, words: str) -> None:
+    Path("e.yaml").write_text(f"{RECIPE}bench: {bench}\n")
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    assert ran.code in (1, 2)
+    assert words in ran.err
