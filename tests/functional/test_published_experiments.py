@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.bench.experiment import Experiment, experiment_report
-from lmi_deploy.bench.experiment_design import DesignedDeployment, design
+from lmi_deploy.bench.experiment_design import Cell, DesignedDeployment, design
 from lmi_deploy.bench.experiment_plan import ExperimentPlanner
 from lmi_deploy.bench.experiment_requests import cell_requests
 from lmi_deploy.bench.experiment_results import ResultsFolder
+from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_layouts import layout_tables
 from lmi_deploy.bench.report_tables import report_tables
 from lmi_deploy.bench.run_limits import RunProgress
 from lmi_deploy.bench.run_sequence import MeasuredLoad
+from lmi_deploy.bench.synthetic_prompts import approximate_prompt
 from lmi_deploy.bench.text_reports import to_csv, to_markdown
 from lmi_deploy.catalog.package_files import recipes
 from lmi_deploy.cli.recipe_loading import read_recipe
@@ -32,6 +34,13 @@ from lmi_deploy.errors import UsageRefused
 from tests.support.local_app import LocalApp
 
 PROBE = ProbeSpec(prompt="OK", body="", content_type="", expect="")
+
+
+def requests_of(bench: Bench, cell: Cell, probe: ProbeSpec = PROBE) -> tuple[BenchRequest, ...]:
+    """For a model without a tokenizer."""
+    return cell_requests(
+        bench, cell, (), probe=probe, synthetic=lambda shape: approximate_prompt(shape, "none").requests
+    )
 
 
 def published(name: str) -> tuple[Path, Bench]:
@@ -116,7 +125,7 @@ def test_design_is_the_published_one_and_each_variant_is_a_valid_recipe(
     for one in found:
         origin = str(path.parent / one.variant.recipe) if one.variant.recipe else str(path)
         read_recipe(origin, overlay=one.variant.overlay or None, sets=one.overrides)
-        assert all(cell_requests(bench, cell, (), PROBE) for cell in one.cells if not cell.batch)
+        assert all(requests_of(bench, cell) for cell in one.cells if not cell.batch)
 
 
 def instances(found: Iterable[DesignedDeployment]) -> set[object]:
@@ -127,7 +136,7 @@ def test_lengths_of_the_gpt_j_experiment_are_in_its_requests() -> None:
     _, bench = published("gpt-j-deepspeed")
     found = design(bench)
     assert instances(found) == {"ml.g4dn.2xlarge", "ml.p3.2xlarge"}
-    (request,) = cell_requests(bench, found[0].cells[0], (), PROBE)
+    (request,) = requests_of(bench, found[0].cells[0])
     assert request.body is not None
     body = request.body.decode()
     assert body.count("the") == 50
@@ -137,17 +146,17 @@ def test_lengths_of_the_gpt_j_experiment_are_in_its_requests() -> None:
 def test_batches_of_bert_and_flan_count_their_items() -> None:
     body = ProbeSpec(prompt="", body='{"inputs": "OK"}', content_type="application/json", expect="")
     _, bert = published("bert-inf1")
-    batches = [cell_requests(bert, one.cells[0], (), body)[0].items for one in design(bert)]
+    batches = [requests_of(bert, one.cells[0], body)[0].items for one in design(bert)]
     assert batches == [1, 1, 1, 1, 1, 6, 6, 6, 6, 64]
     _, flan = published("flan-t5-fastertransformer")
-    (tasks,) = cell_requests(flan, design(flan)[0].cells[0], (), body)
+    (tasks,) = requests_of(flan, design(flan)[0].cells[0], body)
     assert tasks.items == 4
 
 
 def test_value_without_a_place_in_the_body_is_refused() -> None:
     bench = Bench(body='{"inputs": "OK"}', output_tokens=5)
     with pytest.raises(UsageRefused, match="output_tokens has no effect"):
-        cell_requests(bench, design(bench)[0].cells[0], (), PROBE)
+        requests_of(bench, design(bench)[0].cells[0])
 
 
 @pytest.fixture
