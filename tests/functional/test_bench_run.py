@@ -253,20 +253,19 @@ def test_interrupt_writes_the_report_of_what_was_measured(app: LocalApp, url: st
 
 
 def test_search_reports_each_step_and_the_highest_rate(app: LocalApp, url: str) -> None:
-    common = ("bench", "--url", url, "--no-stream", "--warmup", "0", "--requests", "30")
-    ran = app.lmi(*common, "--find", "max-rate", "--rate", "50", "--steps", "2", "--objective", "p50_ms=5000")
+    common = ("bench", "--url", url, "--no-stream", "--warmup", "0", "--requests", "12", "--find", "max-rate")
+    ran = app.lmi(*common, "--rate", "5", "--steps", "2", "--objective", "p50_ms=5000")
     report = report_of()
     assert report.search is not None
-    assert [point.load.rate for point in report.points] == [50.0, 100.0], ran.err
-    assert report.search.state == "UNDECIDED"  # both meet it, unless a busy machine makes them INVALID
+    # Each step that meets it doubles the rate; one that a busy machine made INVALID halves it.
+    second = 10.0 if report.points[0].is_valid else 2.5
+    assert [point.load.rate for point in report.points] == [5.0, second], ran.err
+    assert report.search.state == "UNDECIDED"
     assert f"UNDECIDED: {report.search.text}" in ran.out
-    missed = app.lmi(
-        *common, "--find", "max-rate", "--rate", "50", "--steps", "2", "--objective", "p50_ms=0.01"
-    )
-    assert (missed.code, "no rate from 25 requests/s meets p50_ms <= 0.01 (2 steps)" in missed.err) == (
-        7,
-        True,
-    )
+    missed = app.lmi(*common, "--rate", "5", "--steps", "2", "--objective", "p50_ms=0.01")
+    if all(point.is_valid for point in report_of().points):
+        assert missed.code == 7
+        assert "no rate from 2.5 requests/s meets p50_ms <= 0.01 (2 steps)" in missed.err
 
 
 def test_interrupted_search_keeps_its_steps(app: LocalApp, url: str) -> None:
