@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.domain.permissions import Condition, PolicyStatement
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, UpdatePolicy
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
@@ -60,14 +60,7 @@ def _captured(capture: DataCapture, arns: Arns) -> Iterator[PolicyStatement]:
         why="write captured requests and responses; without it SageMaker captures nothing and reports no error",
     )
     if capture.kms_key:
-        key, conditions = arns.key_of(capture.kms_key)
-        yield PolicyStatement(
-            sid="EncryptCaptured",
-            actions=ENCRYPT,
-            resources=(key,),
-            why="encrypt them with the recipe's key",
-            conditions=conditions,
-        )
+        yield _encrypt("EncryptCaptured", "captured requests and responses", arns.key_of(capture.kms_key))
 
 
 def _asynchronous(given: Asynchronous, arns: Arns) -> Iterator[PolicyStatement]:
@@ -95,14 +88,18 @@ def _asynchronous(given: Asynchronous, arns: Arns) -> Iterator[PolicyStatement]:
             why="notify the recipe's topics of responses and failures",
         )
     if given.kms_key:
-        key, conditions = arns.key_of(given.kms_key)
-        yield PolicyStatement(
-            sid="EncryptResponses",
-            actions=ENCRYPT,
-            resources=(key,),
-            why="encrypt the responses with the recipe's key",
-            conditions=conditions,
-        )
+        yield _encrypt("EncryptResponses", "the responses", arns.key_of(given.kms_key))
+
+
+def _encrypt(sid: str, what: str, key: tuple[str, tuple[Condition, ...]]) -> PolicyStatement:
+    resource, conditions = key
+    return PolicyStatement(
+        sid=sid,
+        actions=ENCRYPT,
+        resources=(resource,),
+        why=f"encrypt {what} with the recipe's key",
+        conditions=conditions,
+    )
 
 
 def _alarms(update: UpdatePolicy, arns: Arns) -> PolicyStatement:

@@ -14,10 +14,10 @@ from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
     compute_capability,
     counts,
-    data_capture,
     devices,
     images,
     network_isolation,
+    output_addresses,
     transfer_job,
     update_policy,
 )
@@ -29,7 +29,7 @@ _RULES = (
     *images.RULES,
     *network_isolation.RULES,
     *counts.RULES,
-    *data_capture.RULES,
+    *output_addresses.RULES,
     *transfer_job.RULES,
     *update_policy.RULES,
     *compute_capability.RULES,
