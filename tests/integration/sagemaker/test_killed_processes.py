@@ -57,9 +57,11 @@ BY_JOB = {"RunTransferJob", "StopTransferJob"}
 (tests/contract/sagemaker/test_processing_jobs.py)."""
 OF_OTHER_TESTS = {
     *("MakeRepository", "PushImage", "DeleteImage", "DeleteRepository"),
-    *("RunCompileJob", "StopCompileJob", "ScheduleDeletion", "RemoveSchedule"),
+    *("RunCompileJob", "StopCompileJob", "ScheduleDeletion", "RemoveSchedule", "DeleteAsyncRequests"),
 }
-"""They need a registry, a compiler or a role: the crash matrix ends the process before, in and after each of them."""
+"""They need a registry, a compiler, a role or an asynchronous endpoint: the crash matrix ends the process before, in
+and after each of them.
+"""
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
 WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint")
 """The output at which the emulator's clock is advanced."""
