@@ -134,4 +134,4 @@ def _xml_text(text: str) -> str:
     return "".join(c if c >= " " or c in "\t\n\r" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-REPORTS = {"github": github, "gitlab": gitlab, "junit": junit, "sarif": sarif}
+FORMATS = {"github": github, "gitlab": gitlab, "junit": junit, "sarif": sarif}
