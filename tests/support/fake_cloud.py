@@ -14,6 +14,7 @@ from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.permissions import SAGEMAKER, Permission
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, schedule_name
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Scaling
@@ -152,11 +153,12 @@ class FakeLogs:
 
 @dataclass
 class FakeMetrics:
-    """`requests`: when each endpoint had some. `late`: seconds until they are known."""
+    """`requests`: when each endpoint had some. `late`: seconds until they are known. `found`: by endpoint, the rest."""
 
     state: AccountState
     requests: dict[str, list[datetime]] = field(default_factory=dict)
     late: float = 0.0
+    found: dict[str, RecentMetrics] = field(default_factory=dict)
 
     def used(self, endpoints: Collection[str], *, since: datetime, until: datetime) -> frozenset[str]:
         self.state.call("used")
@@ -164,6 +166,14 @@ class FakeMetrics:
         return frozenset(
             name for name in endpoints if any(since <= at <= known for at in self.requests.get(name, ()))
         )
+
+    def recent(self, endpoint: str, span: timedelta) -> RecentMetrics:
+        self.state.call("recent")
+        return self.found.get(endpoint, RecentMetrics())
+
+    def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
+        self.state.call("between")
+        return self.found.get(endpoint, RecentMetrics())
 
 
 @dataclass

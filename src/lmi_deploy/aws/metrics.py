@@ -1,23 +1,46 @@
-"""The port Metrics: CloudWatch's metrics of SageMaker's endpoints."""
+"""The port Metrics: CloudWatch's metrics of SageMaker's endpoints, by GetMetricData.
+
+Names, namespaces, dimensions, units and statistics: SageMaker developer guide, "Amazon SageMaker AI metrics in Amazon
+CloudWatch". Latencies are in microseconds. GPU figures add up over the GPUs of an instance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from statistics import fmean
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
 from lmi_deploy.errors import CloudError
 
 _NAMESPACE: Final = "AWS/SageMaker"
+_UTILIZATION: Final = "/aws/sagemaker/Endpoints"
 _INVOCATIONS: Final = "Invocations"
 _OF_ENDPOINT: Final = ("InvocationsProcessed", "ApproximateBacklogSize")
 """Of asynchronous endpoints, by endpoint alone (SageMaker developer guide, "Monitor asynchronous endpoint")."""
+_REQUESTED: Final = {
+    "requests": (_NAMESPACE, _INVOCATIONS, "Sum"),
+    "errors_4xx": (_NAMESPACE, "Invocation4XXErrors", "Sum"),
+    "errors_5xx": (_NAMESPACE, "Invocation5XXErrors", "Sum"),
+    "model_p50": (_NAMESPACE, "ModelLatency", "p50"),
+    "model_p99": (_NAMESPACE, "ModelLatency", "p99"),
+    "overhead_p50": (_NAMESPACE, "OverheadLatency", "p50"),
+    "overhead_p99": (_NAMESPACE, "OverheadLatency", "p99"),
+    "gpu": (_UTILIZATION, "GPUUtilization", "Average"),
+    "gpu_memory": (_UTILIZATION, "GPUMemoryUtilization", "Maximum"),
+    "memory": (_UTILIZATION, "MemoryUtilization", "Maximum"),
+}
+"""By the id of the query: namespace, metric, statistic."""
 _QUERIES: Final = 500
 """The most in one request (API reference, GetMetricData)."""
 _COARSE: Final = timedelta(days=1)
 """A longer window is read by the hour: a request returns at most 100,800 values."""
+_MINUTE: Final = timedelta(minutes=1)
+_WRONG_CLOCK: Final = timedelta(minutes=5)
 _Dimensions = tuple[tuple[str, str], ...]
 
 
@@ -32,11 +55,34 @@ class EndpointMetrics:
             found.update(self._with_values(queries[first : first + _QUERIES], since, until))
         return frozenset(found)
 
+    def recent(self, endpoint: str, span: timedelta) -> RecentMetrics:
+        now = self._api.clock.now()
+        response = self._measured(endpoint, now - span, span)
+        actual = _date(response) or now
+        if abs(actual - now) > _WRONG_CLOCK:  # of this machine: the window was another one
+            response = self._measured(endpoint, actual - span, span)
+        return _metrics(response["MetricDataResults"])
+
+    def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
+        whole = since - timedelta(seconds=since.timestamp() % 60)
+        return _metrics(self._measured(endpoint, whole, until - whole)["MetricDataResults"])
+
+    def _measured(self, endpoint: str, since: datetime, span: timedelta) -> dict[str, Any]:
+        """Fits one response up to a week: ten metrics, a value each minute, of 100,800 values."""
+        return self._api(
+            "get_metric_data",
+            f"metrics of {endpoint}",
+            needs="MetricDataResults",
+            MetricDataQueries=list(_of_variant(endpoint, -(-span // _MINUTE))),
+            StartTime=since,
+            EndTime=since + span,
+        )
+
     def _queries(self, endpoints: frozenset[str]) -> Iterator[tuple[str, _Dimensions]]:
         """Every metric that shows a request. The list of metrics knows variants that lmi did not make; it may lack one
         that is new ("up to 15 minutes", API reference, ListMetrics), so lmi's own are always requested.
         """
-        pairs: set[_Dimensions] = {(("EndpointName", name), ("VariantName", VARIANT)) for name in endpoints}
+        pairs: set[_Dimensions] = {_dimensions(name) for name in endpoints}
         listed = self._api.pages(
             "list_metrics",
             "metrics of endpoints",
@@ -64,25 +110,80 @@ class EndpointMetrics:
             # A value belongs to the start of its period: without the rounding the oldest one would be missed.
             StartTime=since - timedelta(seconds=since.timestamp() % period),
             EndTime=until,
-            MetricDataQueries=[_query(number, *query, period) for number, query in enumerate(queries)],
+            MetricDataQueries=[
+                _query(f"q{number}", (_NAMESPACE, metric, "Sum"), dimensions, period)
+                for number, (metric, dimensions) in enumerate(queries)
+            ],
         )
-        for result in results:
-            if result.get("StatusCode") not in ("Complete", "PartialData"):
-                raise CloudError(
-                    f"requests of endpoints: CloudWatch returned {result.get('StatusCode')} for one of them",
-                    hint="run the command again; nothing was changed",
-                )
+        for result in _complete(results):
             if any(value > 0 for value in result.get("Values", ())):
                 yield dict(queries[int(result["Id"].removeprefix("q"))][1])["EndpointName"]
 
 
-def _query(number: int, metric: str, dimensions: _Dimensions, period: int) -> Mapping[str, Any]:
-    named = [{"Name": name, "Value": value} for name, value in dimensions]
+def _dimensions(endpoint: str) -> _Dimensions:
+    return (("EndpointName", endpoint), ("VariantName", VARIANT))
+
+
+def _of_variant(endpoint: str, minutes: int) -> Iterator[Mapping[str, Any]]:
+    for name, requested in _REQUESTED.items():
+        # Percentiles of minutes cannot be merged; sums of them are exact, whatever hour they lie in.
+        period = 60 * minutes if requested[-1].startswith("p") else 60
+        yield _query(name, requested, _dimensions(endpoint), period)
+
+
+def _query(
+    name: str, requested: tuple[str, str, str], dimensions: _Dimensions, period: int
+) -> Mapping[str, Any]:
+    namespace, metric, statistic = requested
+    named = [{"Name": key, "Value": value} for key, value in dimensions]
     return {
-        "Id": f"q{number}",
+        "Id": name,
         "MetricStat": {
-            "Metric": {"Namespace": _NAMESPACE, "MetricName": metric, "Dimensions": named},
+            "Metric": {"Namespace": namespace, "MetricName": metric, "Dimensions": named},
             "Period": period,
-            "Stat": "Sum",
+            "Stat": statistic,
         },
     }
+
+
+def _complete(results: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """One without an answer must not look like one without values."""
+    for result in results:
+        if result.get("StatusCode") not in ("Complete", "PartialData"):
+            raise CloudError(
+                f"requests of endpoints: CloudWatch returned {result.get('StatusCode')} for one of them",
+                hint="run the command again; nothing was changed",
+            )
+        yield result
+
+
+def _metrics(results: Iterable[Mapping[str, Any]]) -> RecentMetrics:
+    found = {each["Id"]: [float(value) for value in each.get("Values", ())] for each in _complete(results)}
+    return RecentMetrics(
+        requests=_total(found.get("requests", ())),
+        errors_4xx=_total(found.get("errors_4xx", ())),
+        errors_5xx=_total(found.get("errors_5xx", ())),
+        model_latency_p50_ms=_milliseconds(found.get("model_p50", ())),
+        model_latency_p99_ms=_milliseconds(found.get("model_p99", ())),
+        overhead_latency_p50_ms=_milliseconds(found.get("overhead_p50", ())),
+        overhead_latency_p99_ms=_milliseconds(found.get("overhead_p99", ())),
+        gpu_percent=fmean(found["gpu"]) if found.get("gpu") else None,
+        gpu_memory_percent=max(found.get("gpu_memory", ()), default=None),
+        memory_percent=max(found.get("memory", ()), default=None),
+    )
+
+
+def _total(values: Sequence[float]) -> int | None:
+    return round(sum(values)) if values else None
+
+
+def _milliseconds(values: Sequence[float]) -> float | None:
+    """CloudWatch may divide the time into two periods: of the slower one."""
+    return max(values) / 1000 if values else None
+
+
+def _date(response: dict[str, Any]) -> datetime | None:
+    try:
+        return parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"]).astimezone(UTC)
+    except (KeyError, ValueError):
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from email.utils import formatdate
 from typing import Final
 
 from aiohttp import web
@@ -85,6 +86,9 @@ async def respond(
                 "docs/reference/emulator.md lists what it serves.",
                 status=501,
             )
-        return response(call, model, operation(context, api_request) or {})
+        result = response(call, model, operation(context, api_request) or {})
+        # AWS's time, which clients read here; it runs ahead of this machine's.
+        result.headers["Date"] = formatdate(context.clock.now(), usegmt=True)
+        return result
     except ApiError as error:
         return refusal(error, call)

@@ -1,10 +1,12 @@
-"""What endpoints measured of their requests. Metrics are some minutes late."""
+"""What endpoints measured of their requests and of their use. Metrics are some minutes late."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
+
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 
 
 class Metrics(Protocol):
@@ -13,3 +15,9 @@ class Metrics(Protocol):
 
         CloudError if the service does not answer for all of them: an endpoint without data must not count as unused.
         """
+
+    def recent(self, endpoint: str, span: timedelta) -> RecentMetrics:
+        """The last `span` of our variant of this endpoint, up to now by CloudWatch's clock; in one request."""
+
+    def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
+        """The same of the minutes that lie between the two times."""

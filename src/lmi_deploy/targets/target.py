@@ -16,6 +16,7 @@ from lmi_deploy.domain.observed_state import Inventory, Observed, ObservedServer
 from lmi_deploy.domain.plan import Action, Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation, Record
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.secret import Secret
@@ -224,6 +225,10 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 
     def details(self, observed: ObservedT) -> StatusDetails:
         """What `status` shows."""
+
+    def recent_metrics(self, observed: ObservedT) -> RecentMetrics | None:
+        """Of the last hour; None where there is none. If it cannot be read, it contains the reason."""
+        return None
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that this machine knows."""

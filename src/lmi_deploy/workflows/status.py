@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import NotFound
@@ -57,6 +58,8 @@ class Status:
     """Whether AWS deletes it then, with no lmi running."""
     earlier: tuple[PreviousGeneration, ...] = ()
     """Target sagemaker: the generations for `lmi rollback --to N`."""
+    metrics: RecentMetrics | None = None
+    """Target sagemaker: of the last hour, by CloudWatch."""
 
 
 def status(ref: DeploymentRef, deps: Dependencies) -> Status:
@@ -87,6 +90,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         expired=details.expired,
         scheduled=details.scheduled,
         earlier=tuple(_earlier(target.earlier(observed))),
+        metrics=target.recent_metrics(observed),
     )
 
 

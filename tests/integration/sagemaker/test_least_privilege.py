@@ -93,6 +93,7 @@ LOCKED = ("up", "rollback", "extend", "gc")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
 """A change succeeds without these: there is no log to read, and the lock expires."""
 REPORTED_OTHERWISE = {
+    "cloudwatch:GetMetricData": "traffic  unknown",
     "pricing:GetProducts": "as public repositories quote it",
     "sagemaker:ListEndpoints": "the standing of endpoints is unknown",
 }
@@ -102,8 +103,7 @@ NOT_MET = {
     "s3:ListMultipartUploadParts": "an upload in parts that was cut off",
     "s3:DeleteBucket": "a bucket that could not be made whole",
     "s3:GetObject": "records of other deployments",
-    "cloudwatch:GetMetricData": "`gc --idle` with an endpoint that is older than its window",
-    "cloudwatch:ListMetrics": "the same",
+    "cloudwatch:ListMetrics": "`gc --idle` with an endpoint that is older than its window",
     "s3:GetLifecycleConfiguration": "advice about uploads, which nobody misses",
     "sagemaker:ListTags": "where the tag search lags behind",
     "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from lmi_deploy.aws.autoscaling import AwsAutoscaling
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.logs import CloudWatchLogs
+from lmi_deploy.aws.metrics import EndpointMetrics
 from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.resource_tags import AwsResourceTags
 from lmi_deploy.aws.retry import POLICY
@@ -54,6 +56,9 @@ CALLS: dict[str, Callable[[Recorder], Any]] = {
     ),
     "tagged": lambda recorded: AwsResourceTags(recorded.access(retries=TWICE)).all(),
     "group": lambda recorded: CloudWatchLogs(recorded.access(retries=TWICE)).group("n"),
+    "metrics": lambda recorded: EndpointMetrics(recorded.access(retries=TWICE)).recent(
+        "n", timedelta(hours=1)
+    ),
     "lines": lambda recorded: list(CloudWatchLogs(recorded.access(retries=TWICE)).lines("n")),
     "limits": lambda recorded: AwsQuotas(recorded.access(retries=TWICE)).endpoint_instances("ml.g5.xlarge"),
     "assumable": lambda recorded: IamRoles(recorded.access(retries=TWICE)).assumable(ARN),

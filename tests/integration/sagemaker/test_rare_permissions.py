@@ -194,7 +194,7 @@ def test_gc_idle_needs_permission_to_read_metrics(ada: Principal, action: str) -
     times = dict.fromkeys(("CreationTime", "LastModifiedTime"), 1.6e9)
     body = json.dumps({"Endpoints": [{**endpoint, **times}]})
     ada.aws.fault({**ENDPOINTS, "do": {"answer": {"status": 200, "body": body}}})
-    require_permission(ada, ReducedPermissions("deployer", "FindIdle", action), "gc", "--idle", "2h")
+    require_permission(ada, ReducedPermissions("deployer", "ReadMetrics", action), "gc", "--idle", "2h")
 
 
 def test_every_rare_permission_has_a_test_here() -> None:

@@ -15,6 +15,7 @@ from lmi_deploy.domain.number_text import relative_time, size_text
 from lmi_deploy.domain.observed_state import SERVING
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.ui.colour import Paint
+from lmi_deploy.ui.metrics_text import metrics_facts
 from lmi_deploy.workflows.status import EXIT, Status, status
 
 _KEEPS = "`lmi extend {name} 8h` keeps it"
@@ -68,6 +69,8 @@ def _words(found: Status) -> str:
         facts.append(
             (f"{one.number} back", f"{one.config} since {one.since} ({one.model}, {one.instance}{why})")
         )
+    if found.metrics is not None:
+        facts += metrics_facts(found.metrics)
     facts += [("job", _job(job)) for job in found.jobs]
     if found.server is not None and found.server.pid is not None:
         server = found.server

@@ -18,6 +18,7 @@ from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
 from lmi_deploy.errors import AccessError, NotFound
@@ -28,7 +29,7 @@ from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.sagemaker import costs, running_costs
+from lmi_deploy.targets.sagemaker import costs, running_costs, status_details
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
@@ -129,15 +130,10 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return preflight(spec, plan, lambda: self.cloud(spec.cloud.region), recipe)
 
     def details(self, observed: CloudObserved) -> StatusDetails:
-        current = observed.record.current if observed.record else None
-        return StatusDetails(
-            address=self.address(observed.ref) if current else "",
-            endpoint=observed.endpoint,
-            jobs=(*observed.jobs, *observed.compile_jobs),
-            expires=observed.expires,
-            expired=observed.expired,
-            scheduled=observed.schedule is not None and observed.schedule.enabled,
-        )
+        return status_details.details(observed, self.address)
+
+    def recent_metrics(self, observed: CloudObserved) -> RecentMetrics | None:
+        return status_details.recent_metrics(observed, lambda: self._opened(observed.ref).metrics)
 
     def list_all(self, region: str) -> ListedDeployments:
         return self._orphans(region).all()

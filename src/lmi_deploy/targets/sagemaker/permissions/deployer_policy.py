@@ -266,10 +266,10 @@ def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
         why="find deployments by their tags, list endpoints and regions; these calls have no resource",
     )
     yield PolicyStatement(
-        sid="FindIdle",
+        sid="ReadMetrics",
         actions=("cloudwatch:GetMetricData", "cloudwatch:ListMetrics"),
         resources=("*",),
-        why="see which endpoints had no request, for `lmi gc --idle`; these calls have no resource; optional",
+        why="see what endpoints did, for `lmi status` and `lmi gc --idle`; these calls have no resource; optional",
     )
     yield PolicyStatement(
         sid="FindLogs",

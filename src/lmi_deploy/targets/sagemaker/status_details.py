@@ -1,0 +1,38 @@
+"""What `lmi status` shows of an endpoint beside its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
+from lmi_deploy.errors import LmiError
+from lmi_deploy.ports.metrics import Metrics
+from lmi_deploy.targets.target import StatusDetails
+
+_SPAN: Final = timedelta(hours=1)
+
+
+def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) -> StatusDetails:
+    current = observed.record.current if observed.record else None
+    return StatusDetails(
+        address=address(observed.ref) if current else "",
+        endpoint=observed.endpoint,
+        jobs=(*observed.jobs, *observed.compile_jobs),
+        expires=observed.expires,
+        expired=observed.expired,
+        scheduled=observed.schedule is not None and observed.schedule.enabled,
+    )
+
+
+def recent_metrics(observed: CloudObserved, metrics: Callable[[], Metrics]) -> RecentMetrics | None:
+    """None without an endpoint, or while its first instances start."""
+    if observed.endpoint is None or observed.endpoint.status == "Creating":
+        return None
+    try:
+        return metrics().recent(observed.ref.name, _SPAN)
+    except LmiError as error:  # the state is known without it
+        return RecentMetrics(unavailable=error.message)

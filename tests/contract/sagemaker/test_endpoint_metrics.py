@@ -1,0 +1,64 @@
+"""The adapter of CloudWatch's endpoint metrics against the emulator's GetMetricData."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from lmi_deploy.aws.metrics import EndpointMetrics
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
+from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
+from tests.support.emulator_process import Emulated
+from tests.support.sagemaker_fixtures import Recorder
+
+HOUR = timedelta(hours=1)
+
+
+def put(aws: Emulated, endpoint: str, metric: str, values: list[float], *, ago: float = 600.0) -> None:
+    """In the namespace, with the dimensions and the unit of SageMaker's own metrics."""
+    is_use = metric.endswith("Utilization")
+    item = {
+        "MetricName": metric,
+        "Dimensions": [
+            {"Name": "EndpointName", "Value": endpoint},
+            {"Name": "VariantName", "Value": VARIANT},
+        ],
+        "Timestamp": aws.get("/_clock")["now"] - ago,
+        "Values": values,
+        "Unit": "Percent" if is_use else "Microseconds" if metric.endswith("Latency") else "None",
+    }
+    namespace = "/aws/sagemaker/Endpoints" if is_use else "AWS/SageMaker"
+    aws.client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=[item])
+
+
+def test_the_last_hour_in_one_request(aws: Emulated, recorder: Recorder) -> None:
+    name = "measured"
+    put(aws, name, "Invocations", [1.0, 1.0], ago=7200)
+    put(aws, name, "Invocations", [1.0, 1.0, 1.0])
+    put(aws, name, "Invocation4XXErrors", [0.0, 1.0, 0.0])
+    put(aws, name, "Invocation5XXErrors", [0.0, 0.0, 0.0])
+    put(aws, name, "ModelLatency", [20_000.0, 30_000.0, 900_000.0])
+    put(aws, name, "OverheadLatency", [2_500.0])
+    put(aws, name, "GPUUtilization", [40.0, 60.0])
+    put(aws, name, "GPUMemoryUtilization", [80.0, 91.0])
+    found = EndpointMetrics(recorder.access()).recent(name, HOUR)
+    assert found == RecentMetrics(
+        requests=3,
+        errors_4xx=1,
+        errors_5xx=0,
+        model_latency_p50_ms=30.0,
+        model_latency_p99_ms=900.0,
+        overhead_latency_p50_ms=2.5,
+        overhead_latency_p99_ms=2.5,
+        gpu_percent=50.0,
+        gpu_memory_percent=91.0,
+    )
+
+
+def test_window_follows_the_clock_of_cloudwatch(aws: Emulated, recorder: Recorder) -> None:
+    aws.advance(5 * 3600)
+    put(aws, "ahead", "Invocations", [1.0])
+    assert EndpointMetrics(recorder.access()).recent("ahead", HOUR).requests == 1
+
+
+def test_endpoint_without_requests_has_no_values(aws: Emulated, recorder: Recorder) -> None:
+    assert EndpointMetrics(recorder.access()).recent("quiet", HOUR) == RecentMetrics()
