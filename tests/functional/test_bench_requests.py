@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import threading
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ class OpenAIServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Generates what `max_tokens` says."""
+    """Generates what `max_tokens` says. The model `twice` has tokens half as long."""
 
     protocol_version = "HTTP/1.1"
 
@@ -46,9 +47,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.bodies.append(body)
         choice = {"message": {"content": "a"}, "finish_reason": "stop"}
-        data = json.dumps(
-            {"choices": [choice], "usage": {"completion_tokens": body.get("max_tokens", 3)}}
-        ).encode()
+        usage = {"completion_tokens": body.get("max_tokens", 3)}
+        if body["model"] in ("once", "twice"):
+            count = len(tokens(body["messages"][0]["content"]))
+            usage["prompt_tokens"] = count * 2 if body["model"] == "twice" else count
+        data = json.dumps({"choices": [choice], "usage": usage}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -92,6 +95,30 @@ def test_prompts_have_the_asked_length_and_share_prefixes(app: LocalApp, server:
     made = report()
     assert made.points[0].counts.length_checked == 20
     assert "100 tokens, the first 70 from 2 shared prefixes" in made.provenance.details["requests"]
+
+
+@pytest.mark.parametrize(
+    ("model", "counted", "by", "check"),
+    [("once", 100, "server", "ok"), ("twice", 200, "server", "warning"), ("silent", 100, "tokenizer", None)],
+)
+def test_input_tokens_are_in_every_form_of_the_report(
+    app: LocalApp, server: OpenAIServer, model: str, counted: int, by: str, check: str | None
+) -> None:
+    Path("tokenizer.json").write_text(TOKENIZER)
+    asked = ("--input-tokens", "100", "--tokenizer", ".", "--records", "r.jsonl")
+    ran = app.lmi("bench", "--url", server.url, "--model", model, *asked, *QUICK)
+    (point,) = report().points
+    assert point.counts.input_tokens == 20 * counted
+    assert point.rate("input_tokens_per_s") == pytest.approx(counted * point.rate("requests_per_s"), rel=0.01)
+    assert {one.name: one.state for one in point.checks}.get("input_length") == check
+    row = next(line for line in ran.out.splitlines() if line.rstrip().endswith(by))
+    assert f" {counted}.0 " in row
+    app.lmi("bench", "report", "bench.json", "--csv", "r.csv", "--markdown", "r.md", "--html", "r.html")
+    (line,) = csv.DictReader(Path("r.csv").read_text().splitlines())
+    assert (line["input_tokens"], line["input_counted_by"]) == (str(20 * counted), by)
+    assert all("input tokens/s" in Path(name).read_text() for name in ("r.md", "r.html"))
+    records = [json.loads(each) for each in Path("r.jsonl").read_text().splitlines()[1:]]
+    assert {(one["input_tokens"], one["input_counted_by"]) for one in records} == {(counted, by)}
 
 
 def test_same_seed_sends_the_same_prompts(app: LocalApp, server: OpenAIServer) -> None:

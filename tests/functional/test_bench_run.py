@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.prompt_files import BenchRequest
-from lmi_deploy.bench.report import Load, Report
+from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.bench.request_records import RequestRecord
 from lmi_deploy.bench.request_records_file import read_records

@@ -42,7 +42,9 @@ def test_vllm_is_started_with_the_options_of_the_recipe(served: RunningServer) -
 def test_probe_is_answered(served: RunningServer) -> None:
     probe = vllm.ENGINE.probe(HANDLER, "text-generation")
     assert probe is not None
-    assert invoke(served, probe) == [Chunk(text="Paris is the capital.", tokens=5, finish="stop")]
+    assert invoke(served, probe) == [
+        Chunk(text="Paris is the capital.", tokens=5, input_tokens=3, finish="stop")
+    ]
 
 
 @pytest.mark.parametrize("chat", [True, False])
@@ -59,7 +61,7 @@ def test_completion_is_decoded(served: RunningServer) -> None:
     chunks = invoke(
         served, InferenceRequest(prompt="The", chat=False, parameters={"max_new_tokens": 2, "temperature": 0})
     )
-    assert chunks == [Chunk(text="Paris is", tokens=2, finish="length")]
+    assert chunks == [Chunk(text="Paris is", tokens=2, input_tokens=3, finish="length")]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -6,7 +6,8 @@ import heapq
 import random
 from collections.abc import Callable
 
-from lmi_deploy.bench.report import BilledInstances, ClientFigures, Load
+from lmi_deploy.bench.load import Load
+from lmi_deploy.bench.report import BilledInstances, ClientFigures
 from lmi_deploy.bench.request_records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.domain.observed_state import Price
 

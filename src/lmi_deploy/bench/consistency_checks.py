@@ -127,9 +127,9 @@ def check_step_time(*, step: float, steps: int, total: float) -> Check:
     return Check(name="step_time", state="invalid", text=f"{words}; {fits}")
 
 
-def check_input_length(*, asked: int, counted: float) -> Check:
+def check_input_length(*, asked: float, counted: float) -> Check:
     """Tokens of a prompt by the server's count, a few of which may be those of a chat template."""
-    words = f"prompts have {counted:.4g} tokens by the server's count, {asked} were asked for"
+    words = f"prompts have {counted:.4g} tokens by the server's count, {asked:.4g} were asked for"
     is_near = abs(counted - asked) <= max(INPUT_LENGTH * asked, _TEMPLATE_TOKENS)
     return Check(name="input_length", state="ok" if is_near else "warning", text=words)
 
@@ -263,6 +263,12 @@ def _response_checks(point: LoadPoint) -> Iterator[Check]:
         words = f"{counts.wrong_length} of {counts.length_checked} responses have another number of tokens than asked"
         bad = share > WRONG_LENGTH
         yield Check(name="output_length", state="invalid" if bad else "ok", text=words)
+    if counts.input_checked:
+        of = counts.input_checked
+        yield check_input_length(asked=counts.input_asked / of, counted=counts.input_found / of)
+    if 0 < counts.input_counted < counts.succeeded:
+        text = f"{counts.input_counted} of {counts.succeeded} responses have a count of input tokens: no input tokens/s"
+        yield Check(name="input_tokens", state="warning", text=text)
     if counts.sent and counts.truncated:
         bad = counts.truncated / counts.sent > TRUNCATED
         text = f"{counts.truncated} of {counts.sent} streams ended before their end"

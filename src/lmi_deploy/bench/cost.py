@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.bench.report import LOADS, BilledInstances, LoadPoint, Report
+from lmi_deploy.bench.load import LOADS
+from lmi_deploy.bench.report import BilledInstances, LoadPoint, Report
 from lmi_deploy.domain.observed_state import Price
 
 SAFETY_FACTOR: Final = 0.5

@@ -6,18 +6,17 @@ A cell that fails does not stop the others. What is finished is in the results f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
-from lmi_deploy.bench.consistency_checks import check_input_length
 from lmi_deploy.bench.deployment_target import DeployedTarget, deployed_target
 from lmi_deploy.bench.experiment_design import Stay
 from lmi_deploy.bench.experiment_plan import ExperimentPlan, PlannedCell, PlannedDeployment
 from lmi_deploy.bench.experiment_results import ResultsFolder
 from lmi_deploy.bench.load_generator import Watch
-from lmi_deploy.bench.report import Check, LoadPoint, Report
+from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_points import judged, pooled
 from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement, measure, provenance
 from lmi_deploy.domain.events import Event
@@ -200,13 +199,6 @@ def pending(plan: ExperimentPlan, stay: Stay, folder: ResultsFolder) -> list[tup
     return [(one, turn) for one, turn in found if not folder.has(one.key, turn)]
 
 
-def _length_checks(planned: PlannedCell, point: LoadPoint) -> Iterator[Check]:
-    """Where the server counts the tokens of prompts."""
-    asked, counts = planned.requests[0].input_tokens or planned.cell.input_tokens, point.counts
-    if asked and counts.input_tokens:
-        yield check_input_length(asked=asked, counted=counts.input_tokens / counts.succeeded)
-
-
 def experiment_report(plan: ExperimentPlan, folder: ResultsFolder, outcome: Outcome) -> Report:
     """Of all that was measured, by this run and those before it, in the order of the design."""
     points, missing = [], []
@@ -215,8 +207,7 @@ def experiment_report(plan: ExperimentPlan, folder: ResultsFolder, outcome: Outc
             parts = [part.points[0] for part in folder.parts(planned.key, plan.bench.repeats)]
             if parts:
                 point = pooled(parts, confidence=plan.bench.confidence)
-                point = judged(point, plan.objectives, plan.bench.confidence)
-                points.append(replace(point, checks=(*point.checks, *_length_checks(planned, point))))
+                points.append(judged(point, plan.objectives, plan.bench.confidence))
             if len(parts) < plan.bench.repeats:
                 missing.append(planned.cell.name)
     total = sum(len(one.cells) for one in plan.deployments)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from lmi_deploy.bench.report import LOADS, Factor, Load
+from lmi_deploy.bench.load import LOADS, Load
+from lmi_deploy.bench.report import Factor
 from lmi_deploy.bench.report_points import point_name
 from lmi_deploy.domain.recipe_bench_keys import WORKLOAD, Bench, BenchVariant
 from lmi_deploy.errors import UsageRefused

@@ -120,8 +120,19 @@ def _filled(bench: Bench, cell: Cell, prompt: BenchRequest | None) -> BenchReque
         value = _replaced(json.loads(bench.body), given)
     except ValueError as reason:
         raise UsageRefused(f"bench.body: not JSON ({reason})", hint="correct the body") from None
-    body, tokens = json.dumps(value, ensure_ascii=False), prompt.input_tokens if prompt else None
-    return BenchRequest(body=body.encode(), content_type=bench.content_type, input_tokens=tokens)
+    body = json.dumps(value, ensure_ascii=False).encode()
+    filled = BenchRequest(body=body, content_type=bench.content_type)
+    return _counted(filled, prompt, bench.body.count('"{prompt}"')) if prompt else filled
+
+
+def _counted(request: BenchRequest, prompt: BenchRequest, times: int) -> BenchRequest:
+    """With the counts of a prompt that is in it so many times."""
+    tokens, asked = prompt.input_tokens, prompt.asked_input_tokens
+    return replace(
+        request,
+        input_tokens=tokens * times if tokens else None,
+        asked_input_tokens=asked * times if asked else None,
+    )
 
 
 def _replaced(value: Any, given: Mapping[str, Any]) -> Any:
@@ -142,7 +153,7 @@ def _batched(request: BenchRequest, count: int) -> BenchRequest:
             "bench.batch: the request is no JSON body with `inputs`", hint="write it as bench.body"
         ) from None
     if not isinstance(inputs, list):
-        inputs = [inputs] * count
+        inputs, request = [inputs] * count, _counted(request, request, count)
     elif len(inputs) != count:
         what = f"bench.batch: {count}, and the body has {len(inputs)} inputs"
         raise UsageRefused(what, hint="write one of them, or as many")

@@ -8,17 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from lmi_deploy.bench.client_health import HealthProbe, p99
 from lmi_deploy.bench.report import ClientFigures
 from lmi_deploy.bench.request_records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.bench.request_sender import RequestSender
-from lmi_deploy.bench.request_target import RequestForm, RequestTarget
+from lmi_deploy.bench.request_target import EncodedRequest, RequestForm, RequestTarget
 from lmi_deploy.bench.response_reader import ResponseReader, UnreadResponse
 from lmi_deploy.bench.response_reading import RawResponse
 from lmi_deploy.bench.run_limits import RunLimits, RunPhases, RunProgress
-from lmi_deploy.domain.inference_http import HttpRequest
 from lmi_deploy.errors import LmiError
 
 _TICK: Final = 0.1
@@ -26,14 +25,6 @@ _LATE: Final = 1.0
 """Seconds for requests that run when the user interrupts: what has not ended by then is not counted."""
 
 Watch = Callable[[RunProgress], None]
-
-
-class EncodedRequest(NamedTuple):
-    """Encoded before the run: it takes no time between two requests."""
-
-    http: HttpRequest
-    asked_tokens: int | None
-    items: int
 
 
 class LoadGenerator:
@@ -148,7 +139,7 @@ class LoadGenerator:
         sender.send(request.http, scheduled, ended)
 
     def _keep(self, raw: RawResponse, request: EncodedRequest, *, is_warmup: bool) -> None:
-        response = UnreadResponse(raw, len(request.http.body), request.asked_tokens, request.items, is_warmup)
+        response = UnreadResponse(raw, request, is_warmup)
         if not raw.has_failed:
             self._reader.add(response)
             self._phases.end(raw.end - raw.sent, time.perf_counter())

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, Protocol
 
+from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.percentiles import needed_count
-from lmi_deploy.bench.report import Load, LoadPoint, SearchAnswer, SearchStep
+from lmi_deploy.bench.report import LoadPoint, SearchAnswer, SearchStep
 from lmi_deploy.domain.number_text import counted, seconds_text
 
 SEARCHES: Final = ("max-rate", "knee")

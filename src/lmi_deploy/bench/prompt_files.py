@@ -27,7 +27,9 @@ class BenchRequest:
     items: int = 1
     """What the body is a batch of."""
     input_tokens: int | None = None
-    """Of the prompt, if the model's tokenizer counted them."""
+    """Of all prompts in it, if the model's tokenizer counted them."""
+    asked_input_tokens: int | None = None
+    """For which a synthetic prompt was made; without a tokenizer it has about as many."""
 
 
 _LINE_FORM: Final = '{"prompt": "..."}, {"messages": [...]} or {"body": {...}}'

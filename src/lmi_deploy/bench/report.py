@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from lmi_deploy.bench.histogram import Histogram
+from lmi_deploy.bench.load import Load
 from lmi_deploy.domain.observed_state import Price
 
 SCHEMA: Final = "lmi-bench-report"
 VERSION: Final = 1
 
-LOADS: Final = ("concurrency", "rate")
-"""Factors that are the load; all others name a deployment and a workload."""
 Factor = str | int | float
 State = Literal["ok", "warning", "invalid"]
 Judgement = Literal["PASS", "FAIL", "UNDECIDED"]
-LoadKind = Literal["closed", "open"]
 SearchState = Literal["FOUND", "NONE", "UNDECIDED"]
 
 
@@ -90,30 +88,6 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """`concurrency` of a closed loop, `rate` (requests per second) of an open one; a replayed trace has neither."""
-
-    kind: LoadKind
-    concurrency: int | None = None
-    rate: float | None = None
-    arrivals: str = ""
-
-    @property
-    def words(self) -> str:
-        if self.kind == "closed":
-            return f"closed loop, concurrency {self.concurrency}"
-        rate = f"{self.rate:.4g} requests/s" if self.rate is not None else ""
-        return ", ".join(filter(None, ["open loop", rate, self.arrivals]))
-
-    @property
-    def brief(self) -> str:
-        """In the name of a point; a replayed trace has no rate of its own."""
-        if self.kind == "closed":
-            return f"c={self.concurrency}"
-        return f"{self.rate:.4g}/s" if self.rate is not None else self.arrivals or "open"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCounts:
     """Requests in the measured window. `errors` by class; `truncated` streams are among them."""
 
@@ -124,6 +98,13 @@ class RequestCounts:
     truncated: int = 0
     warmup: int = 0
     input_tokens: int = 0
+    input_counted: int = 0
+    """Responses whose input tokens are known; `input_by_tokenizer` of them not by the server's count."""
+    input_by_tokenizer: int = 0
+    input_checked: int = 0
+    """Responses to prompts of an asked length that the server counted; the sums of both lengths over them."""
+    input_asked: int = 0
+    input_found: int = 0
     output_tokens: int = 0
     items: int = 0
     wrong_length: int = 0

@@ -7,7 +7,8 @@ from typing import Final
 
 from lmi_deploy.bench.cost import cost_per_million, money
 from lmi_deploy.bench.factorial_design import factorial_tables
-from lmi_deploy.bench.report import LOADS, LoadPoint, Report
+from lmi_deploy.bench.load import LOADS
+from lmi_deploy.bench.report import LoadPoint, Report
 from lmi_deploy.bench.table_cells import (
     NOTHING,
     UNDECIDED,

@@ -9,9 +9,10 @@ from statistics import mean
 from typing import Final
 
 from lmi_deploy.bench.cost import cost_per_million
+from lmi_deploy.bench.load import LOADS
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.percentiles import percentile
-from lmi_deploy.bench.report import LOADS, LoadPoint, Report
+from lmi_deploy.bench.report import LoadPoint, Report
 from lmi_deploy.bench.report_points import HEAT_CLASSES, HEAT_UNIT
 from lmi_deploy.bench.svg_plots import COLOURS, Axis, Series, axis, heat_plot, line_plot, tick_label
 from lmi_deploy.bench.table_cells import factor_cell, factor_names, number

@@ -12,18 +12,10 @@ from typing import Final
 
 from lmi_deploy.bench.consistency_checks import point_checks
 from lmi_deploy.bench.histogram import Histogram
+from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.objectives import Objective, judge
 from lmi_deploy.bench.probability import t_quantile
-from lmi_deploy.bench.report import (
-    ClientFigures,
-    Factor,
-    Load,
-    LoadPoint,
-    Rate,
-    RequestCounts,
-    Summary,
-    TimeSlice,
-)
+from lmi_deploy.bench.report import ClientFigures, Factor, LoadPoint, Rate, RequestCounts, Summary, TimeSlice
 from lmi_deploy.bench.request_records import RequestRecord, RunResult
 from lmi_deploy.bench.statistics import (
     Window,

@@ -13,6 +13,7 @@ from lmi_deploy.bench.report_layouts import layout_tables
 from lmi_deploy.bench.table_cells import (
     NOTHING,
     baseline_of,
+    input_counter,
     load_sweeps,
     milliseconds,
     number,
@@ -51,6 +52,8 @@ def _shared_tables(report: Report) -> Iterator[ReportTable]:
     yield summary_table(report)
     if any(name in point.metrics for point in report.points for name, _ in _STREAM_METRICS):
         yield stream_table(report)
+    if any(point.counts.input_tokens or point.counts.output_tokens for point in report.points):
+        yield token_table(report)
     if any(point.verdicts for point in report.points):
         yield _verdict_table(report)
     if any(point.billed.price for point in report.points):
@@ -133,6 +136,26 @@ def stream_table(report: Report) -> ReportTable:
                 _rate_cell(point, "output_tokens_per_s"),
             )
             for point in report.points
+        ),
+    )
+
+
+def token_table(report: Report) -> ReportTable:
+    """Tokens of a request on average, and of all per second."""
+    return ReportTable(
+        title="Tokens, of a request (mean) and per second",
+        columns=("point", "input", "output", "input tokens/s", "output tokens/s", "input counted by"),
+        rows=tuple(
+            (
+                point.name,
+                number(counts.input_tokens / counts.input_counted) if counts.input_counted else NOTHING,
+                number(counts.output_tokens / counts.succeeded) if counts.output_tokens else NOTHING,
+                _rate_cell(point, "input_tokens_per_s"),
+                _rate_cell(point, "output_tokens_per_s"),
+                input_counter(counts),
+            )
+            for point in report.points
+            for counts in [point.counts]
         ),
     )
 

@@ -6,16 +6,20 @@ All times are seconds of one monotonic clock; only `RunResult.began` is of the w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from lmi_deploy.bench.report import BilledInstances, ClientFigures, Factor, Load
+from lmi_deploy.bench.load import Load
+from lmi_deploy.bench.report import BilledInstances, ClientFigures, Factor
+
+InputCounter = Literal["server", "tokenizer", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
     """`scheduled` is the place in the schedule of an open loop; of a closed loop the time when a client was free.
 
-    `arrivals` are the times of the parts of a stream that had content; a whole response has none. Counts of tokens are
-    those of the server or the model's tokenizer, None if neither counted.
+    `arrivals` are the times of the parts of a stream that had content; a whole response has none. Output tokens are the
+    server's count, None if it has none; `input_counted_by`: whose count `input_tokens` is.
     """
 
     scheduled: float
@@ -28,6 +32,9 @@ class RequestRecord:
     detail: str = ""
     truncated: bool = False
     input_tokens: int | None = None
+    input_counted_by: InputCounter = ""
+    asked_input_tokens: int | None = None
+    """The length for which the prompt was made."""
     output_tokens: int | None = None
     asked_tokens: int | None = None
     """The exact length that was asked for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from lmi_deploy.bench.prompt_files import BenchRequest
@@ -40,6 +40,14 @@ class RequestForm:
         if tokens and self.exact:
             length |= {"min_tokens": tokens, "ignore_eos": True}
         return {**length, **self.parameters}
+
+
+class EncodedRequest(NamedTuple):
+    """Encoded before the run: it takes no time between two requests. `source` is what it was made of."""
+
+    http: HttpRequest
+    source: BenchRequest
+    asked_tokens: int | None = None
 
 
 class RequestTarget(Protocol):

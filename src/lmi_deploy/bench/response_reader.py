@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from lmi_deploy.bench.request_records import RequestRecord
-from lmi_deploy.bench.request_target import RequestForm, RequestTarget
+from lmi_deploy.bench.request_target import EncodedRequest, RequestForm, RequestTarget
 from lmi_deploy.bench.response_reading import RawResponse, ReadResponse, read_response
 
 MOST_WAITING: Final = 256 << 20
@@ -31,12 +31,10 @@ _TURN_SECONDS: Final = 0.05
 
 
 class UnreadResponse(NamedTuple):
-    """A response, and what its record needs of the request."""
+    """A response, and its request."""
 
     raw: RawResponse
-    sent_bytes: int
-    asked_tokens: int | None
-    items: int
+    request: EncodedRequest
     is_warmup: bool
 
 
@@ -135,7 +133,8 @@ class ResponseReader:
 
 
 def _record(response: UnreadResponse, found: ReadResponse, *, number: int, received: int) -> RequestRecord:
-    raw = response.raw
+    raw, request = response.raw, response.request
+    source = request.source
     return RequestRecord(
         scheduled=raw.scheduled,
         sent=raw.sent,
@@ -145,10 +144,13 @@ def _record(response: UnreadResponse, found: ReadResponse, *, number: int, recei
         error=found.error,
         detail=found.detail,
         truncated=found.truncated,
+        input_tokens=found.input_tokens or source.input_tokens,
+        input_counted_by="server" if found.input_tokens else "tokenizer" if source.input_tokens else "",
+        asked_input_tokens=source.asked_input_tokens,
         output_tokens=found.tokens or None,
-        asked_tokens=response.asked_tokens,
-        items=response.items,
-        sent_bytes=response.sent_bytes,
+        asked_tokens=request.asked_tokens,
+        items=source.items,
+        sent_bytes=len(request.http.body),
         received_bytes=received,
         warmup=response.is_warmup,
         number=number,

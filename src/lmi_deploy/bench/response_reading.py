@@ -16,6 +16,8 @@ from lmi_deploy.inference_client.eventstream import DamagedStream, EventStreamDe
 EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 LONGEST_DETAIL: Final = 500
+_INPUT_HEADERS: Final = ("x-prompt-tokens", "x-compute-tokens")
+"""Of TGI and of TEI (router/src/server.rs, router/src/http/server.rs), whose bodies may have no count."""
 _STEP: Final = 8
 """Parts that are read before the event loop may do something else."""
 
@@ -57,6 +59,7 @@ class ReadResponse:
 
     arrivals: list[float] = field(default_factory=list)
     tokens: int = 0
+    input_tokens: int = 0
     finish: str = ""
     error: str = ""
     detail: str = ""
@@ -66,6 +69,7 @@ class ReadResponse:
     def take(self, at: float, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:
             self.tokens += chunk.tokens
+            self.input_tokens = chunk.input_tokens or self.input_tokens
             self.finish = chunk.finish or self.finish
             if chunk.error and not self.error:
                 self.error, self.detail = "stream_error", chunk.error[:LONGEST_DETAIL]
@@ -105,8 +109,14 @@ def read_response(
         found.error, found.detail = "empty", "the response has no body"
     if not is_stream:
         found.arrivals = []
+    found.input_tokens = found.input_tokens or _input_header(raw)
     found.is_complete = True
     yield found
+
+
+def _input_header(raw: RawResponse) -> int:
+    given = next(filter(None, map(raw.header, _INPUT_HEADERS)), "")
+    return int(given) if given.isascii() and given.isdigit() else 0
 
 
 class _StreamException(Exception):

@@ -17,15 +17,16 @@ from itertools import cycle
 
 from lmi_deploy import __version__
 from lmi_deploy.bench.arrivals import REPLAY, arrival_times, replayed_times
-from lmi_deploy.bench.load_generator import EncodedRequest, LoadGenerator, Watch
+from lmi_deploy.bench.load import Load
+from lmi_deploy.bench.load_generator import LoadGenerator, Watch
 from lmi_deploy.bench.load_search import LoadSearch
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.prompt_files import BenchRequest
-from lmi_deploy.bench.report import BilledInstances, Factor, Load, LoadPoint, Provenance, Report
+from lmi_deploy.bench.report import BilledInstances, Factor, LoadPoint, Provenance, Report
 from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.bench.request_records import RunResult, RunSettings
 from lmi_deploy.bench.request_sender import RequestSender
-from lmi_deploy.bench.request_target import RequestForm, RequestTarget
+from lmi_deploy.bench.request_target import EncodedRequest, RequestForm, RequestTarget
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.bench.self_test import SelfTest, fixed_latency_server, measure_client
 from lmi_deploy.bench.self_test_server import loop_factory
@@ -170,7 +171,7 @@ def _encoded(measurement: Measurement, load: Load) -> list[EncodedRequest]:
     """UsageRefused, before anything is sent, for a request that the target does not support."""
     target, form = measurement.target, measurement.form
     return [
-        EncodedRequest(target.encode(one, form), form.exact_tokens(one), one.items)
+        EncodedRequest(target.encode(one, form), one, form.exact_tokens(one))
         for one in _ordered(measurement, load)
     ]
 

@@ -151,7 +151,9 @@ def rates(
     *,
     good: Callable[[RequestRecord], bool] | None,
 ) -> dict[str, Rate]:
-    """Of responses that arrived inside the window; goodput of those that are `good`."""
+    """Of responses that arrived inside the window; goodput of those that are `good`. No rate of input tokens if some
+    requests have no count of them: it would be too low.
+    """
     inside = [one for one in records if not one.error and window.begin <= one.end <= window.end]
     counted: dict[str, list[tuple[float, float]]] = {
         "requests_per_s": [(one.end, 1) for one in inside],
@@ -159,6 +161,8 @@ def rates(
         "input_tokens_per_s": [(one.end, one.input_tokens or 0) for one in inside],
         "output_tokens_per_s": [(one.end, one.output_tokens or 0) for one in inside],
     }
+    if any(one.input_tokens is None for one in inside):
+        del counted["input_tokens_per_s"]
     if good:
         counted["goodput_per_s"] = [(one.end, 1) for one in inside if good(one)]
     return {
@@ -192,6 +196,8 @@ def request_counts(records: Sequence[RequestRecord]) -> RequestCounts:
     measured = [one for one in records if not one.warmup]
     good = [one for one in measured if not one.error]
     checked = [one for one in good if one.asked_tokens is not None and one.output_tokens is not None]
+    known = [one for one in good if one.input_tokens is not None]
+    compared = [one for one in known if one.asked_input_tokens and one.input_counted_by == "server"]
     return RequestCounts(
         sent=len(measured),
         succeeded=len(good),
@@ -199,7 +205,12 @@ def request_counts(records: Sequence[RequestRecord]) -> RequestCounts:
         errors=dict(Counter(one.error for one in measured if one.error)),
         truncated=sum(one.truncated for one in measured),
         warmup=len(records) - len(measured),
-        input_tokens=sum(one.input_tokens or 0 for one in good),
+        input_tokens=sum(one.input_tokens or 0 for one in known),
+        input_counted=len(known),
+        input_by_tokenizer=sum(one.input_counted_by == "tokenizer" for one in known),
+        input_checked=len(compared),
+        input_asked=sum(one.asked_input_tokens or 0 for one in compared),
+        input_found=sum(one.input_tokens or 0 for one in compared),
         output_tokens=sum(one.output_tokens or 0 for one in good),
         items=sum(one.items for one in good),
         wrong_length=sum(one.asked_tokens != one.output_tokens for one in checked),

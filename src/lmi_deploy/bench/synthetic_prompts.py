@@ -73,14 +73,17 @@ def synthetic_prompts(
     starts = [prefixes[number % len(prefixes)] for number in range(count)]
     texts = builder.continued(starts, shape.total)
     source = f"{counted(count, 'synthetic prompt')} of {shape.words}, by the tokenizer of {tokenizer.name}"
-    requests = tuple(BenchRequest(prompt=text, input_tokens=shape.total) for text in texts)
+    requests = tuple(
+        BenchRequest(prompt=text, input_tokens=shape.total, asked_input_tokens=shape.total) for text in texts
+    )
     return SyntheticPrompts(requests=requests, source=source)
 
 
 def approximate_prompt(shape: PromptShape, reason: str) -> SyntheticPrompts:
     """Without a tokenizer: so many times a word that is one token in most of them."""
     source = f"one prompt of {counted(shape.total, 'word')}, about as many tokens ({reason})"
-    return SyntheticPrompts(requests=(BenchRequest(prompt=" ".join([_WORD] * shape.total)),), source=source)
+    request = BenchRequest(prompt=" ".join([_WORD] * shape.total), asked_input_tokens=shape.total)
+    return SyntheticPrompts(requests=(request,), source=source)
 
 
 class _Builder:

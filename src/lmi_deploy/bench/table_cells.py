@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from lmi_deploy.bench.load import LOADS
 from lmi_deploy.bench.percentiles import percentile_name
-from lmi_deploy.bench.report import LOADS, Factor, LoadPoint, Report, Summary
+from lmi_deploy.bench.report import Factor, LoadPoint, Report, RequestCounts, Summary
 
 NOTHING = "-"
 UNDECIDED = "UNDECIDED"
@@ -72,6 +73,15 @@ def objective_cell(point: LoadPoint) -> str:
         return "INVALID"
     found = {one.judgement for one in point.verdicts}
     return next((one for one in ("FAIL", UNDECIDED, "PASS") if one in found), NOTHING)
+
+
+def input_counter(counts: RequestCounts) -> str:
+    """Who counted the tokens of the prompts."""
+    if not counts.input_counted:
+        return NOTHING
+    if not counts.input_by_tokenizer:
+        return "server"
+    return "tokenizer" if counts.input_by_tokenizer == counts.input_counted else "server and tokenizer"
 
 
 def factor_names(points: Sequence[LoadPoint], *, only: bool = False) -> list[str]:

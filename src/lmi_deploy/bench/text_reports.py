@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from lmi_deploy.bench.cost import BILLED_RATES, cost_per_million
 from lmi_deploy.bench.percentiles import percentile_name
 from lmi_deploy.bench.report import LoadPoint, Report, SearchAnswer
+from lmi_deploy.bench.table_cells import NOTHING, input_counter
 from lmi_deploy.domain.report_table import ReportTable
 
 _RATES: Final = (*(name for _, name in BILLED_RATES), "goodput_per_s")
@@ -70,6 +71,9 @@ def _csv_fields(point: LoadPoint, names: Iterable[str]) -> dict[str, object]:
         "sent": point.counts.sent,
         "failed": point.counts.failed,
         "in_flight": point.in_flight,
+        "input_tokens": point.counts.input_tokens if point.counts.input_counted else None,
+        "input_counted_by": input_counter(point.counts).strip(NOTHING),
+        "output_tokens": point.counts.output_tokens or None,
         "instance": point.billed.instance,
         "instances": point.billed.count,
     }

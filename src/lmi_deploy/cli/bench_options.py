@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from lmi_deploy.bench.arrivals import ARRIVALS, REPLAY
+from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.load_search import LoadSearch
 from lmi_deploy.bench.objectives import Objective, parse_objective
 from lmi_deploy.bench.prompt_files import BenchRequest
-from lmi_deploy.bench.report import Load
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.cli.load_search_options import SEARCH_OPTIONS, search_of
 from lmi_deploy.cli.request_options import REQUEST_NAMES, REQUEST_OPTIONS, RequestOptions, sending_of

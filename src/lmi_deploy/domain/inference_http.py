@@ -97,10 +97,13 @@ class ResponseHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A decoded part of a response: text to show, its number of tokens, and why generation stopped."""
+    """A decoded part of a response: text to show, its number of tokens, and why generation stopped. `input_tokens`: of
+    the whole prompt, if this part counts them.
+    """
 
     text: str = ""
     tokens: int = 0
+    input_tokens: int = 0
     finish: str = ""
     error: str = ""
 

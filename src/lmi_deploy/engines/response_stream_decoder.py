@@ -7,6 +7,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lmi_deploy.domain.inference_http import Chunk, ResponseHead
@@ -85,9 +86,10 @@ class LinesDecoder:
         used = _used(value)
         tokens = chunk.tokens if used is None else used - self._tokens
         self._tokens += tokens
-        if tokens == chunk.tokens:
+        given = input_tokens(value)
+        if tokens == chunk.tokens and not given:
             return chunk
-        return Chunk(text=chunk.text, tokens=tokens, finish=chunk.finish)
+        return Chunk(text=chunk.text, tokens=tokens, input_tokens=given, finish=chunk.finish)
 
 
 class EventsDecoder(LinesDecoder):
@@ -117,7 +119,7 @@ class JsonDecoder(_BodyDecoder):
         value = _parsed(text)
         if value is not None:
             output = error_text(value)
-            return [Chunk(error=output) if output else self._read(value)]
+            return [Chunk(error=output) if output else _with_input(value, self._read(value))]
         parts = [line for line in text.splitlines() if line.strip()]
         if len(parts) > 1 and all(_parsed(line) is not None for line in parts):
             return self._lines.feed(bytes(self._body)) + self._lines.close()
@@ -190,6 +192,28 @@ def error_text(value: Any) -> str:
     if error:
         return str(error)
     return str(value.get("message") or "") if "code" in value and "type" in value else ""
+
+
+def input_tokens(value: Any) -> int:
+    """Tokens of the prompt by the server's count, 0 if it has none: `usage` of OpenAI's API, or the `prefill` of DJL's
+    and TGI's details (of each answer of a batch).
+    """
+    if isinstance(value, list):
+        counts = [input_tokens(each) if isinstance(each, dict) else 0 for each in value]
+        return sum(counts) if all(counts) else 0
+    if not isinstance(value, dict):
+        return 0
+    usage, details = value.get("usage"), value.get("details")
+    used = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    prefill = details.get("prefill") if isinstance(details, dict) else None
+    if isinstance(used, int):
+        return used
+    return len(prefill) if isinstance(prefill, list) else 0
+
+
+def _with_input(value: Any, chunk: Chunk) -> Chunk:
+    found = input_tokens(value)
+    return replace(chunk, input_tokens=found) if found else chunk
 
 
 def _parsed(text: str) -> Any:

@@ -10,9 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.load_search import KneeSearch, LoadSearch, RateSearch
 from lmi_deploy.bench.objectives import Objective, parse_objective
-from lmi_deploy.bench.report import Load, LoadPoint, Report, SearchAnswer
+from lmi_deploy.bench.report import LoadPoint, Report, SearchAnswer
 from lmi_deploy.bench.report_file import from_json, to_json
 from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.bench.report_tables import report_tables

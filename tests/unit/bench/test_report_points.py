@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -145,6 +146,30 @@ def test_wrong_output_lengths_and_truncated_streams_are_invalid() -> None:
         replace(one, error="truncated", truncated=True) if one.number < 3 else one for one in run.records
     )
     assert states(point_of(replace(run, records=cut)))["truncated"] == "invalid"
+
+
+def with_inputs(asked: int | None, counts: Sequence[int | None]) -> LoadPoint:
+    run = closed_run(0.1, requests=len(counts))
+    records = tuple(
+        replace(one, asked_input_tokens=asked, input_tokens=count, input_counted_by="server" if count else "")
+        for one, count in zip(run.records, counts, strict=True)
+    )
+    return point_of(replace(run, records=records))
+
+
+@pytest.mark.parametrize(("counted", "state"), [(1040, "ok"), (1080, "warning"), (30, "warning")])
+def test_prompts_of_another_length_than_asked_are_a_warning(counted: int, state: str) -> None:
+    point = with_inputs(1000, [counted] * 100)
+    (check,) = [one for one in point.checks if one.name == "input_length"]
+    assert (check.state, f"{counted} tokens by the server's count, 1000" in check.text) == (state, True)
+    assert point.rate("input_tokens_per_s") == pytest.approx(counted / 0.1, rel=0.02)
+
+
+def test_count_that_some_responses_lack_makes_no_rate() -> None:
+    point = with_inputs(None, [10, None] * 50)
+    assert "input_tokens_per_s" not in point.rates
+    (check,) = [one for one in point.checks if one.name == "input_tokens"]
+    assert check.text == "50 of 100 responses have a count of input tokens: no input tokens/s"
 
 
 def test_requests_that_depend_on_each_other_widen_the_interval() -> None:

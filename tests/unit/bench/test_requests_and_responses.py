@@ -103,6 +103,27 @@ def test_arrivals_are_those_of_text_and_usage_corrects_the_count_of_tokens() -> 
     assert (found.arrivals, found.tokens, found.finish, found.error) == ([2.0, 3.0], 7, "stop", "")
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "expected"),
+    [
+        ({"choices": [{"text": "a"}], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}, (), 5),
+        ({"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 8, "total_tokens": 8}}, (), 8),
+        ({"generated_text": "a", "details": {"prefill": [{"id": 1}, {"id": 2}]}}, (), 2),
+        ([{"generated_text": "a", "details": {"prefill": [{}] * n}} for n in (2, 3)], (), 5),
+        ([{"generated_text": "a", "details": {"prefill": [{}]}}, {"generated_text": "b"}], (), 0),
+        ([{"generated_text": "a"}], ((b"x-prompt-tokens", b"6"),), 6),
+        ([[0.5, 1.0]], ((b"X-Compute-Tokens", b"9"),), 9),
+        ({"generated_text": "a"}, ((b"x-prompt-tokens", b"-6"),), 0),
+    ],
+)
+def test_input_tokens_are_in_the_usage_the_details_or_a_header(
+    body: object, headers: tuple[tuple[bytes, bytes], ...], expected: int
+) -> None:
+    heads = ((b"content-type", b"application/json"), *headers)
+    raw = RawResponse(scheduled=0, end=2, status=200, headers=heads, parts=[(1, json.dumps(body).encode())])
+    assert read(raw, is_stream=False).input_tokens == expected
+
+
 def test_part_that_ends_inside_of_an_event_counts_when_the_event_is_whole() -> None:
     event = token("a")
     parts = [(1.0, event[:10]), (2.0, event[10:])]

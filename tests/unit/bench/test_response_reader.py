@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
+from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_records import RequestRecord
-from lmi_deploy.bench.request_target import RequestForm, openai_target
+from lmi_deploy.bench.request_target import EncodedRequest, RequestForm, openai_target
 from lmi_deploy.bench.response_reader import ResponseReader, UnreadResponse
 from lmi_deploy.bench.response_reading import RawResponse
+from lmi_deploy.domain.inference_http import HttpRequest
 
 SSE = ((b"content-type", b"text/event-stream"),)
 TOKEN = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": null}]}\n\n'
@@ -19,7 +21,19 @@ ERROR = b'data: {"error": {"message": "out of memory"}}\n\n'
 def unread(*parts: bytes, scheduled: float = 0.0) -> UnreadResponse:
     timed = [(float(number), part) for number, part in enumerate(parts, start=1)]
     raw = RawResponse(scheduled=scheduled, end=99.0, status=200, headers=SSE, parts=timed)
-    return UnreadResponse(raw, sent_bytes=7, asked_tokens=None, items=1, is_warmup=False)
+    request = EncodedRequest(HttpRequest(body=b"1234567", headers=()), BenchRequest(input_tokens=11))
+    return UnreadResponse(raw, request, is_warmup=False)
+
+
+def test_input_tokens_are_those_of_the_server_else_of_the_tokenizer() -> None:
+    reader = reader_of([])
+    usage = b'data: {"choices": [], "usage": {"prompt_tokens": 14, "completion_tokens": 1}}\n\n'
+    records = [reader.read_now(unread(TOKEN, LAST, *more)) for more in ((usage,), ())]
+    assert [(one.input_tokens, one.input_counted_by) for one in records] == [
+        (14, "server"),
+        (11, "tokenizer"),
+    ]
+    assert [one.output_tokens for one in records] == [1, 1]
 
 
 def reader_of(failed: list[RequestRecord], **more: int) -> ResponseReader:
