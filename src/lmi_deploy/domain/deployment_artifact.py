@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -64,6 +63,8 @@ class Artifact:
 
     @property
     def digest(self) -> str:
+        import hashlib  # slow to load, and `lmi validate` needs no digest
+
         hasher = hashlib.sha256()
         for file in self.files:
             hasher.update(f"{len(file.path)}:{file.path}:{len(file.content)}:".encode())

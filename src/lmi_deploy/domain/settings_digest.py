@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -36,7 +34,7 @@ def canonical(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [canonical(item) for item in value]
     if isinstance(value, bytes):
-        return hashlib.sha256(value).hexdigest()
+        return _sha256(value)
     return value
 
 
@@ -47,8 +45,16 @@ def is_absent(field: dataclasses.Field[Any], value: Any) -> bool:
 
 def digest(value: Any) -> str:
     """sha256 in hex over the canonical JSON of a value; stable over runs, machines and dictionary order."""
+    import json
+
     text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _sha256(text.encode())
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib  # with OpenSSL: 3 ms that a command without a digest need not wait for
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def short(hex_digest: str, length: int = 10) -> str:
