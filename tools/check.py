@@ -19,6 +19,7 @@ INTEGRATION = ("tests/contract", "tests/integration", "tests/server", "tests/han
 WITH_AWS = ("tests/emulator", "tests/contract/sagemaker", "tests/integration/sagemaker")
 WITHOUT_AWS = tuple(f"--ignore={folder}" for folder in WITH_AWS)
 MATRIX = "tests/functional/sagemaker/test_crash_matrix.py"
+REHEARSALS = "tests/e2e/test_rehearse.py"
 STEPS: dict[str, list[list[str]]] = {
     "lint": [
         [str(BIN / "ruff"), "format", "--check", "."],
@@ -38,7 +39,11 @@ STEPS: dict[str, list[list[str]]] = {
         [*PYTEST, MATRIX, "-n", "2"],
     ],
     "clients": [[*PYTEST, "tests/clients"]],
-    "e2e": [[*PYTEST, "tests/e2e"]],
+    "e2e": [
+        [*PYTEST, "tests/e2e", f"--ignore={REHEARSALS}"],
+        # Each waits more than it computes, and has a folder of its own.
+        [*PYTEST, REHEARSALS, "-n", "2"],
+    ],
     "engines": [[*PYTEST, "tests/engines"]],
 }
 LARGE = ("engines",)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -61,10 +62,11 @@ def hub_address() -> Iterator[str]:
 
 
 @pytest.fixture
-def place(installed: Installed, tmp_path: Path) -> Place:
-    # Short: the path of a unix socket has at most 103 bytes.
+def place(installed: Installed) -> Iterator[Place]:
     variables = {key: value for key, value in installed.environment.items() if not key.startswith("AWS_")}
-    return Place(replace(installed, environment={**variables, "TMPDIR": str(tmp_path)}), tmp_path)
+    # Short, unlike tmp_path: sockets under a long TMPDIR go to /tmp, where left() would not see them.
+    with TemporaryDirectory(prefix="rehearse-") as temporary:
+        yield Place(replace(installed, environment={**variables, "TMPDIR": temporary}), Path(temporary))
 
 
 def result_of(output: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.catalog.package_files import recipes
-from lmi_deploy.emulator.hosting.stand_ins import SAYS
+from lmi_deploy.catalog.stand_ins import STAND_IN_NOTICE
 from tests.support.deepspeed_environment import deepspeed_python
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.published_deployments import answer, deploy, lmi_command
@@ -64,5 +64,5 @@ def test_own_script_answers_as_transformers_does(
     assert answer(aws, NAME, body) == [{"generated_text": text} for text in expected]
     logs = command("logs", NAME)
     assert "DeepSpeed info: version=0.14.2" in logs
-    assert SAYS not in logs
+    assert STAND_IN_NOTICE not in logs
     command("down", NAME, "--yes", "--purge")

@@ -25,6 +25,8 @@ from lmi_deploy.catalog import package_files
 from lmi_deploy.domain.settings_digest import digest
 
 DECLARATION: Final = "stand_in.toml"
+STAND_IN_NOTICE: Final = "lmi emulator: stand-in for"
+"""The first words of the log line in which a container names its stand-in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from lmi_deploy.catalog.package_files import stand_ins
+from lmi_deploy.catalog.stand_ins import STAND_IN_NOTICE
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.emulator.hosting.stand_ins import SAYS, ContainerServers, ServersByHome
+from lmi_deploy.emulator.hosting.stand_ins import ContainerServers, ServersByHome
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.server_dirs import read_note, write_note, write_start_failure
@@ -80,8 +81,6 @@ def adapt_repository(launch: Launch, repository: Path) -> None:
             text = _FILE.sub("", _COMPILED.sub('backend: "python"', text))
             shutil.copyfile(code, config.parent / "1" / "model.py")
             with (launch.home / "server.log").open("a", encoding="utf-8") as log:
-                what = (
-                    f"{SAYS} Triton's backend {backend[1]}: {config.parent.name} computed with transformers"
-                )
-                log.write(f"{what}\n")
+                what = f"Triton's backend {backend[1]}: {config.parent.name} computed with transformers"
+                log.write(f"{STAND_IN_NOTICE} {what}\n")
         config.write_text(text, encoding="utf-8")

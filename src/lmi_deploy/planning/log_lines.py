@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from lmi_deploy.catalog.stand_ins import STAND_IN_NOTICE
 from lmi_deploy.planning.log_words import ALARMING
 
 Severity = Literal["error", "warning", "info", ""]
@@ -40,6 +41,8 @@ _PREFIXES: Final = tuple(
         r"^\d+:\d+ +(?=[A-Z]+ )",
         r"^(?:PyProcess|PyModel|PyEnv|PyPredictor|Connection|RollingBatch|ModelServer|ModelInfo|WorkerThread|WorkLoadManager"
         r"|WorkerPool|LmiUtils|InferenceRequestHandler|ModelManager|Console|Platform)(?: -)? ",
+        # lmi's own server: its event and facts stand before the reason.
+        r"^(?:lmi - )?[a-z][a-z, ]{8,80}(?: [a-z_]+=\S+)* why=(?=\S)",
     )
 )
 _ROUTINE: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b")
@@ -61,7 +64,11 @@ class ParsedLine:
 
 
 def is_routine(raw: str) -> bool:
-    """Whether a line is at level INFO or below and has no word of failure: most of a log, and left out early."""
+    """Whether a line is at level INFO or below and has no word of failure: most of a log, and left out early.
+    So is what the emulator says of itself.
+    """
+    if raw.startswith(STAND_IN_NOTICE):
+        return True
     head = raw[:160]
     worker = max(head.rfind("stdout"), head.rfind("stderr"), 0)
     return _ROUTINE.search(raw, worker, worker + 80) is not None and ALARMING.search(raw, worker) is None

@@ -22,6 +22,8 @@ from lmi_deploy.ports.processes import Process
 LAST_LINES = 40
 REQUESTED_STOPS = frozenset({0, 130, 143})
 """Exit codes of a requested stop."""
+LONGEST_RUN_FOLDER = 103 - len("/djl_sock.19000.99")
+"""Bytes: a unix socket's path has 103 at most on macOS, and the longest here is that of a worker's rank."""
 _FAILURE = "failure.json"
 _PROCESS = "process.json"
 _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
@@ -29,8 +31,12 @@ _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
 
 
 def run_folder(home: Path) -> Path:
-    """A private folder with a short path: a unix socket's path may have 103 bytes at most (macOS)."""
-    return Path(tempfile.gettempdir(), f"lmi-{os.getuid()}", short(digest(str(home.resolve())), 12))
+    """A private folder whose sockets have a path that is short enough: under TMPDIR, or under /tmp where TMPDIR is too
+    long, as in the work folders of some CI systems.
+    """
+    parts = f"lmi-{os.getuid()}", short(digest(str(home.resolve())), 12)
+    folder = Path(tempfile.gettempdir(), *parts)
+    return folder if len(os.fsencode(folder)) <= LONGEST_RUN_FOLDER else Path("/tmp", *parts)
 
 
 def is_private(folder: Path) -> bool:

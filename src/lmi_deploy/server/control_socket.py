@@ -61,7 +61,8 @@ class ControlSocket:
             async with asyncio.timeout(TIMEOUT):
                 line = await reader.readline()
             await self._respond(line, reader, writer)
-        except (OSError, TimeoutError, ValueError):
+        except (OSError, TimeoutError, ValueError, asyncio.CancelledError):
+            # Cancelled when the server ends: asyncio of Python 3.11 would log a traceback for such a task.
             writer.transport.abort()
         finally:
             writer.close()

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lmi_deploy.catalog.package_files import recipes
-from lmi_deploy.emulator.hosting.stand_ins import SAYS
+from lmi_deploy.catalog.stand_ins import STAND_IN_NOTICE
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.published_deployments import (
     FLAN,
@@ -65,7 +65,7 @@ def test_flan_t5_without_code_answers_in_the_published_form(
     folder = write_model(tmp_path / "t5", T5, "pytorch_model.bin")
     words = deploy(command, FLAN, folder)
     assert answer(aws, "flan-t5-xxl", TRANSLATE) == [{"generated_text": "Das Haus ist"}]
-    assert f"{SAYS} FasterTransformer" in command("logs", "flan-t5-xxl")
+    assert f"{STAND_IN_NOTICE} FasterTransformer" in command("logs", "flan-t5-xxl")
     command("up", *words, "--set", "options.dtype=fp16", "--yes")
     both = {"inputs": ["a", "b"], "parameters": {"max_new_tokens": 1}}
     assert answer(aws, "flan-t5-xxl", both) == [{"generated_text": "Das"}, {"generated_text": "Das"}]

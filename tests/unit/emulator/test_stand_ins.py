@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.catalog.package_files import stand_ins
-from lmi_deploy.catalog.stand_ins import read_stand_ins
+from lmi_deploy.catalog.stand_ins import STAND_IN_NOTICE, read_stand_ins
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.observed_state import ObservedServer
-from lmi_deploy.emulator.hosting.stand_ins import SAYS, ServersWithStandIns
+from lmi_deploy.emulator.hosting.stand_ins import ServersWithStandIns
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
@@ -80,7 +80,7 @@ def test_package_is_first_on_the_path_and_the_log_names_the_stand_in(tmp_path: P
     started = StartedServers()
     servers(started, stand_ins()).start(launch(tmp_path))
     assert started.launches[0].environment["PYTHONPATH"] == f"{stand_ins() / 'vllm'}:/mine"
-    assert (tmp_path / "home" / "server.log").read_text().startswith(f"{SAYS} vLLM")
+    assert (tmp_path / "home" / "server.log").read_text().startswith(f"{STAND_IN_NOTICE} vLLM")
 
 
 @pytest.mark.parametrize(

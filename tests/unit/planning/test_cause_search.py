@@ -43,6 +43,17 @@ def test_ranks_that_echo_one_traceback_are_one_cause() -> None:
     assert "option.tensor_parallel_degree" in causes[0].settings
 
 
+def test_reason_in_a_line_of_our_own_server_is_the_cause() -> None:
+    found = first(
+        """
+lmi emulator: stand-in for vLLM: a package in its place checks options that are not supported
+2026-11-23T21:14:08.715+00:00 INFO  one worker serves many requests at once; on a CPU, DJLServing would start another
+2026-11-23T21:14:08.716+00:00 ERROR the server failed to start phase=start worker_exit=None why=/srv/x: too many links
+"""
+    )
+    assert (found.line, found.wrapper) == (3, False)
+
+
 def test_innermost_exception_of_a_chain_is_the_cause() -> None:
     found = first(
         f"""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.runtimes.server_dirs import fresh_run_folder, is_private, run_folder
+from lmi_deploy.server.workers.worker import LONGEST_SOCKET_PATH
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return tmp_path
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Short, unlike tmp_path: a long TMPDIR is not used."""
+    with TemporaryDirectory() as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        yield Path(folder)
 
 
 def mode(path: Path) -> int:
@@ -39,6 +44,16 @@ def test_own_folder_open_to_others_is_made_private(temporary: Path) -> None:
     assert not is_private(parent)
     fresh_run_folder(temporary / "home")
     assert mode(parent) == 0o700
+
+
+def test_too_long_tmpdir_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for length, used in ((40, True), (90, False)):
+        temporary = "/var/" + "x" * (length - len("/var/"))
+        monkeypatch.setattr("tempfile.tempdir", temporary)
+        run = run_folder(tmp_path)
+        assert run.is_relative_to(temporary) == used
+        assert len(str(run / "djl_sock.19000.99")) <= LONGEST_SOCKET_PATH
+        assert run == run_folder(tmp_path)
 
 
 def test_symlink_instead_of_the_folder_is_refused(temporary: Path) -> None:

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from lmi_deploy.catalog.stand_ins import StandIn, stand_in_for
+from lmi_deploy.catalog.stand_ins import STAND_IN_NOTICE, StandIn, stand_in_for
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes
 
-SAYS: Final = "lmi emulator: stand-in for"
-"""The first words of the log line in which a container names its stand-in."""
 _ENTRY_POINT: Final = ("option.entryPoint", "OPTION_ENTRYPOINT")
 _HOST: Final = "127.0.0.1"
 
@@ -76,7 +74,7 @@ class ServersWithStandIns:
             return self.servers.start(launch)
         launch.home.mkdir(parents=True, exist_ok=True)
         with self.log(launch.home).open("a", encoding="utf-8") as log:
-            log.write(f"{SAYS} {found.summary}\n")
+            log.write(f"{STAND_IN_NOTICE} {found.summary}\n")
         if found.server:
             return self._start_program(found, launch)
         _replace_lines(found, launch)
