@@ -30,6 +30,11 @@ def has_colour(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool
     return stream.isatty() and environ.get("TERM") != "dumb"
 
 
+def moves_cursor(stream: TextIO, environ: Mapping[str, str] | None = None) -> bool:
+    environ = os.environ if environ is None else environ
+    return stream.isatty() and environ.get("TERM") != "dumb"
+
+
 _STANDINGS: Final[Mapping[str, Colour]] = {
     "in-step": "green",
     "starting": "cyan",

@@ -42,6 +42,9 @@ class MachineView:
     def words(self, lines: Iterable[str]) -> None:
         pass
 
+    def refresh(self, fields: Fields, lines: Sequence[str], line: str) -> None:
+        self._write("row", fields)
+
     def chunk(self, text: str) -> None:
         self._write("piece", {"text": text})
 

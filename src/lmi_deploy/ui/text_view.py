@@ -11,7 +11,7 @@ from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Pr
 from lmi_deploy.domain.number_text import relative_time, seconds_text, size_text
 from lmi_deploy.errors import LmiError
 from lmi_deploy.errors.url_redaction import mask_urls
-from lmi_deploy.ui.colour import Paint
+from lmi_deploy.ui.colour import Paint, moves_cursor
 from lmi_deploy.ui.plain_text import plain
 from lmi_deploy.ui.view import Fields
 
@@ -109,6 +109,13 @@ class HumanView:
 
     def words(self, lines: Iterable[str]) -> None:
         for line in lines:
+            self._out.write(line + "\n")
+        self._out.flush()
+
+    def refresh(self, fields: Fields, lines: Sequence[str], line: str) -> None:
+        if moves_cursor(self._out):  # home, each line to its end, the rest of the screen: it does not flicker
+            self._out.write("\x1b[H" + "".join(f"{one}\x1b[K\n" for one in lines) + "\x1b[J")
+        else:
             self._out.write(line + "\n")
         self._out.flush()
 

@@ -32,6 +32,11 @@ class View(Protocol):
     def words(self, lines: Iterable[str]) -> None:
         """The result as text, if it is more than a line; a program reads the fields of `result`."""
 
+    def refresh(self, fields: Fields, lines: Sequence[str], line: str) -> None:
+        """A state that is shown again and again: a terminal shows `lines` in place of the ones before, anything else
+        gets one more `line`.
+        """
+
     def chunk(self, text: str) -> None:
         """A part of a response, as it arrives."""
 

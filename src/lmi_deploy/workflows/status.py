@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from lmi_deploy.domain.observed_state import ObservedServer
+from lmi_deploy.domain.recipe_key_types import Seconds
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import LmiError, NotFound
 from lmi_deploy.planning.failure_cause import Cause
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
 
+EVERY: Final = Seconds(5, 3600)
+"""Between two reads of `lmi status --watch`."""
 EXIT: dict[DeploymentStatus, int] = {"in-step": 0, "starting": 4, "drifted": 4, "absent": 4, "failed": 1}
 
 
@@ -92,6 +96,21 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         earlier=tuple(_earlier(target.earlier(observed))),
         metrics=target.recent_metrics(observed),
     )
+
+
+def watched(ref: DeploymentRef, deps: Dependencies, *, every: float) -> Iterator[Status | LmiError]:
+    """Its state now and again after each pause, without end. An error of the first one is raised; a later one may pass,
+    so it is yielded.
+    """
+    yield status(ref, deps)
+    while True:
+        deps.clock.sleep(every)
+        found: Status | LmiError
+        try:
+            found = status(ref, deps)
+        except LmiError as error:
+            found = error
+        yield found
 
 
 def _earlier(found: tuple[tuple[Generation, str], ...]) -> Iterator[PreviousGeneration]:

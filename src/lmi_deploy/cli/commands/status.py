@@ -4,37 +4,95 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Final
 
 import click
 
-from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.deployment_lookup import find_deployment
 from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import relative_time, size_text
 from lmi_deploy.domain.observed_state import SERVING
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.errors import LmiError, UsageRefused
 from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.metrics_text import metrics_facts
-from lmi_deploy.workflows.status import EXIT, Status, status
+from lmi_deploy.workflows.extend import read_duration
+from lmi_deploy.workflows.status import EVERY, EXIT, Status, status, watched
 
+_EVERY: Final = "30s"
 _KEEPS = "`lmi extend {name} 8h` keeps it"
 
 
 @click.command("status")
 @name_argument
+@click.option("--watch", "watching", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option(
+    "--every",
+    metavar="DURATION",
+    help="With --watch: the pause between two reads (5s to 1h).  [default: 30s]",
+)
 @place_options
 @json_option
-def command(*, name: str | None, where: TargetOptions, as_json: bool) -> int:
+def command(
+    *, name: str | None, watching: bool, every: str | None, where: TargetOptions, as_json: bool
+) -> int:
     """Show the state of a deployment: in-step, drifted, absent, failed.
 
     The exit code is 0 for in-step, 4 for drifted, starting or absent, and 1 for failed. This command needs neither the
     Hub nor the model.
+
+    --watch refreshes it in a terminal, and elsewhere adds a line for each read. After Ctrl-C the exit code is that of
+    the last state.
     """
+    if every is not None and not watching:
+        raise UsageRefused("--every needs --watch", hint="add --watch, or omit --every")
+    pause = read_duration(every or _EVERY, EVERY)
     context = open_context(as_json=as_json)
-    found = status(find_deployment(name, context.deps, where), context.deps)
-    context.view.result(dataclasses.asdict(found), _words(found))
+    ref = find_deployment(name, context.deps, where)
+    found = (
+        _watch(watched(ref, context.deps, every=pause), context) if watching else status(ref, context.deps)
+    )
+    context.view.result(dataclasses.asdict(found), "" if watching else _words(found))
     return EXIT[found.standing]
+
+
+def _watch(states: Iterator[Status | LmiError], context: CommandContext) -> Status:
+    """The last state before Ctrl-C; without one, Ctrl-C interrupts the command."""
+    last: Status | None = None
+    try:
+        for found in states:
+            if isinstance(found, LmiError):
+                context.view.note(f"not read: {found.message}; the next read follows")
+                continue
+            last = found
+            fields = {
+                "read": context.deps.clock.now().isoformat(timespec="seconds"),
+                **dataclasses.asdict(found),
+            }
+            lines = [f"{fields['read']}, until Ctrl-C", *_words(found).split("\n")]
+            context.view.refresh(fields, lines, f"{fields['read']}  {_line(found)}")
+    except KeyboardInterrupt:
+        if last is None:
+            raise
+    assert last is not None, "states have no end"
+    return last
+
+
+def _line(found: Status) -> str:
+    parts = [found.standing + (f" ({found.why})" if found.why else "")]
+    if found.endpoint is not None:
+        parts.append(_instances(found.endpoint))
+    if found.metrics is not None:
+        parts += [words for _, words in metrics_facts(found.metrics) if words]
+    return f"{found.ref.name}: {'; '.join(parts)}"
+
+
+def _instances(observed: ObservedEndpoint) -> str:
+    return f"{observed.status}, {observed.count} of {observed.desired_count} instances"
 
 
 def _words(found: Status) -> str:
@@ -59,9 +117,7 @@ def _words(found: Status) -> str:
     facts.append(("draft", found.summary.get("draft_model", "")))
     if found.endpoint is not None:
         observed = found.endpoint
-        facts.append(
-            ("endpoint", f"{observed.status}, {observed.count} of {observed.desired_count} instances")
-        )
+        facts.append(("endpoint", _instances(observed)))
         facts.append(("serves" if observed.status in SERVING else "config", observed.config))
     facts.append(("answers", found.summary.get("async_output", "")))
     for one in found.earlier:
