@@ -269,6 +269,46 @@ def test_search_reports_each_step_and_the_highest_rate(app: LocalApp, url: str) 
         assert "no rate from 2.5 requests/s meets p50_ms <= 0.01 (2 steps)" in missed.err
 
 
+@pytest.mark.parametrize(
+    ("argv", "asked", "sent"),
+    [
+        (("--rate", "20", "--ramp-to", "80", "--arrivals", "constant"), [23, 29, 35, 41, 47], 100),
+        (("-c", "1", "--ramp-to", "4"), [1, 2, 3, 4], 20),
+    ],
+)
+def test_load_that_rises_is_reported_part_by_part(
+    app: LocalApp, url: str, argv: tuple[str, ...], asked: list[float], sent: int
+) -> None:
+    ran = app.lmi("bench", "--url", url, "--no-stream", "--warmup", "5", "--duration", "2", *argv)
+    (point,) = report_of().points
+    slices = point.ramp
+    assert [one.asked for one in slices[: len(asked)]] == pytest.approx(asked, rel=0.02), ran.err
+    assert point.counts.sent == sum(one.sent for one in slices) >= sent * 0.9
+    assert point.counts.warmup >= 5
+    if "--rate" in argv:
+        assert point.counts.sent == pytest.approx(100, abs=4)
+        assert slices[-1].sent > 2 * slices[0].sent
+    assert f"Ramp {point.name}" in ran.out
+    assert app.lmi("bench", "report", "bench.json", "--html", "r.html").code == 0
+    assert f"Ramp {point.name}" in Path("r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("--ramp-steps", "3"), "--ramp-steps has no effect without --ramp-to"),
+        (("--ramp-to", "4", "--requests", "9"), "--ramp-to and --requests cannot be combined"),
+        (("--ramp-to", "4", "--objective", "p50_ms=1"), "--ramp-to and --objective cannot be combined"),
+        (("--ramp-to", "4", "--find", "knee"), "--ramp-to and --find cannot be combined"),
+        (("--ramp-to", "4", "-c", "1", "-c", "2"), "--ramp-to takes one --concurrency"),
+        (("--ramp-to", "1"), "a ramp from 1 to 1 is none"),
+    ],
+)
+def test_ramp_that_cannot_be_is_refused(app: LocalApp, argv: tuple[str, ...], words: str) -> None:
+    ran = app.lmi("bench", "--url", "http://127.0.0.1:1", *argv)
+    assert (ran.code, words in ran.err) == (2, True), ran.err
+
+
 def test_interrupted_search_keeps_its_steps(app: LocalApp, url: str) -> None:
     with interrupted_after(4.0):
         app.lmi("bench", "--url", url, "--warmup", "0", "--find", "knee", "--duration", "60")

@@ -191,7 +191,7 @@ def row_of(point: LoadPoint) -> Row:
     e2e = point.metrics.get("e2e")
     return Row(
         name=point.name,
-        concurrency=point.load.concurrency,
+        concurrency=None if point.load.ramp else point.load.concurrency,
         rate=point.rate("requests_per_s"),
         mean=e2e.mean if e2e else None,
         least=e2e.least if e2e else None,
@@ -215,7 +215,7 @@ def _load_checks(point: LoadPoint) -> Iterator[Check]:
     """Whether the load was the one that was asked for. Failed requests were in flight, too."""
     if not point.counts.sent:
         yield Check(name="load", state="invalid", text="no request was measured")
-    elif point.load.kind == "closed" and point.load.concurrency:
+    elif point.load.kind == "closed" and point.load.concurrency and not point.load.ramp:
         law = check_littles_law(Row(concurrency=point.load.concurrency, rate=point.in_flight, mean=1.0))
         assert law
         words = f"{point.in_flight:.3g} requests in flight on average, of {point.load.concurrency} that were asked for"

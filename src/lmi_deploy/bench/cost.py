@@ -82,11 +82,13 @@ def cost_per_million(point: LoadPoint, unit: str) -> float | None:
 
 
 def best_point(points: Sequence[LoadPoint]) -> LoadPoint | None:
-    """The highest throughput that meets all objectives; without objectives the highest throughput. INVALID points do
-    not count.
+    """The highest throughput that meets all objectives; without objectives the highest throughput. INVALID points and
+    ramps do not count: a ramp keeps no rate up.
     """
     judged = any(point.verdicts for point in points)
-    able = [point for point in points if point.is_valid and (point.passes or not judged)]
+    able = [
+        point for point in points if point.is_valid and not point.load.ramp and (point.passes or not judged)
+    ]
     return max(able, key=lambda point: point.rate("requests_per_s"), default=None)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from lmi_deploy.bench.load import LOADS, Load
+from lmi_deploy.bench.load import LOADS, Load, with_ramp
 from lmi_deploy.bench.report import Factor
 from lmi_deploy.bench.report_points import point_name
 from lmi_deploy.domain.recipe_bench_keys import WORKLOAD, Bench, BenchVariant
@@ -105,8 +106,9 @@ def _cells(bench: Bench, factors: Mapping[str, Factor]) -> Iterator[Cell]:
         levels.setdefault("concurrency", (1,))
     for values in product(*levels.values()):
         chosen = dict(zip(levels, values, strict=True))
-        shown = {name: chosen[name] for name in chosen if name in swept or name in fixed or name in LOADS}
         load = _load(chosen, bench)
+        always = () if load.ramp else LOADS
+        shown = {name: chosen[name] for name in chosen if name in swept or name in fixed or name in always}
         yield Cell(
             factors={**factors, **shown},
             load=load,
@@ -117,6 +119,16 @@ def _cells(bench: Bench, factors: Mapping[str, Factor]) -> Iterator[Cell]:
 
 
 def _load(chosen: Mapping[str, Factor], bench: Bench) -> Load:
+    steady = _steady_load(chosen, bench)
+    if bench.ramp_to is None:
+        return steady
+    try:
+        return with_ramp(steady, bench.ramp_to, bench.ramp_steps, seconds=bench.duration)
+    except UsageRefused as error:
+        raise _refused("ramp_to", error.message, error.hint) from None
+
+
+def _steady_load(chosen: Mapping[str, Factor], bench: Bench) -> Load:
     if "rate" not in chosen:
         return Load(kind="closed", concurrency=_count("concurrency", chosen))
     rate = chosen["rate"]
@@ -154,6 +166,7 @@ def _check(bench: Bench, found: Sequence[DesignedDeployment]) -> None:
         raise _refused("matrix", "concurrency and rate cannot be combined", "use one kind of load")
     if bench.exact and any(cell.output_tokens is None for cell in cells):
         raise _refused("exact", "needs a length", "add output_tokens")
+    _check_ramp(bench, swept)
     names = [cell.name for cell in cells]
     twice = next((name for name in names if names.count(name) > 1), "")
     if twice:
@@ -162,6 +175,19 @@ def _check(bench: Bench, found: Sequence[DesignedDeployment]) -> None:
     if bench.baseline is not None and bench.baseline not in values:
         hint = f"use one of {', '.join(values)}" if len(values) < 20 else "name a variant"
         raise _refused("baseline", f"{bench.baseline} is no value of a factor", hint)
+
+
+def _check_ramp(bench: Bench, swept: AbstractSet[str]) -> None:
+    """A ramp is one run of many loads."""
+    if bench.ramp_to is None:
+        if bench.ramp_steps is not None:
+            raise _refused("ramp_steps", "has no effect without ramp_to", "add ramp_to")
+        return
+    others = [("objectives", bench.objectives), ("requests", bench.requests), ("repeats", bench.repeats > 1)]
+    used = [name for name, value in others if value] + sorted({*LOADS} & swept)
+    if used:
+        what = f"cannot be combined with {used[0]}: a ramp is one run of many loads, as long as duration"
+        raise _refused("ramp_to", what, "omit one of them")
 
 
 def _refused(key: str, what: str, hint: str) -> UsageRefused:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lmi_deploy.bench.client_health import HealthProbe, p99
+from lmi_deploy.bench.load import Ramp
 from lmi_deploy.bench.report import ClientFigures
 from lmi_deploy.bench.request_records import RequestRecord, RunResult, RunSettings
 from lmi_deploy.bench.request_sender import RequestSender
@@ -45,6 +46,7 @@ class LoadGenerator:
         self._stopped = asyncio.Event()
         self._fatal: LmiError | None = None
         self._interrupted = False
+        self._clients = settings.load.concurrency or 1
         self.stopped_because = ""
 
     async def run(
@@ -59,8 +61,9 @@ class LoadGenerator:
         reading = asyncio.create_task(self._reader.run())
         schedule: asyncio.Task[None] | None = None
         if arrivals is None:
-            for _ in range(self._settings.load.concurrency or 1):
-                self._send_next(sender)
+            self._send_next_of_all(sender)
+            if self._settings.load.ramp:
+                schedule = asyncio.create_task(self._climb(sender, self._settings.load.ramp))
         else:
             schedule = asyncio.create_task(self._schedule(sender, arrivals))
         await self._until_stopped(probe, watch)
@@ -73,6 +76,10 @@ class LoadGenerator:
         if self._fatal is not None:
             raise self._fatal
         return self._result(began, health)
+
+    def warm_at(self) -> float | None:
+        """Seconds from the start of the run until its warm-up ended; None: it has not."""
+        return self._phases.warm_since - self._began if self._phases.is_warm else None
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """No more requests."""
@@ -110,8 +117,23 @@ class LoadGenerator:
 
     def _send_next(self, sender: RequestSender) -> None:
         """One client of a closed loop: when its response is there, it sends again."""
-        if self._may_begin():
+        if self._phases.in_flight < self._clients and self._may_begin():
             self._send(sender, time.perf_counter(), is_warmup=self._phases.begin(), is_loop=True)
+
+    def _send_next_of_all(self, sender: RequestSender) -> None:
+        """Of those that have no request running."""
+        for _ in range(self._clients - self._phases.in_flight):
+            self._send_next(sender)
+
+    async def _climb(self, sender: RequestSender, ramp: Ramp) -> None:
+        """Change the number of clients step by step; one that is too many ends with its response."""
+        while not self._phases.is_warm:
+            await asyncio.sleep(_TICK / 10)
+        for number in range(1, ramp.steps):
+            at = number * ramp.seconds / ramp.steps
+            await asyncio.sleep(max(0.0, self._phases.warm_since + at - time.perf_counter()))
+            self._clients = int(self._settings.load.level((number + 0.5) * ramp.seconds / ramp.steps))
+            self._send_next_of_all(sender)
 
     async def _schedule(self, sender: RequestSender, arrivals: Iterator[float]) -> None:
         for at in arrivals:
@@ -169,6 +191,7 @@ class LoadGenerator:
             records=tuple(replace(one, number=number) for number, one in enumerate(records)),
             client=replace(health, send_lag_p99=p99(lags) if is_open else None),
             began=began,
+            warm_at=self._phases.warm_since if self._phases.is_warm else None,
             interrupted=self._interrupted,
         )
 

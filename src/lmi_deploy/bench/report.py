@@ -130,6 +130,26 @@ class TimeSlice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RampSlice:
+    """A part of a ramp, `begin` from its start. `asked`: the mean concurrency or rate. Latencies are of the requests
+    that were due in it; a percentile is None if they are too few for it.
+    """
+
+    begin: float
+    seconds: float
+    asked: float
+    sent: int
+    completed: int
+    failed: int
+    in_flight: float
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+    greatest: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFigures:
     """Of the load generator itself: lag of its event loop, share of one core, its error in the self-test."""
 
@@ -187,6 +207,7 @@ class LoadPoint:
     """Mean number of requests in flight, measured over the window."""
     client: ClientFigures
     timeline: tuple[TimeSlice, ...] = ()
+    ramp: tuple[RampSlice, ...] = ()
     checks: tuple[Check, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     cloudwatch: dict[str, float] = field(default_factory=dict)

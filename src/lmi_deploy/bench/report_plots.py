@@ -38,8 +38,10 @@ class Plot:
 def report_plots(report: Report, objectives: Sequence[Objective]) -> Iterator[Plot]:
     """Over all points."""
     points = [point for point in report.points if "e2e" in point.metrics]
-    if len(points) > 1 and len({_load(point) for point in points}) > 1:
-        yield latency_against_load(points)
+    yield from (ramp_plot(point) for point in points if point.ramp)
+    steady = [point for point in points if not point.load.ramp]
+    if len({_load(point) for point in steady}) > 1:
+        yield latency_against_load(steady)
     if points:
         yield distributions(points, "e2e", "end-to-end latency")
     if any("ttft" in point.metrics for point in points):
@@ -58,7 +60,7 @@ def point_plots(point: LoadPoint) -> Iterator[Plot]:
 
 
 def _load(point: LoadPoint) -> float:
-    return float(point.load.concurrency or 0) if point.load.kind == "closed" else point.load.rate or 0.0
+    return point.load.level(0.0)
 
 
 def _group(point: LoadPoint) -> str:
@@ -96,6 +98,25 @@ def latency_against_load(points: Sequence[LoadPoint]) -> Plot:
     broken = ", ".join(point.name for point in points if not point.is_valid)
     note = f"INVALID, but drawn: {broken}" if broken else ""
     return Plot(title="Latency against load", svg=svg, legend=tuple(legend), note=note)
+
+
+def ramp_plot(point: LoadPoint) -> Plot:
+    """Latency over the parts of a ramp; a percentile that is undecided is not drawn."""
+    title = "concurrency" if point.load.kind == "closed" else "requests per second asked for"
+    series, legend = [], []
+    for colour, name in enumerate(("p50", "p90", "p99", "mean")):
+        found = [(one.asked, value * 1000) for one in point.ramp if (value := getattr(one, name)) is not None]
+        series.append(Series(name=name, points=sorted(found), colour=colour))
+        legend.append((name, colour, ""))
+    values = [value for one in series for _, value in one.points]
+    svg = line_plot(
+        f"Ramp {point.name}",
+        axis(title, [one.asked for one in point.ramp]),
+        axis("latency, ms", values, is_log=True),
+        series,
+    )
+    note = "" if point.is_valid else "INVALID, but drawn"
+    return Plot(title=f"Ramp {point.name}", svg=svg, legend=tuple(legend), note=note)
 
 
 def distributions(points: Sequence[LoadPoint], metric: str, title: str) -> Plot:

@@ -15,6 +15,7 @@ from lmi_deploy.bench.histogram import Histogram
 from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.objectives import Objective, judge
 from lmi_deploy.bench.probability import t_quantile
+from lmi_deploy.bench.ramp_slices import merged_slices, ramp_checks, ramp_slices
 from lmi_deploy.bench.report import ClientFigures, Factor, LoadPoint, Rate, RequestCounts, Summary, TimeSlice
 from lmi_deploy.bench.request_records import RequestRecord, RunResult
 from lmi_deploy.bench.statistics import (
@@ -56,6 +57,7 @@ def point_of(run: RunResult, *, confidence: float = 0.95, objectives: Sequence[O
         in_flight=in_flight(run.records, window) if measured else 0.0,
         client=run.client,
         timeline=timeline(measured, is_open=is_open) if measured else (),
+        ramp=ramp_slices(run, confidence),
         cloudwatch=run.cloudwatch,
         settings=settings.settings,
     )
@@ -64,7 +66,10 @@ def point_of(run: RunResult, *, confidence: float = 0.95, objectives: Sequence[O
 
 def judged(point: LoadPoint, objectives: Sequence[Objective], confidence: float) -> LoadPoint:
     """With its checks, then its verdicts: an invalid point meets no objective."""
-    point = replace(point, checks=point_checks(point, confidence))
+    checks = point_checks(point, confidence)
+    if point.load.ramp and point.counts.sent:
+        checks += tuple(ramp_checks(point))
+    point = replace(point, checks=checks)
     return replace(point, verdicts=tuple(judge(one, point, confidence) for one in objectives))
 
 
@@ -149,12 +154,15 @@ def merged(
         in_flight=math.fsum(part.in_flight for part in parts),
         client=_worst([part.client for part in parts]),
         timeline=(),
+        ramp=merged_slices([part.ramp for part in parts]),
     )
     return judged(replace(point, name=point_name(point.factors, point.load)), objectives, confidence)
 
 
 def _summed_load(loads: Sequence[Load]) -> Load:
     first = loads[0]
+    if first.ramp:
+        first = replace(first, ramp=replace(first.ramp, to=sum(load.ramp.to for load in loads if load.ramp)))
     if first.kind == "closed":
         return replace(first, concurrency=sum(load.concurrency or 0 for load in loads))
     given = [load.rate for load in loads if load.rate is not None]
@@ -221,6 +229,7 @@ def pooled(parts: Sequence[LoadPoint], *, confidence: float = 0.95) -> LoadPoint
         in_flight=math.fsum(part.in_flight * part.seconds for part in parts) / seconds,
         client=_worst([part.client for part in parts]),
         timeline=(),
+        ramp=(),
         cloudwatch={},
     )
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from lmi_deploy.bench.consistency_checks import check_same_load, check_saturation, row_of
 from lmi_deploy.bench.cost import best_point, capacity, cost_per_million, costs, money
+from lmi_deploy.bench.ramp_slices import ramp_tables
 from lmi_deploy.bench.report import Check, LoadPoint, Report, SearchAnswer
 from lmi_deploy.bench.report_layouts import layout_tables
 from lmi_deploy.bench.table_cells import (
@@ -49,6 +50,7 @@ def brief_tables(report: Report) -> tuple[ReportTable, ...]:
 def _shared_tables(report: Report) -> Iterator[ReportTable]:
     if report.search:
         yield _search_table(report.search)
+    yield from ramp_tables(report)
     yield summary_table(report)
     if any(name in point.metrics for point in report.points for name, _ in _STREAM_METRICS):
         yield stream_table(report)

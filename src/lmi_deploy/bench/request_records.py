@@ -66,5 +66,7 @@ class RunResult:
     client: ClientFigures
     began: str
     """Wall clock, ISO 8601, UTC."""
+    warm_at: float | None = None
+    """When the warm-up ended, on the clock of the records; None: the run ended before."""
     interrupted: bool = False
     cloudwatch: dict[str, float] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from itertools import cycle
 
 from lmi_deploy import __version__
-from lmi_deploy.bench.arrivals import REPLAY, arrival_times, replayed_times
+from lmi_deploy.bench.arrivals import REPLAY, arrival_times, ramped_times, replayed_times
 from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.load_generator import LoadGenerator, Watch
 from lmi_deploy.bench.load_search import LoadSearch
@@ -114,7 +114,7 @@ def measure(
 
 
 def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watch) -> MeasuredLoad:
-    tested = self_test(load.concurrency or 1) if measurement.self_test else None
+    tested = self_test(load.most_concurrency) if measurement.self_test else None
     settings = RunSettings(
         load=load,
         factors=_factors(load),
@@ -187,6 +187,8 @@ def _ordered(measurement: Measurement, load: Load) -> list[BenchRequest]:
 
 
 def _factors(load: Load) -> dict[str, Factor]:
+    if load.ramp:
+        return {}
     if load.concurrency is not None:
         return {"concurrency": load.concurrency}
     return {"rate": load.rate} if load.rate is not None else {}
@@ -197,7 +199,7 @@ async def _run(
 ) -> RunResult:
     client = InferenceClient(tls=certificate_authorities(measurement.environ))
     sender = RequestSender(measurement.target.endpoint, client, timeout=measurement.timeout)
-    arrivals = _arrivals(measurement, load, number)
+    arrivals = _arrivals(measurement, load, number, warm_at=generator.warm_at)
     with _stopped_by_signals(generator):
         try:
             return await generator.run(sender, arrivals, watch)
@@ -205,11 +207,15 @@ async def _run(
             client.close()
 
 
-def _arrivals(measurement: Measurement, load: Load, number: int) -> Iterator[float] | None:
+def _arrivals(
+    measurement: Measurement, load: Load, number: int, *, warm_at: Callable[[], float | None]
+) -> Iterator[float] | None:
     if load.kind == "closed":
         return None
     if load.arrivals == REPLAY:
         return replayed_times([one.at for one in measurement.requests if one.at is not None])
+    if load.ramp:
+        return ramped_times(load, seed=measurement.seed + number, warm_at=warm_at)
     assert load.rate
     return arrival_times(load.rate, load.arrivals, seed=measurement.seed + number)
 

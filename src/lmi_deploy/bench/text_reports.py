@@ -66,6 +66,7 @@ def _csv_fields(point: LoadPoint, names: Iterable[str]) -> dict[str, object]:
         "load": point.load.kind,
         "concurrency": point.load.concurrency,
         "asked_rate": point.load.rate,
+        "ramp_to": point.load.ramp.to if point.load.ramp else None,
         "valid": point.is_valid,
         "seconds": point.seconds,
         "sent": point.counts.sent,

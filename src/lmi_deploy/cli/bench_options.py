@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from lmi_deploy.bench.arrivals import ARRIVALS, REPLAY
-from lmi_deploy.bench.load import Load
+from lmi_deploy.bench.load import Load, with_ramp
 from lmi_deploy.bench.load_search import LoadSearch
 from lmi_deploy.bench.objectives import Objective, parse_objective
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.run_limits import RunLimits
-from lmi_deploy.cli.load_search_options import SEARCH_OPTIONS, search_of
+from lmi_deploy.cli.changing_load_options import RAMP_OPTIONS, SEARCH_OPTIONS, require_ramp, search_of
 from lmi_deploy.cli.request_options import REQUEST_NAMES, REQUEST_OPTIONS, RequestOptions, sending_of
 from lmi_deploy.cli.shared_options import amount
 from lmi_deploy.errors import UsageRefused
@@ -60,6 +60,7 @@ _LOAD_OPTIONS = (
         show_default=True,
         help="The gaps between requests of --rate.",
     ),
+    *RAMP_OPTIONS,
     click.option(
         "--replay", is_flag=True, help="Open loop: send each request of --prompts at its second `at`."
     ),
@@ -141,6 +142,7 @@ _LOAD_NAMES = (
         "concurrency",
         "rate",
         "arrivals",
+        *("ramp_to", "ramp_steps"),
         "replay",
         "find",
         "steps",
@@ -175,6 +177,14 @@ def _load(sending: RequestOptions, **given: Any) -> LoadOptions:
 
 
 def _loads(requests: Sequence[BenchRequest], given: Mapping[str, Any]) -> tuple[Load, ...]:
+    loads = _steady_loads(requests, given)
+    if given["ramp_to"] is None and given["ramp_steps"] is None:
+        return loads
+    require_ramp(given)
+    return (with_ramp(loads[0], given["ramp_to"], given["ramp_steps"], seconds=given["duration"]),)
+
+
+def _steady_loads(requests: Sequence[BenchRequest], given: Mapping[str, Any]) -> tuple[Load, ...]:
     kinds = [flag for flag in ("concurrency", "rate", "replay") if given[flag]]
     if len(kinds) > 1:
         words = " and ".join(f"--{kind}" for kind in kinds)

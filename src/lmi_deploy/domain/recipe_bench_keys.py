@@ -154,6 +154,20 @@ class Bench:
     arrivals: Annotated[
         Literal["constant", "poisson", "gamma"], Doc("The gaps between requests of `rate`.", "constant")
     ] = "poisson"
+    ramp_to: Annotated[
+        float | None,
+        Number(0.001, 100_000),
+        Doc(
+            "After the warm-up the load changes evenly to this rate or concurrency, over `duration`. The report has a "
+            "table by parts of the ramp.",
+            "64",
+        ),
+    ] = None
+    ramp_steps: Annotated[
+        int | None,
+        Integer(2, 100),
+        Doc("Steps of a ramp of `concurrency`, of equal time; by default 10, or one a client.", "8"),
+    ] = None
     requests: Annotated[
         int | None, Integer(1, 10_000_000), Doc("A cell ends after so many requests.", "500")
     ] = None

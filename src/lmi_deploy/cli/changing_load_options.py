@@ -1,4 +1,4 @@
-"""The options of `lmi bench run` that let a search choose the loads."""
+"""The options of `lmi bench run` for more than given loads: a search that chooses them, and a ramp."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from lmi_deploy.bench.load import MOST_STEPS
 from lmi_deploy.bench.load_search import SEARCHES, KneeSearch, LoadSearch, RateSearch
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.errors import UsageRefused
@@ -27,6 +28,28 @@ SEARCH_OPTIONS: Final = (
         help="The most loads of --find.",
     ),
 )
+RAMP_OPTIONS: Final = (
+    click.option(
+        "--ramp-to",
+        type=click.FloatRange(0, 100_000, min_open=True),
+        metavar="N",
+        help="After the warm-up change the load evenly, from --rate R or --concurrency N to this one, over --duration.",
+    ),
+    click.option(
+        "--ramp-steps",
+        type=click.IntRange(2, 100),
+        metavar="N",
+        help=f"With --concurrency and --ramp-to: steps of equal time.  [default: {MOST_STEPS}, or one a client]",
+    ),
+)
+_HINT: Final = "omit one of them"
+_FLAGS: Final = {"objectives": "objective"}
+_EXCLUDED: Final = {
+    "replay": "a trace has its own times",
+    "find": "a search chooses its loads",
+    "requests": "a ramp lasts as long as --duration",
+    "objectives": "a ramp keeps no load up; --find max-rate searches under objectives",
+}
 
 
 def search_of(objectives: tuple[Objective, ...], given: Mapping[str, Any]) -> LoadSearch:
@@ -58,3 +81,17 @@ def search_of(objectives: tuple[Objective, ...], given: Mapping[str, Any]) -> Lo
         first=first,
         arrivals=given["arrivals"],
     )
+
+
+def require_ramp(given: Mapping[str, Any]) -> None:
+    """UsageRefused of options that have no meaning with a ramp, which is one run of many loads."""
+    if given["ramp_to"] is None:
+        raise UsageRefused("--ramp-steps has no effect without --ramp-to", hint="add --ramp-to N")
+    for flag, why in _EXCLUDED.items():
+        if given[flag]:
+            raise UsageRefused(
+                f"--ramp-to and --{_FLAGS.get(flag, flag)} cannot be combined: {why}", hint=_HINT
+            )
+    for flag in ("concurrency", "rate"):
+        if len(given[flag]) > 1:
+            raise UsageRefused(f"--ramp-to takes one --{flag}", hint="name the one that the ramp starts from")
