@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.bench.experiment import Experiment
 from lmi_deploy.bench.experiment_plan import ExperimentPlan, ExperimentPlanner
 from lmi_deploy.bench.experiment_results import ResultsFolder
@@ -20,7 +21,6 @@ from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.bench.run_limits import RunProgress
 from lmi_deploy.bench.run_sequence import MeasuredLoad
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.recipe_keys import Recipe
 from tests.support.local_app import RECIPE, LocalApp

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.bench.experiment import Experiment, experiment_report
 from lmi_deploy.bench.experiment_design import Cell, DesignedDeployment, design
 from lmi_deploy.bench.experiment_plan import ExperimentPlanner
@@ -25,7 +26,6 @@ from lmi_deploy.bench.run_sequence import MeasuredLoad
 from lmi_deploy.bench.synthetic_prompts import approximate_prompt
 from lmi_deploy.bench.text_reports import to_csv, to_markdown
 from lmi_deploy.catalog.package_files import recipes
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_bench_keys import Bench

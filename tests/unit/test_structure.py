@@ -45,13 +45,27 @@ ALLOWED: dict[str, set[str]] = {
     "emulator": {"catalog", "ports"},
     "inference_client": {"ports"},
     "proxy": {"composition", "engines", "inference_client", "ports"},
-    "cli": {"catalog", "engines", "sizing", "recipe", "planning", "workflows", "bench", "ui", "composition"},
+    # Above it `cli` and the names of `import lmi_deploy`; it prints only where its caller asks for that.
+    "api": {"bench", "catalog", "composition", "engines", "planning", "ports", "recipe", "ui", "workflows"},
+    "cli": {
+        "api",
+        "catalog",
+        "engines",
+        "sizing",
+        "recipe",
+        "planning",
+        "workflows",
+        "bench",
+        "ui",
+        "composition",
+    },
 }
 ALLOWED["composition"] = {*ALLOWED} - {
     "server",
     "emulator",
     "proxy",
     "inference_client",
+    "api",
     "cli",
     "ui",
     "bench",
@@ -281,7 +295,7 @@ def test_packages_import_only_what_the_design_allows() -> None:
 
 def test_only_the_composition_constructs_adapters() -> None:
     for path, package, tree in modules():
-        if package in ("cli", "workflows", "targets", "ui"):
+        if package in ("api", "cli", "workflows", "targets", "ui"):
             reached = {module.split(".")[0] for module, _ in ours(tree)}
             assert not reached & {*ADAPTERS}, path
 
@@ -367,8 +381,11 @@ def test_small_modules_with_one_importer_have_a_reason() -> None:
 
 
 def test_public_class_name_has_one_meaning() -> None:
+    """In `api` a name is the user's: `lmi.Recipe` is a file with overrides, and the recipe inside has its keys."""
     count: dict[str, int] = {}
-    for _, _, tree in modules():
+    for _, package, tree in modules():
+        if package == "api":
+            continue
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 count[node.name] = count.get(node.name, 0) + 1

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from lmi_deploy.api.deployment_lookup import ref_fields
 from lmi_deploy.cli.context import CommandContext
-from lmi_deploy.cli.deployment_lookup import ref_fields
 from lmi_deploy.domain.async_requests import (
     LONGEST_PROCESSING,
     LONGEST_QUEUE,

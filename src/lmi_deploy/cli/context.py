@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import click
 
-from lmi_deploy.domain.action import Phase
-from lmi_deploy.domain.events import Event, Started
-from lmi_deploy.errors import RECORDED, Interrupted, LmiError
+from lmi_deploy.domain.events import Event
+from lmi_deploy.errors import LmiError
 from lmi_deploy.ui.view import View
 from lmi_deploy.ui.view_selection import open_view
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.interruption import recorded
 
 T = TypeVar("T")
 
@@ -25,13 +25,10 @@ class CommandContext:
     view: View
     deps: Dependencies
 
-    def show_events(
-        self, events: Iterable[Event], note: Callable[[Event], None] = lambda event: None
-    ) -> None:
+    def show_events(self, events: Iterable[Event]) -> None:
         """Show events as they happen. A failure does not repeat log lines that were shown a moment ago."""
         try:
             for event in events:
-                note(event)
                 self.view.show(event)
         except KeyboardInterrupt:
             if isinstance(events, Generator):
@@ -46,20 +43,7 @@ class CommandContext:
 
     def run(self, events: Iterable[Event]) -> None:
         """The same, for recorded actions: after Ctrl-C the message says whether anything is recorded yet."""
-        started: set[Phase] = set()
-
-        def note(event: Event) -> None:
-            if isinstance(event, Started):
-                started.add(event.phase)
-
-        try:
-            self.show_events(events, note)
-        except KeyboardInterrupt:
-            if not started:
-                raise
-            founded = started == {Phase.BOOTSTRAP}
-            hint = "only the bucket was created. Run the command again" if founded else RECORDED
-            raise Interrupted("interrupted", hint=hint) from None
+        self.show_events(recorded(events))
 
     def outcome(self, events: Generator[Event, None, T]) -> T:
         """The same, for a generator that returns a value."""

@@ -16,7 +16,6 @@ import click
 from lmi_deploy.cli.streams import discard_when_closed
 from lmi_deploy.errors import (
     EXIT_CODES,
-    EXTRAS,
     UNBEGUN,
     Bug,
     DiskRefused,
@@ -63,9 +62,8 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     except OSError as reason:
         return _full(reason, argv) if reason.errno in (errno.ENOSPC, errno.EDQUOT) else _bug(reason, argv)
     except Exception as bug:  # noqa: BLE001 (the boundary: any other exception is a bug, and is reported)
-        # Optional packages are imported where they are needed.
-        package = (bug.name or "").partition(".")[0] if isinstance(bug, ModuleNotFoundError) else ""
-        return _report_error(NotInstalled(package), argv) if package in EXTRAS else _bug(bug, argv)
+        missing = NotInstalled.of(bug) if isinstance(bug, ModuleNotFoundError) else None
+        return _report_error(missing, argv) if missing else _bug(bug, argv)
 
 
 def _open_streams() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lmi_deploy.api.recipe_loading import as_model_id, read_recipe
 from lmi_deploy.cli.context import CommandContext
-from lmi_deploy.cli.recipe_loading import as_model_id, read_recipe
 from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.workflows.fit import FitRequest, recipe_request

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from lmi_deploy.api.input_files import read_text
 from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
 from lmi_deploy.bench.request_target import RequestForm
 from lmi_deploy.bench.synthetic_prompts import PromptShape, synthetic_prompts
@@ -167,14 +168,3 @@ def _given_requests(
     if asked.exact and any(asked.tokens_of(one) is None for one in requests if one.body is None):
         raise UsageRefused("--exact needs a length", hint="add --output-tokens N")
     return RequestOptions(requests=requests, source=str(prompts), form=asked)
-
-
-def read_text(path: Path) -> str:
-    """UsageRefused, with the line if there is one, of a file that cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as reason:
-        raise UsageRefused(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
-    except UnicodeDecodeError as reason:
-        line = path.read_bytes()[: reason.start].count(b"\n") + 1
-        raise UsageRefused(f"{path}:{line}: not UTF-8", hint="convert the file to UTF-8") from None

@@ -7,12 +7,12 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.ui.verbosity import VERBOSITY
@@ -172,14 +172,6 @@ max_hourly_option = click.option(
     metavar="DOLLARS",
     help="Refuse (exit 5) if the plan may cost more per hour, or if a price is unknown.",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetOptions:
-    """The target options of the command line; empty if not given."""
-
-    target: TargetName | None = None
-    region: str = ""
 
 
 def place_options(command: F) -> F:

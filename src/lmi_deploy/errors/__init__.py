@@ -129,6 +129,12 @@ class NotInstalled(UsageRefused):
             hint=f"pip install 'lmi-deploy[{extra}]'{instead}",
         )
 
+    @classmethod
+    def of(cls, missing: ModuleNotFoundError) -> NotInstalled | None:
+        """None if the module belongs to no extra. Such packages are imported where they are needed."""
+        package = (missing.name or "").partition(".")[0]
+        return cls(package) if package in EXTRAS else None
+
 
 class AccessError(LmiError):
     """A service refused us: no, wrong or insufficient credentials, or it cannot be reached."""

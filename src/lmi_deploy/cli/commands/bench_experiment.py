@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lmi_deploy.api.experiment_recipes import VariantRecipes, experiment_prompts
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.bench_progress import LiveProgress, show_measured
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.commands.bench_run import require_client, require_objectives
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.experiment_recipes import VariantRecipes, experiment_prompts
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.report_outputs import ReportFiles, report_files_options
 from lmi_deploy.cli.shared_options import amount, json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.domain.events import Event

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.bench_options import LoadOptions, bench_options
 from lmi_deploy.cli.bench_progress import LiveProgress, show_measured
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.report_outputs import RecordsFile, ReportFiles, report_files_options
 from lmi_deploy.cli.request_options import RequestOptions
-from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import counted, seconds_text
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import DeployFailed, NotInstalled, ObjectiveMissed, Refused, UsageRefused

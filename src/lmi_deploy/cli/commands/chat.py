@@ -14,11 +14,10 @@ from typing import Any, Final
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment, ref_fields
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.shared_options import (
-    TargetOptions,
     json_option,
     name_argument,
     place_options,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import (
     json_option,
     max_hourly_option,

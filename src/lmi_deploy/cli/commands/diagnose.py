@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment
-from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.planning.failure_cause import Cause, as_fields
 from lmi_deploy.ui.view_selection import open_view

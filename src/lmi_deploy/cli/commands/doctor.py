@@ -6,8 +6,8 @@ import os
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_options
 from lmi_deploy.errors import SetupBroken
 from lmi_deploy.ui.setup_text import setup_lines, setup_rows, state_counts, summary

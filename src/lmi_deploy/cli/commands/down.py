@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment, ref_fields
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options, yes_option
+from lmi_deploy.cli.shared_options import json_option, name_argument, place_options, yes_option
 from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.workflows import down

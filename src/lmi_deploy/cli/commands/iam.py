@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
 from lmi_deploy.domain.deployment_names import prefix_error
 from lmi_deploy.errors import UsageRefused

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from lmi_deploy.api.recipe_loading import as_model_id
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.output_files import require_absent, writing
-from lmi_deploy.cli.recipe_loading import as_model_id
 from lmi_deploy.cli.shared_options import json_option, recipe_output_options
 from lmi_deploy.errors import UsageRefused
 

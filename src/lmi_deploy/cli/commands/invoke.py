@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, known, ref_fields
 from lmi_deploy.cli.async_invocation import AsyncOptions, async_options
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment, known, ref_fields
 from lmi_deploy.cli.shared_options import (
-    TargetOptions,
     json_option,
     name_argument,
     place_options,

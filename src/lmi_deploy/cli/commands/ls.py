@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from lmi_deploy.api.deployment_lookup import known
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.deployment_lookup import known
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.deployment_list import ListedDeployment
 from lmi_deploy.domain.number_text import counted

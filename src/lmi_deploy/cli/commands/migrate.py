@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from lmi_deploy.api.recipe_loading import read
 from lmi_deploy.cli.output_files import writing
-from lmi_deploy.cli.recipe_loading import read
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.errors import CHANGES_PENDING, RecipeError, UsageRefused
 from lmi_deploy.ui.view_selection import open_view

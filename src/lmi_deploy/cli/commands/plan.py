@@ -6,9 +6,9 @@ import sys
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.plan_file import save
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import (
     force_fit_option,
     json_option,

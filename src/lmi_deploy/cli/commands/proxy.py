@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment
-from lmi_deploy.cli.shared_options import TargetOptions, json_option, place_options
+from lmi_deploy.cli.shared_options import json_option, place_options
 from lmi_deploy.errors import UsageRefused
 
 KEY_VARIABLE = "LMI_PROXY_API_KEY"

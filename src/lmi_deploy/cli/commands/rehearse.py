@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
 from lmi_deploy.ui.rehearsal_text import kept_lines, report_lines
 

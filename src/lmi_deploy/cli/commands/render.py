@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.output_files import writing
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.errors import Refused

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment, ref_fields
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import (
-    TargetOptions,
     json_option,
     max_hourly_option,
     name_argument,

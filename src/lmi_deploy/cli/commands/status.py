@@ -10,9 +10,9 @@ from typing import Final
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment
-from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import relative_time, size_text
 from lmi_deploy.domain.observed_state import SERVING
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint

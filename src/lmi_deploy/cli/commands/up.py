@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
+from lmi_deploy.api.up import deploying
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import (
     force_fit_option,
     json_option,
@@ -21,7 +22,7 @@ from lmi_deploy.cli.shared_options import (
     with_runtime,
     yes_option,
 )
-from lmi_deploy.workflows import handler_dry_run, up
+from lmi_deploy.workflows import up
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 
@@ -74,11 +75,9 @@ def command(
         context.view.note(f"  {notice}")
     if not deployment.plan.empty:
         confirm("Go ahead?", yes=yes, free=not deployment.target.billed)
-    if handler_dry_run.is_due(deployment, context.deps, requested=check_handler):
-        context.show_events(handler_dry_run.rehearse(deployment.spec, deployment.artifact, context.deps))
-    elif skipped := handler_dry_run.skipped_reason(deployment, context.deps, requested=check_handler):
-        context.view.note(skipped)
-    context.run(up.execute(deployment, context.deps, probe=not no_probe, detach=detach))
+    context.show_events(
+        deploying(deployment, context.deps, probe=not no_probe, detach=detach, check_handler=check_handler)
+    )
     address = deployment.target.address(deployment.ref)
     if not (detach and deployment.plan.actions):
         context.view.note(_how_to_invoke(deployment, address))

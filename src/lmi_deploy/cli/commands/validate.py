@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from lmi_deploy.cli.experiment_recipes import require_valid_experiment
-from lmi_deploy.cli.recipe_loading import located, read_recipe
+from lmi_deploy.api.recipes import Recipe, check
 from lmi_deploy.cli.shared_options import json_option, recipe_options
-from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.recipe_weights_keys import is_folder
-from lmi_deploy.errors import NotFound, RecipeError, UsageRefused
+from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
-from lmi_deploy.recipe.checks.notices import notices
-from lmi_deploy.ui.view import View
 from lmi_deploy.ui.view_selection import open_view
 
 if TYPE_CHECKING:  # its XML and JSON take 25 ms of a command of 130 ms
     from lmi_deploy.ui.validation_report import Outcomes
+    from lmi_deploy.workflows.dependencies import Dependencies
 
 REPORTS: Final = ("github", "gitlab", "junit", "sarif")
 
@@ -59,20 +54,18 @@ def command(
     good: dict[str, str] = {}
     for path in recipes or (None,):
         try:
-            recipe = read_recipe(path, overlay=overlay, sets=sets)
-            require_valid_experiment(recipe, overlay, sets)
-            verdict = _judge(recipe, overlay, sets, view) if hub or is_folder(recipe.model_id) else ""
-        except RecipeError as error:
-            outcomes[path or error.problems[0].origin] = error.problems
+            recipe = Recipe.load(path, set=sets, overlay=overlay)
+            found = check(recipe, hub=hub, deps=_deps)
         except UsageRefused as error:
             if len(recipes) < 2 and (output not in REPORTS or path is None):
                 raise
             place = str(path)
             outcomes[place] = (Problem(origin=place, line=1, column=1, key="", what=error.message),)
-        else:
-            good[recipe.origin] = verdict
-            outcomes[recipe.origin] = ()
-            for notice in notices(recipe):
+            continue
+        outcomes[recipe.origin] = found.problems
+        if found.is_valid:
+            good[recipe.origin] = found.fit
+            for notice in found.notices:
                 view.note(f"{recipe.origin}: {notice}")
     if output in REPORTS:
         _print_report(output, outcomes)
@@ -103,21 +96,8 @@ def _require_valid(outcomes: Outcomes, asked: int) -> None:
         )
 
 
-def _judge(recipe: Recipe, overlay: str | None, sets: Sequence[str], view: View) -> str:
-    """The verdict of `lmi fit`. RecipeError with what the engine refuses of this model, each at its line."""
+def _deps() -> Dependencies:
     # Imported here, not above: most recipes are checked without their model.
     from lmi_deploy.cli.context import open_context
-    from lmi_deploy.planning.model_compatibility import path_of
-    from lmi_deploy.workflows.model_validation import judge_model
 
-    try:
-        found = judge_model(recipe, open_context(as_json=False).deps)
-    except NotFound as missing:
-        mistakes = [("model_id", missing.message, missing.hint)]
-    else:
-        mistakes = [(path_of(one), one.what, one.hint) for one in found.mistakes]
-    if mistakes:
-        raise RecipeError(located(mistakes, recipe.origin, overlay=overlay, sets=sets))
-    for note in found.notes:
-        view.note(f"{recipe.origin}: {note}")
-    return found.fit
+    return open_context(as_json=False).deps

@@ -6,9 +6,9 @@ import dataclasses
 
 import click
 
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.deployment_lookup import find_deployment
-from lmi_deploy.cli.shared_options import TargetOptions, json_option, name_argument, place_options
+from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.workflows import wait
 from lmi_deploy.workflows.status import EXIT, status
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.sagemaker.transfer_job import read_order

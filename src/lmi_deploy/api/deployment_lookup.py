@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmi_deploy.cli.recipe_loading import read_recipe, recipes_here
-from lmi_deploy.cli.shared_options import TargetOptions
+from lmi_deploy.api.recipe_loading import read_recipe, recipes_here
+from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials, UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
     from lmi_deploy.workflows.dependencies import Dependencies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetOptions:
+    """Where a named deployment is; empty if not given."""
+
+    target: TargetName | None = None
+    region: str = ""
 
 
 ANYWHERE = TargetOptions()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class VariantRecipes:
 
 def experiment_prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
     """Those of `bench.prompts`. UsageRefused if the file cannot be read."""
+    from lmi_deploy.api.input_files import read_text
     from lmi_deploy.bench.prompt_files import read_requests
-    from lmi_deploy.cli.request_options import read_text
 
     given = [key for key in ("prompt", "prompts", "body") if getattr(bench, key) is not None]
     if len(given) > 1:

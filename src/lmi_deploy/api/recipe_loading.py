@@ -17,11 +17,18 @@ def read_recipe(
     path: str | None, *, overlay: str | None, sets: Sequence[str], deploying: bool = True
 ) -> Recipe:
     """Parse the recipe that was named, or the only one in the folder."""
+    origin = path or single_recipe()
+    return parse_text(read(origin), origin, overlay=overlay, sets=sets, deploying=deploying)
+
+
+def parse_text(
+    text: bytes, origin: str, *, overlay: str | None, sets: Sequence[str], deploying: bool = True
+) -> Recipe:
+    """The same, of a text that was read from `origin`."""
     from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.parse import parse
     from lmi_deploy.recipe.reader import Purpose
 
-    origin = path or _only_recipe()
     folder = Path(origin).parent
     purpose = Purpose(
         deploying=deploying,
@@ -29,20 +36,24 @@ def read_recipe(
         folder_error=lambda name: _no_folder(folder / Path(name).expanduser()),
         target_issues=recipe_issues,
     )
-    return parse(read(origin), origin, overlay=overlay, sets=sets, purpose=purpose)
+    return parse(text, origin, overlay=overlay, sets=sets, purpose=purpose)
 
 
 def located(
-    mistakes: Sequence[tuple[str, str, str]], origin: str, *, overlay: str | None, sets: Sequence[str]
+    mistakes: Sequence[tuple[str, str, str]],
+    text: bytes,
+    origin: str,
+    *,
+    overlay: str | None,
+    sets: Sequence[str],
 ) -> list[Problem]:
     """Mistakes that were found after parsing (key, what, hint), each at its line of the recipe."""
     from lmi_deploy.recipe.parse import positions
 
-    # Standard input cannot be read again.
-    fields = None if origin == "-" else positions(read(origin), origin, overlay=overlay, sets=sets)
+    fields = positions(text, origin, overlay=overlay, sets=sets)
     found = []
     for key, what, hint in mistakes:
-        place = fields.place(key) if fields else None
+        place = fields.place(key)
         line, column = (place.line, place.column) if place else (1, 1)
         source = place.origin if place else origin
         found.append(Problem(origin=source, line=line, column=column, key=key, what=what, hint=hint))
@@ -81,7 +92,7 @@ def read(origin: str) -> bytes:
         raise UsageRefused(f"{origin}: {reason.strerror}", hint=hint) from None
 
 
-def _only_recipe() -> str:
+def single_recipe() -> str:
     local = recipes_here()
     if len(local) == 1:
         return local[0]

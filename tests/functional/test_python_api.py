@@ -1,0 +1,196 @@
+"""`import lmi_deploy as lmi`: the same application as the commands, on the same fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lmi_deploy as lmi
+from lmi_deploy.api.session import GIVEN, dependencies
+from tests.support.fake_servers import FakeResponse
+from tests.support.local_app import LocalApp
+
+
+@pytest.fixture(autouse=True)
+def api(app: LocalApp) -> Iterator[None]:
+    token = GIVEN.set(app.deps)
+    yield
+    GIVEN.reset(token)
+
+
+@pytest.fixture
+def deployment() -> lmi.Deployment:
+    return lmi.up("tiny.yaml").result()
+
+
+def test_recipe_has_the_keys_of_its_file_and_of_its_overrides() -> None:
+    recipe = lmi.Recipe.load(Path("tiny.yaml"), set={"name": "other", "endpoint.target": "local"})
+    assert (recipe.name, recipe.model_id, recipe.target) == ("other", "org/tiny", "local")
+    assert lmi.Recipe.load(set=["name=third"]).name == "third"
+    assert lmi.Recipe.load(set="name=fourth").name == "fourth"
+
+
+def test_values_of_overrides_are_those_of_python() -> None:
+    given = {"options.dtype": "fp32", "options.max_new_tokens": 7, "endpoint": {"target": "local"}}
+    recipe = lmi.Recipe.load("tiny.yaml", set=given)
+    assert recipe.overrides[-1] == 'endpoint={"target": "local"}'
+    assert dict(recipe.parse().options) == {"dtype": "fp32", "max_new_tokens": "7"}
+    assert recipe.target == "local"
+
+
+def test_validation_lists_every_mistake_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = lmi.Recipe.from_text(
+        "name: Tiny\nmodel_id: org/tiny\nengine: accelerat\nendpoint: {target: local}\n"
+    )
+    found = recipe.validate()
+    assert not found.is_valid
+    assert [(problem.line, problem.key) for problem in found.problems] == [(1, "name"), (3, "engine")]
+    assert "did you mean accelerate?" in str(found)
+    assert lmi.Recipe.load("tiny.yaml").validate().is_valid
+    assert capsys.readouterr() == ("", "")
+
+
+def test_invalid_recipe_is_an_error_where_its_keys_are_needed() -> None:
+    recipe = lmi.Recipe.load("tiny.yaml", set={"engine": "accelerat"})
+    with pytest.raises(lmi.RecipeError) as caught:
+        lmi.plan(recipe)
+    assert caught.value.problems == recipe.validate().problems
+    assert any("did you mean accelerate?" in note for note in caught.value.__notes__)
+
+
+def test_plan_says_what_up_does_and_changes_nothing(app: LocalApp) -> None:
+    plan = lmi.plan("tiny.yaml")
+    assert not plan.is_empty
+    assert not app.artifacts_left()
+    assert str(plan).splitlines()[0] == f"tiny: {len(plan.actions)} actions"
+    assert plan.to_dict()["actions"]
+    titles = [event.title for event in lmi.up(plan) if isinstance(event, lmi.Finished)]
+    assert titles == [action.title for action in plan.actions]
+    assert lmi.plan("tiny.yaml").is_empty
+
+
+def test_up_is_an_iterator_of_events_that_ends_with_the_deployment() -> None:
+    run = lmi.up("tiny.yaml")
+    events = [*run]
+    started = [event.key for event in events if isinstance(event, lmi.Started)]
+    assert started == [event.key for event in events if isinstance(event, lmi.Finished)]
+    deployment = run.result()
+    assert deployment.status().standing == "in-step"
+    assert deployment.address.startswith("http://127.0.0.1:")
+    assert repr(run) == "<lmi.up: complete>"
+
+
+def test_up_does_nothing_until_asked_and_says_so(app: LocalApp) -> None:
+    run = lmi.up("tiny.yaml")
+    assert not app.artifacts_left()
+    with pytest.warns(RuntimeWarning, match=r"lmi.up did nothing: .* call its \.result\(\)"):
+        run.__del__()
+    run.close()
+
+
+def test_progress_is_shown_as_the_command_line_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    lmi.up("tiny.yaml").result(lmi.show)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "ok  start" in err
+    assert "answered:" in err
+
+
+def test_run_that_is_left_early_gives_back_its_lock_and_is_continued() -> None:
+    for event in lmi.up("tiny.yaml"):
+        if isinstance(event, lmi.Finished):
+            break
+    assert lmi.up("tiny.yaml").result().status().standing == "in-step"
+
+
+def test_result_after_some_events_makes_the_steps_that_are_left() -> None:
+    run = lmi.up("tiny.yaml")
+    next(run)
+    assert run.result().status().standing == "in-step"
+
+
+def test_ctrl_c_while_an_event_is_shown_says_what_exists() -> None:
+    def interrupt(event: lmi.Event) -> None:
+        if isinstance(event, lmi.Finished):
+            raise KeyboardInterrupt
+
+    run = lmi.up("tiny.yaml")
+    with pytest.raises(lmi.Interrupted) as caught:
+        run.result(interrupt)
+    assert "`lmi up` continues" in caught.value.hint
+    with pytest.raises(lmi.Interrupted):
+        run.result()
+    assert lmi.up("tiny.yaml").result().status().standing == "in-step"
+
+
+def test_failure_has_cause_and_remedy_in_its_traceback(broken: None) -> None:
+    with pytest.raises(lmi.LmiError) as caught:
+        lmi.up("tiny.yaml").result()
+    assert caught.value.hint
+    assert f"  next: {caught.value.hint}" in caught.value.__notes__
+
+
+def test_closed_run_has_no_result() -> None:
+    with lmi.up("tiny.yaml") as run:
+        next(run)
+    with pytest.raises(RuntimeError, match="closed before its end"):
+        run.result()
+
+
+def test_invoke_returns_text_and_metrics(answering: list[FakeResponse], deployment: lmi.Deployment) -> None:
+    answer = deployment.invoke("Hello", system="Be short.", parameters={"max_tokens": 5})
+    assert str(answer) == answer.text
+    assert answer.text
+    assert answer.metrics.tokens > 0
+
+
+def test_stream_yields_the_same_text_in_pieces(deployment: lmi.Deployment) -> None:
+    whole = deployment.invoke("Hello").text
+    with deployment.stream("Hello") as stream:
+        assert "".join(stream) == whole
+    assert stream.metrics.total_seconds >= 0
+
+
+def test_request_of_ones_own_is_sent_unchanged(deployment: lmi.Deployment) -> None:
+    request = lmi.InferenceRequest(prompt="And now?", history=(lmi.Turn("Hello", "Hi"),))
+    assert deployment.invoke(request).text
+
+
+def test_deployment_is_found_by_name_and_by_recipe(deployment: lmi.Deployment) -> None:
+    for name in ("tiny", "tiny.yaml"):
+        assert lmi.Deployment.load(name).ref == deployment.ref
+    with pytest.raises(lmi.NotFound, match="other: no such deployment"):
+        lmi.Deployment.load("other", target="local")
+
+
+def test_logs_are_lines(deployment: lmi.Deployment) -> None:
+    assert [*deployment.logs()]
+
+
+def test_down_deletes_all_and_a_second_one_nothing(app: LocalApp, deployment: lmi.Deployment) -> None:
+    shown: list[lmi.Event] = []
+    assert deployment.down(progress=shown.append)
+    assert any(isinstance(event, lmi.Finished) for event in shown)
+    assert deployment.down() == ()
+    assert not app.artifacts_left()
+    with pytest.raises(lmi.NotFound):
+        deployment.invoke("Hello")
+
+
+def test_price_limit_refuses_nothing_that_is_free() -> None:
+    assert not lmi.plan("tiny.yaml", max_hourly=0.01).is_empty
+
+
+def test_without_a_test_the_ports_are_those_of_the_composition() -> None:
+    GIVEN.set(None)
+    assert dependencies().targets.keys() == {"local", "sagemaker"}
+
+
+def test_every_public_name_exists_and_no_other() -> None:
+    for name in lmi.__all__:
+        assert getattr(lmi, name) is not None
+        assert name in dir(lmi)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        lmi.nothing  # noqa: B018
