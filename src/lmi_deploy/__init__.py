@@ -9,8 +9,6 @@
 Nothing is imported before it is used.
 """
 
-from __future__ import annotations
-
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # as a type checker reads it; the module `typing` takes 5 ms
