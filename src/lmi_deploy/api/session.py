@@ -19,7 +19,7 @@ GIVEN: Final[ContextVar[Callable[[], Dependencies] | None]] = ContextVar("GIVEN"
 
 
 def dependencies() -> Dependencies:
-    """Opened anew by each call: a notebook may change its credentials or its region."""
+    """Opened again by each call: a notebook may change its credentials or its region."""
     if (given := GIVEN.get()) is not None:
         return given()
     import logging
