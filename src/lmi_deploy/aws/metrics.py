@@ -6,10 +6,10 @@ CloudWatch". Latencies are in microseconds. GPU figures add up over the GPUs of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
@@ -39,8 +39,7 @@ _QUERIES: Final = 500
 """The most in one request (API reference, GetMetricData)."""
 _COARSE: Final = timedelta(days=1)
 """A longer window is read by the hour: a request returns at most 100,800 values."""
-_MINUTE: Final = timedelta(minutes=1)
-_WRONG_CLOCK: Final = timedelta(minutes=5)
+_WRONG_CLOCK: Final = timedelta(seconds=30)
 _Dimensions = tuple[tuple[str, str], ...]
 
 
@@ -56,27 +55,36 @@ class EndpointMetrics:
         return frozenset(found)
 
     def recent(self, endpoint: str, span: timedelta) -> RecentMetrics:
-        now = self._api.clock.now()
-        response = self._measured(endpoint, now - span, span)
-        actual = _date(response) or now
-        if abs(actual - now) > _WRONG_CLOCK:  # of this machine: the window was another one
-            response = self._measured(endpoint, actual - span, span)
-        return _metrics(response["MetricDataResults"])
+        # Percentiles of minutes cannot be merged. CloudWatch may divide the span into two periods: the slower one.
+        queries = list(_of_variant(endpoint, percentiles=int(span.total_seconds())))
+        return _metrics(self._measured(endpoint, queries, self._api.clock.now() - span, span), median=max)
 
     def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
-        whole = since - timedelta(seconds=since.timestamp() % 60)
-        return _metrics(self._measured(endpoint, whole, until - whole)["MetricDataResults"])
+        # By the minute, so that no period contains a request from outside.
+        queries = list(_of_variant(endpoint, percentiles=60))
+        return _metrics(self._measured(endpoint, queries, since, until - since), median=median)
 
-    def _measured(self, endpoint: str, since: datetime, span: timedelta) -> dict[str, Any]:
-        """Fits one response up to a week: ten metrics, a value each minute, of 100,800 values."""
-        return self._api(
-            "get_metric_data",
-            f"metrics of {endpoint}",
-            needs="MetricDataResults",
-            MetricDataQueries=list(_of_variant(endpoint, -(-span // _MINUTE))),
-            StartTime=since,
-            EndTime=since + span,
-        )
+    def _measured(
+        self, endpoint: str, queries: Sequence[Mapping[str, Any]], since: datetime, span: timedelta
+    ) -> Iterator[Mapping[str, Any]]:
+        """In CloudWatch's time, if the clock of this machine is wrong. Fits one response up to a week: ten metrics, a
+        value each minute, of 100,800 values.
+        """
+
+        def read(begin: datetime) -> dict[str, Any]:
+            given: dict[str, Any] = {
+                "MetricDataQueries": queries,
+                "StartTime": begin,
+                "EndTime": begin + span,
+            }
+            what = f"metrics of {endpoint}"
+            return self._api("get_metric_data", what, needs="MetricDataResults", **given)
+
+        response, now = read(since), self._api.clock.now()
+        ahead = (_date(response) or now) - now
+        if abs(ahead) > _WRONG_CLOCK:
+            response = read(since + ahead)
+        return _complete(response["MetricDataResults"])
 
     def _queries(self, endpoints: frozenset[str]) -> Iterator[tuple[str, _Dimensions]]:
         """Every metric that shows a request. The list of metrics knows variants that lmi did not make; it may lack one
@@ -124,10 +132,10 @@ def _dimensions(endpoint: str) -> _Dimensions:
     return (("EndpointName", endpoint), ("VariantName", VARIANT))
 
 
-def _of_variant(endpoint: str, minutes: int) -> Iterator[Mapping[str, Any]]:
+def _of_variant(endpoint: str, *, percentiles: int) -> Iterator[Mapping[str, Any]]:
+    """`percentiles`: the seconds of their periods. Sums of minutes are exact, whatever hour they lie in."""
     for name, requested in _REQUESTED.items():
-        # Percentiles of minutes cannot be merged; sums of them are exact, whatever hour they lie in.
-        period = 60 * minutes if requested[-1].startswith("p") else 60
+        period = percentiles if requested[-1].startswith("p") else 60
         yield _query(name, requested, _dimensions(endpoint), period)
 
 
@@ -157,15 +165,18 @@ def _complete(results: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
         yield result
 
 
-def _metrics(results: Iterable[Mapping[str, Any]]) -> RecentMetrics:
-    found = {each["Id"]: [float(value) for value in each.get("Values", ())] for each in _complete(results)}
+def _metrics(
+    results: Iterable[Mapping[str, Any]], *, median: Callable[[Sequence[float]], float]
+) -> RecentMetrics:
+    """`median`: of the medians of several periods. Of their p99 the highest one."""
+    found = {each["Id"]: [float(value) for value in each.get("Values", ())] for each in results}
     return RecentMetrics(
         requests=_total(found.get("requests", ())),
         errors_4xx=_total(found.get("errors_4xx", ())),
         errors_5xx=_total(found.get("errors_5xx", ())),
-        model_latency_p50_ms=_milliseconds(found.get("model_p50", ())),
+        model_latency_p50_ms=_milliseconds(found.get("model_p50", ()), median),
         model_latency_p99_ms=_milliseconds(found.get("model_p99", ())),
-        overhead_latency_p50_ms=_milliseconds(found.get("overhead_p50", ())),
+        overhead_latency_p50_ms=_milliseconds(found.get("overhead_p50", ()), median),
         overhead_latency_p99_ms=_milliseconds(found.get("overhead_p99", ())),
         gpu_percent=fmean(found["gpu"]) if found.get("gpu") else None,
         gpu_memory_percent=max(found.get("gpu_memory", ()), default=None),
@@ -177,9 +188,8 @@ def _total(values: Sequence[float]) -> int | None:
     return round(sum(values)) if values else None
 
 
-def _milliseconds(values: Sequence[float]) -> float | None:
-    """CloudWatch may divide the time into two periods: of the slower one."""
-    return max(values) / 1000 if values else None
+def _milliseconds(values: Sequence[float], merged: Callable[[Sequence[float]], float] = max) -> float | None:
+    return merged(values) / 1000 if values else None
 
 
 def _date(response: dict[str, Any]) -> datetime | None:

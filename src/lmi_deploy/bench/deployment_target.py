@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
+from lmi_deploy.bench.cloudwatch_figures import Between
 from lmi_deploy.bench.report import BilledInstances, Factor
 from lmi_deploy.bench.request_target import DeploymentTarget
 from lmi_deploy.domain.record import DeploymentRef, Generation
+from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.serving_record import SageMakerServing
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import NotFound
@@ -27,6 +30,8 @@ class DeployedTarget:
     server: Callable[[], str]
     model: str
     commit: str
+    measured: Between | None = None
+    """What CloudWatch measured of it between two times; None where no service measures it."""
 
 
 def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
@@ -58,7 +63,15 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         server=lambda: _generation(ref, deps).server,
         model=serving.model,
         commit=serving.commit,
+        measured=_measured(ref, deps) if isinstance(serving.place, SageMakerServing) else None,
     )
+
+
+def _measured(ref: DeploymentRef, deps: Dependencies) -> Between:
+    def between(since: datetime, until: datetime) -> RecentMetrics:
+        return deps.cloud(ref.region).metrics.between(ref.name, since, until)
+
+    return between
 
 
 def _generation(ref: DeploymentRef, deps: Dependencies) -> Generation:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import click
 
 from lmi_deploy.cli.context import CommandContext
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.number_text import seconds_text
 
 if TYPE_CHECKING:
+    from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
+    from lmi_deploy.bench.report import Report
     from lmi_deploy.bench.run_limits import RunProgress
     from lmi_deploy.bench.run_sequence import MeasuredLoad
+
+cloudwatch_option: Final = click.option(
+    "--cloudwatch-wait",
+    type=click.FloatRange(0, 900),
+    default=180.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest wait for CloudWatch's figures of the loads, which come minutes late; 0: leave them out.",
+)
 
 
 class LiveProgress:
@@ -40,3 +53,21 @@ def show_measured(each: MeasuredLoad, context: CommandContext) -> None:
     for check in each.point.checks:
         if check.state != "ok":
             context.view.note(f"{check.state}: {check.text}")
+
+
+def with_cloudwatch(
+    report: Report, times: list[LoadTime], measured: Between | None, wait: float, context: CommandContext
+) -> Report:
+    """After Ctrl-C only what is there at once. The report as it is without `measured` or with no time to wait."""
+    if measured is None or not wait:
+        return report
+    from lmi_deploy.bench.cloudwatch_figures import CloudWatchReader
+
+    wait = 0.0 if report.interrupted else wait
+    if wait:
+        context.view.note(f"reading CloudWatch: its values come minutes late, at most {seconds_text(wait)}")
+    reader = CloudWatchReader(between=measured, clock=context.deps.clock, wait=wait)
+    found = reader.add(report, times)
+    for note in found.notes[len(report.notes) :]:
+        context.view.note(note)
+    return found

@@ -20,4 +20,6 @@ class Metrics(Protocol):
         """The last `span` of our variant of this endpoint, up to now by CloudWatch's clock; in one request."""
 
     def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
-        """The same of the minutes that lie between the two times."""
+        """The same between two whole minutes of this machine's clock: of several minutes the median of their medians,
+        and the highest p99.
+        """

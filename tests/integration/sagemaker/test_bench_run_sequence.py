@@ -68,6 +68,19 @@ def test_whole_responses_have_no_time_to_the_first_token(aws: Emulated) -> None:
     assert "ttft" not in point.metrics
 
 
+def test_figures_of_cloudwatch_are_beside_those_of_the_client(
+    aws: Emulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    point = bench("--no-stream")
+    assert point.cloudwatch["requests"] >= 20
+    assert 0 < point.cloudwatch["ModelLatency p50 (ms)"] <= point.cloudwatch["ModelLatency p99 (ms)"]
+    output = capsys.readouterr()
+    assert "ModelLatency p50 (ms)" in output.out
+    assert "CloudWatch counts by the minute, and no whole minute is within" in output.err
+    assert "CloudWatch has no values of OverheadLatency p50 (ms)" in output.err
+    assert bench("--no-stream", "--cloudwatch-wait", "0").cloudwatch == {}
+
+
 def test_expired_credentials_are_read_again_in_the_run(aws: Emulated) -> None:
     expired = {"status": 403, "body": "{}", "headers": {"x-amzn-ErrorType": "ExpiredTokenException"}}
     aws.fault({"path": WHOLE, "do": {"answer": expired}, "times": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.bench_options import LoadOptions, bench_options
-from lmi_deploy.cli.bench_progress import LiveProgress, show_measured
+from lmi_deploy.cli.bench_progress import LiveProgress, cloudwatch_option, show_measured, with_cloudwatch
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.output_files import writing
@@ -24,6 +25,7 @@ from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import DeployFailed, NotInstalled, ObjectiveMissed, Refused, UsageRefused
 
 if TYPE_CHECKING:
+    from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
     from lmi_deploy.bench.report import Report
     from lmi_deploy.bench.request_target import RequestTarget
     from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement
@@ -67,6 +69,7 @@ _SELF_TEST_SECONDS = 3.0
     help="Every request as a line of JSON: its times, tokens and error; an existing file is replaced.",
 )
 @report_files_options
+@cloudwatch_option
 @place_options
 @json_option
 def command(
@@ -81,6 +84,7 @@ def command(
     output: Path,
     records: Path | None,
     files: ReportFiles,
+    cloudwatch_wait: float,
     where: TargetOptions,
     as_json: bool,
 ) -> None:
@@ -92,8 +96,6 @@ def command(
 
     Exit code 7: an objective is not met. Ctrl-C writes the report of what was measured until then.
     """
-    from lmi_deploy.bench.report_file import to_json
-
     require_client()
     if url and name:
         raise UsageRefused("NAME and --url cannot be combined", hint="name what to measure: one of them")
@@ -102,18 +104,19 @@ def command(
         _show_self_test(context, load)
         return
     if url:
-        key = Secret(api_key) if api_key else None
-        sending = sending.with_prompts(model, "main", context.deps)
-        measurement = _of_url(url, model, key, sending, load)
+        prompted = sending.with_prompts(model, "main", context.deps)
+        measurement, measured = (
+            _of_url(url, model, Secret(api_key) if api_key else None, prompted, load),
+            None,
+        )
     else:
-        measurement = _of_deployment(name, where, context, sending, load)
+        measurement, measured = _of_deployment(name, where, context, sending, load)
     with writing(output):
         output.touch()  # refused before the run, not after it
     kept = RecordsFile(records, measurement.name) if records else None
-    report = _measure(measurement, context, kept)
-    with writing(output):
-        output.write_text(to_json(report), encoding="utf-8")
-    context.view.note(f"wrote {output}")
+    report, times = _measure(measurement, context, kept)
+    report = with_cloudwatch(report, times, measured, cloudwatch_wait, context)
+    _write(report, output, context)
     show_report(report, context, files)
     _require_success(report)
     require_objectives(report)
@@ -171,7 +174,8 @@ def _of_deployment(
     context: CommandContext,
     sending: RequestOptions,
     load: LoadOptions,
-) -> Measurement:
+) -> tuple[Measurement, Between | None]:
+    """And what reads CloudWatch's figures of it."""
     from lmi_deploy.bench.deployment_target import deployed_target
 
     ref = find_deployment(name, context.deps, where)
@@ -190,7 +194,7 @@ def _of_deployment(
         hint = 'change the options of the request, or send whole bodies: --prompts FILE with lines {"body": {...}}'
         raise UsageRefused(str(refused), hint=hint) from None
     _require_affordable(measurement, load.max_cost, context)
-    return measurement
+    return measurement, found.measured
 
 
 def _measurement(
@@ -215,18 +219,32 @@ def _measurement(
     )
 
 
-def _measure(measurement: Measurement, context: CommandContext, records: RecordsFile | None) -> Report:
+def _measure(
+    measurement: Measurement, context: CommandContext, records: RecordsFile | None
+) -> tuple[Report, list[LoadTime]]:
+    from lmi_deploy.bench.cloudwatch_figures import load_time
     from lmi_deploy.bench.run_sequence import measure
 
+    times: list[LoadTime] = []
+
     def ended(each: MeasuredLoad) -> None:
+        times.append(load_time(each.result, datetime.now(UTC)))
         show_measured(each, context)
         if records is not None and (failure := records.add(each)):
             context.view.note(f"the requests are not written: {failure}")
 
     try:
-        return measure(measurement, LiveProgress(context), ended)
+        return measure(measurement, LiveProgress(context), ended), times
     finally:
         context.view.close()
+
+
+def _write(report: Report, output: Path, context: CommandContext) -> None:
+    from lmi_deploy.bench.report_file import to_json
+
+    with writing(output):
+        output.write_text(to_json(report), encoding="utf-8")
+    context.view.note(f"wrote {output}")
 
 
 def _require_success(report: Report) -> None:
