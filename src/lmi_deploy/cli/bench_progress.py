@@ -1,12 +1,14 @@
-"""What is shown of a load while it runs, and when it has ended."""
+"""What is shown of a load while it runs, and when it has ended; its report."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from lmi_deploy.cli.context import CommandContext
+from lmi_deploy.cli.output_files import writing
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.number_text import seconds_text
 
@@ -71,3 +73,11 @@ def with_cloudwatch(
     for note in found.notes[len(report.notes) :]:
         context.view.note(note)
     return found
+
+
+def write_report(report: Report, output: Path, context: CommandContext) -> None:
+    from lmi_deploy.bench.report_file import to_json
+
+    with writing(output):
+        output.write_text(to_json(report), encoding="utf-8")
+    context.view.note(f"wrote {output}")

@@ -13,7 +13,13 @@ import click
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.bench_options import LoadOptions, bench_options
-from lmi_deploy.cli.bench_progress import LiveProgress, cloudwatch_option, show_measured, with_cloudwatch
+from lmi_deploy.cli.bench_progress import (
+    LiveProgress,
+    cloudwatch_option,
+    show_measured,
+    with_cloudwatch,
+    write_report,
+)
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.output_files import writing
@@ -116,7 +122,7 @@ def command(
     kept = RecordsFile(records, measurement.name) if records else None
     report, times = _measure(measurement, context, kept)
     report = with_cloudwatch(report, times, measured, cloudwatch_wait, context)
-    _write(report, output, context)
+    write_report(report, output, context)
     show_report(report, context, files)
     _require_success(report)
     require_objectives(report)
@@ -237,14 +243,6 @@ def _measure(
         return measure(measurement, LiveProgress(context), ended), times
     finally:
         context.view.close()
-
-
-def _write(report: Report, output: Path, context: CommandContext) -> None:
-    from lmi_deploy.bench.report_file import to_json
-
-    with writing(output):
-        output.write_text(to_json(report), encoding="utf-8")
-    context.view.note(f"wrote {output}")
 
 
 def _require_success(report: Report) -> None:
