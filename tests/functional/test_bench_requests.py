@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from tokenizers import Tokenizer
 
 from lmi_deploy.bench.experiment_results import ResultsFolder
@@ -121,6 +124,64 @@ def test_input_tokens_are_in_every_form_of_the_report(
     assert {(one["input_tokens"], one["input_counted_by"]) for one in records} == {(counted, by)}
 
 
+def test_each_prompt_gets_an_image_of_the_asked_size(app: LocalApp, server: OpenAIServer) -> None:
+    size = ("--image-size", "40x30", "--images-per-request", "2")
+    ran = app.lmi("bench", "--url", server.url, "--prompt", "what?", *size, *QUICK)
+    assert ran.code == 0, ran.err
+    seen = set()
+    for body in server.bodies:
+        text, *images = body["messages"][0]["content"]
+        assert text == {"type": "text", "text": "what?"}
+        assert [one["type"] for one in images] == ["image_url", "image_url"]
+        urls = [one["image_url"]["url"] for one in images]
+        seen |= {*urls}
+        for url in urls:
+            kind, _, data = url.partition(";base64,")
+            with Image.open(io.BytesIO(base64.b64decode(data))) as image:
+                image.load()
+                assert (kind, image.size, image.mode) == ("data:image/png", (40, 30), "RGB")
+    assert len(seen) == 32
+    assert "2 images each, of 32 synthetic images of 40x30" in report().provenance.details["requests"]
+
+
+def test_files_are_images_in_turn(app: LocalApp, server: OpenAIServer) -> None:
+    for number in range(3):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(f"{number}.png" if number else "0.jpg")
+    Path("p.txt").write_text("a\nb\n")
+    files = ("--image", "0.jpg", "--image", "1.png", "--image", "2.png")
+    ran = app.lmi("bench", "--url", server.url, "--prompts", "p.txt", *files, *QUICK)
+    assert ran.code == 0, ran.err
+    sent = {one["messages"][0]["content"][1]["image_url"]["url"] for one in server.bodies}
+    assert sorted(url[:15] for url in sent) == ["data:image/jpeg", "data:image/png;", "data:image/png;"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--image-size", "big"), "big is no size of an image"),
+        (("--image-size", "9999x9999"), "99,980,001 pixels"),
+        (("--image-size", "4x4", "--image", "a.png"), "--image and --image-size cannot be combined"),
+        (("--image-size", "4x4", "--plain"), "only a chat has images"),
+        (("--images-per-request", "2"), "--images-per-request has no effect without images"),
+        (("--image", "none.png"), "none.png: No such file"),
+        (("--image", "p.jsonl"), "p.jsonl: not a PNG, JPEG or WebP image"),
+        (("--image-size", "4x4", "--prompts", "p.jsonl"), "a request has a whole body"),
+    ],
+)
+def test_images_that_cannot_be_sent_are_refused(
+    app: LocalApp, server: OpenAIServer, options: tuple[str, ...], words: str
+) -> None:
+    Path("p.jsonl").write_text('{"body": {"x": 1}}\n')
+    ran = app.lmi("bench", "--url", server.url, *options, *QUICK)
+    assert (ran.code, server.bodies, words in ran.err) == (2, [], True), ran.err
+
+
+def test_images_for_a_deployment_of_text_are_refused(app: LocalApp) -> None:
+    assert app.lmi("up", "--yes").code == 0
+    ran = app.lmi("bench", "tiny", "--image-size", "16x16", *QUICK)
+    assert (ran.code, "this deployment takes no images" in ran.err) == (2, True), ran.err
+
+
 def test_same_seed_sends_the_same_prompts(app: LocalApp, server: OpenAIServer) -> None:
     Path("tokenizer.json").write_text(TOKENIZER)
     sent = []
@@ -179,6 +240,10 @@ def test_experiment_says_that_prompts_are_approximate(app: LocalApp) -> None:
         ("{prefix_tokens: 4}", "bench.prefix_tokens: no effect without input_tokens"),
         ("{input_tokens: 4, prefixes: 2}", "bench.prefixes: no effect without prefix_tokens"),
         ("{input_tokens: 4, tokenizer: org/none}", "org/none"),
+        ("{image_size: 4x4, chat: false}", "bench.image_size: only a chat has images"),
+        ("{image_size: 4}", "bench.image_size: 4 is no size"),
+        ("{images_per_request: 2}", "bench.images_per_request: no effect without image_size"),
+        ("{image_size: 4x4}", "this deployment takes no images"),
     ],
 )
 def test_experiment_refuses_lengths_without_effect(app: LocalApp, bench: str, words: str) -> None:

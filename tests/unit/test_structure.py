@@ -128,7 +128,7 @@ PURE = (
             ),
             *("html_report", "report_layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
             *("request_records_file", "text_reports", "prompt_files", "request_target", "response_reading"),
-            *("run_limits", "load_search"),
+            *("run_limits", "load", "load_search", "ramp_slices"),
         )
     ),
     "targets/openai_example.py",

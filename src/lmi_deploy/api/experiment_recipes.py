@@ -48,10 +48,26 @@ def experiment_prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
             raise UsageRefused(
                 f"bench.{key}: no effect without {other}", hint=f"add {other}, or remove {key}"
             )
+    if bench.image_size is not None:
+        _require_images(bench.image_size, bench)
+    elif bench.images_per_request is not None:
+        hint = "add image_size, or remove images_per_request"
+        raise UsageRefused("bench.images_per_request: no effect without image_size", hint=hint)
     if bench.prompts is None:
         return ()
     path = Path(recipe.origin).parent / bench.prompts
     return read_requests(read_text(path), str(path))
+
+
+def _require_images(size: str, bench: Bench) -> None:
+    from lmi_deploy.bench.request_images import image_size
+
+    if not bench.chat:
+        raise UsageRefused("bench.image_size: only a chat has images", hint="remove chat: false")
+    try:
+        image_size(size)
+    except UsageRefused as error:
+        raise UsageRefused(f"bench.image_size: {error.message}", hint=error.hint) from None
 
 
 def require_valid_experiment(recipe: Recipe, overlay: str | None, sets: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from lmi_deploy.bench.model_tokenizer import (
     tokenizer_or_reason,
 )
 from lmi_deploy.bench.prompt_files import BenchRequest
+from lmi_deploy.bench.request_images import image_size, synthetic_images, with_images
 from lmi_deploy.bench.synthetic_prompts import (
     MOST_PROMPTS,
     PromptShape,
@@ -98,6 +99,9 @@ def cell_requests(
         found = [BenchRequest(prompt=probe.prompt)]
     else:
         found = [BenchRequest(body=probe.body.encode(), content_type=probe.content_type)]
+    if bench.image_size is not None:
+        images = synthetic_images(image_size(bench.image_size), seed=bench.seed)
+        found = [*with_images(found, images, each=bench.images_per_request or 1)]
     return tuple(_batched(one, cell.batch) for one in found) if cell.batch else tuple(found)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lmi_deploy.domain.inference_http import ImageFile
 from lmi_deploy.errors import UsageRefused
 
 
@@ -21,6 +22,8 @@ class BenchRequest:
     prompt: str = ""
     body: bytes | None = None
     content_type: str = "application/json"
+    images: tuple[ImageFile, ...] = ()
+    """Of a prompt; a body has its own."""
     output_tokens: int | None = None
     """The longest answer; with exact lengths the only one."""
     at: float | None = None

@@ -13,6 +13,7 @@ from lmi_deploy.domain.secret import Secret
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
+from lmi_deploy.engines.template_handlers import messages
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
@@ -84,6 +85,7 @@ class DeploymentTarget:
 def _inference_request(request: BenchRequest, form: RequestForm) -> InferenceRequest:
     return InferenceRequest(
         prompt=request.prompt,
+        images=request.images,
         body=request.body,
         content_type=request.content_type,
         chat=form.chat,
@@ -109,7 +111,7 @@ class OpenAITarget:
 
     def _body(self, request: BenchRequest, form: RequestForm) -> bytes:
         asked: dict[str, Any] = (
-            {"messages": [{"role": "user", "content": request.prompt}]}
+            {"messages": messages(InferenceRequest(prompt=request.prompt, images=request.images))}
             if form.chat
             else {"prompt": request.prompt}
         )

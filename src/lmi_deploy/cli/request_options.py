@@ -11,9 +11,11 @@ import click
 
 from lmi_deploy.api.input_files import read_text
 from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
+from lmi_deploy.bench.request_images import image_size, images_source, synthetic_images, with_images
 from lmi_deploy.bench.request_target import RequestForm
 from lmi_deploy.bench.synthetic_prompts import PromptShape, synthetic_prompts
 from lmi_deploy.cli.shared_options import parameters_option
+from lmi_deploy.domain.inference_http import ImageFile, read_image
 from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:
@@ -33,14 +35,24 @@ class RequestOptions:
     shape: PromptShape | None = None
     tokenizer: str = ""
     seed: int = 0
+    images: tuple[ImageFile, ...] = ()
+    images_each: int = 1
+    images_kind: str = ""
 
     def with_prompts(self, model: str, revision: str, deps: Dependencies) -> RequestOptions:
         """The synthetic prompts for that model. UsageRefused if its tokenizer cannot be read."""
         if self.shape is None:
-            return self
+            return self._with_images()
         tokenizer = _tokenizer(self.tokenizer, model, revision, deps)
         made = synthetic_prompts(self.shape, tokenizer, seed=self.seed)
-        return replace(self, requests=made.requests, source=made.source)
+        return replace(self, requests=made.requests, source=made.source)._with_images()
+
+    def _with_images(self) -> RequestOptions:
+        if not self.images:
+            return self
+        requests = with_images(self.requests, self.images, each=self.images_each)
+        source = images_source(self.images, self.images_each, self.images_kind)
+        return replace(self, requests=requests, source=f"{self.source}, {source}")
 
 
 def _tokenizer(named: str, model: str, revision: str, deps: Dependencies) -> ModelTokenizer:
@@ -97,6 +109,25 @@ REQUEST_OPTIONS: Final = (
         "[default: that of the deployment's model, or of --model]",
     ),
     click.option(
+        "--image",
+        "images",
+        multiple=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="A PNG, JPEG or WebP image that a prompt gets; can be repeated, the prompts get them in turn.",
+    ),
+    click.option(
+        "--image-size",
+        metavar="WxH",
+        help="Synthetic images of that size in pixels instead, such as 512x512.",
+    ),
+    click.option(
+        "--images-per-request",
+        type=click.IntRange(1, 100),
+        metavar="N",
+        help="With --image or --image-size: images of each request.  [default: 1]",
+    ),
+    click.option(
         "--output-tokens",
         type=click.IntRange(1),
         metavar="N",
@@ -117,6 +148,7 @@ REQUEST_OPTIONS: Final = (
 
 REQUEST_NAMES: Final = (
     *("prompt", "prompts", "form", "input_tokens", "prefix_tokens", "prefixes", "tokenizer"),
+    *("images", "image_size", "images_per_request"),
     *("output_tokens", "exact", "plain", "stream", "parameters"),
 )
 
@@ -133,6 +165,35 @@ def sending_of(given: Mapping[str, Any], seed: int) -> RequestOptions:
     if form.exact and form.output_tokens is None and not given["prompts"]:
         raise UsageRefused("--exact needs a length", hint="add --output-tokens N")
     _require_one_source(given)
+    options = _without_images(given, form, seed)
+    images, kind = _images(given, seed)
+    return replace(options, images=images, images_each=given["images_per_request"] or 1, images_kind=kind)
+
+
+def _images(given: Mapping[str, Any], seed: int) -> tuple[tuple[ImageFile, ...], str]:
+    paths, size = given["images"], given["image_size"]
+    if paths and size:
+        raise UsageRefused("--image and --image-size cannot be combined", hint="use one of them")
+    if not paths and not size:
+        if given["images_per_request"]:
+            hint = "add --image FILE or --image-size WxH"
+            raise UsageRefused("--images-per-request has no effect without images", hint=hint)
+        return (), ""
+    if given["plain"]:
+        raise UsageRefused("only a chat has images", hint="omit --plain")
+    if size:
+        return synthetic_images(image_size(size), seed=seed), f"synthetic images of {size}"
+    return tuple(read_image(_image_bytes(path), str(path)) for path in paths), "files"
+
+
+def _image_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as reason:
+        raise UsageRefused(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
+
+
+def _without_images(given: Mapping[str, Any], form: RequestForm, seed: int) -> RequestOptions:
     if given["input_tokens"]:
         shape = PromptShape(
             tokens=given["input_tokens"],

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
+from lmi_deploy.errors import UsageRefused
 
 ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"
 """How a request to DJLServing names a LoRA adapter."""
@@ -31,6 +32,18 @@ def image_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for kind, start in _IMAGE_STARTS.items() if data.startswith(start)), None)
+
+
+def read_image(data: bytes, where: str) -> ImageFile:
+    """UsageRefused of a file that is no image."""
+    media_type = image_type(data)
+    if media_type is None:
+        start = data[:12].hex(" ") or "nothing: the file is empty"
+        raise UsageRefused(
+            f"{where}: not a PNG, JPEG or WebP image: it begins with {start}",
+            hint="convert it to one of these, and name that file",
+        )
+    return ImageFile(media_type, data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from lmi_deploy.cli.shared_options import (
     request_options,
 )
 from lmi_deploy.domain.deployment_names import name_error
-from lmi_deploy.domain.inference_http import ImageFile, InferenceRequest, image_type
+from lmi_deploy.domain.inference_http import InferenceRequest, read_image
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NotFound, UsageRefused
@@ -158,7 +158,7 @@ def _read_request(
         raise UsageRefused("the prompt is empty", hint='lmi invoke NAME "your question"')
     # Some servers ignore the adapter in a stream.
     streamed = (stream_default and not adapter) if stream is None else stream
-    files = tuple(map(_read_image, images))
+    files = tuple(read_image(_bytes(path), path) for path in images)
     return InferenceRequest(
         prompt=text, images=files, adapter=adapter, chat=not plain, stream=streamed, **chosen
     )
@@ -173,18 +173,6 @@ def _bytes(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as reason:
         raise NotFound(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
-
-
-def _read_image(path: str) -> ImageFile:
-    data = _bytes(path)
-    media_type = image_type(data)
-    if media_type is None:
-        start = data[:12].hex(" ") or "nothing: the file is empty"
-        raise UsageRefused(
-            f"{path}: not a PNG, JPEG or WebP image: it begins with {start}",
-            hint="convert it to one of these, and name that file",
-        )
-    return ImageFile(media_type, data)
 
 
 def _print_response(
