@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "rollback": CommandEntry("rollback", "Roll back to an earlier generation."),
         "extend": CommandEntry("extend", "Change the time when a deployment expires."),
         "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
+        "dashboard": CommandEntry("dashboard", "Print a CloudWatch dashboard for a deployment.", reads=True),
         "cost": CommandEntry("cost", "Show what deployments in AWS cost in a month.", reads=True),
         "gc": CommandEntry("gc", "Remove expired deployments and leftovers of interrupted runs."),
         "unlock": CommandEntry("unlock", "Remove a stale lock."),
