@@ -32,13 +32,18 @@ def plan_lines(plan: Plan, estimate: Estimate, paint: Paint) -> Iterator[str]:
         new = {change.field: change.after for change in plan.changes}
         if created := ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new):
             yield f"  {created}"
-    figures = [
-        f"{name}: {size_text(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value}"
-        for name, value in estimate.figures
-    ]
+    figures = [f"{name}: {value}" for name, value in figure_texts(estimate)]
     if figures:
         one = ", ".join(figures)
         yield from (f"  {line}" for line in ([one] if len(one) <= _WIDE else figures))
+
+
+def figure_texts(estimate: Estimate) -> list[tuple[str, str]]:
+    """Its figures, sizes in units that people read."""
+    return [
+        (name, size_text(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value)
+        for name, value in estimate.figures
+    ]
 
 
 def _value(text: str) -> str:

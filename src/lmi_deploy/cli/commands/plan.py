@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
 from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.plan_file import save
 from lmi_deploy.cli.shared_options import (
     force_fit_option,
@@ -18,11 +20,13 @@ from lmi_deploy.cli.shared_options import (
     runtime_option,
     with_runtime,
 )
-from lmi_deploy.errors import CHANGES_PENDING
+from lmi_deploy.errors import CHANGES_PENDING, LmiError
 from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.json_view import plan_fields
+from lmi_deploy.ui.plan_markdown import failure_markdown, plan_markdown
 from lmi_deploy.ui.plan_text import plan_lines
 from lmi_deploy.workflows import up
+from lmi_deploy.workflows.saved_plan import fingerprint
 
 
 @click.command("plan")
@@ -33,6 +37,12 @@ from lmi_deploy.workflows import up
 @force_fit_option
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="Also write the plan to a file, for `lmi up FILE`."
+)
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the plan, or why there is none, as Markdown: for a comment of a pull request.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 4 if something would change.")
 @json_option
@@ -45,6 +55,7 @@ def command(
     max_hourly: float | None,
     force_fit: bool,
     out: str | None,
+    markdown: Path | None,
     exit_code: bool,
     as_json: bool,
 ) -> int:
@@ -53,9 +64,17 @@ def command(
     The plan is printed to stdout, warnings to stderr.
     """
     context = open_context(as_json=as_json)
-    recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-    deployment = up.prepare(recipe_read, context.deps, priced=True, force_fit=force_fit)
-    deployment.require_affordable(max_hourly)
+    try:
+        recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+        deployment = up.prepare(recipe_read, context.deps, priced=True, force_fit=force_fit)
+        deployment.require_affordable(max_hourly)
+    except LmiError as error:
+        if markdown is not None:
+            _write(markdown, failure_markdown(error))
+        raise
+    digest = fingerprint(deployment)
+    if markdown is not None:
+        _write(markdown, plan_markdown(deployment.plan, deployment.estimate, deployment.notices, digest))
     if out is not None:
         save(deployment, out)
     left_out = dict(deployment.spec.weights.left_out)
@@ -72,6 +91,12 @@ def command(
             "pending": not deployment.plan.empty,
             "files": chosen,
             "left_out": left_out,
+            "digest": digest,
         }
     )
     return CHANGES_PENDING if exit_code and not deployment.plan.empty else 0
+
+
+def _write(path: Path, text: str) -> None:
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
