@@ -68,7 +68,7 @@ _PLAN = """
 
 `actions` is a list of objects with `action`, `key` (unique in the plan), `title` (for people) and the action's own
 fields. `changes` lists what differs: the setting, its old and its new value. `figures` holds amounts such as bytes
-to transfer and the price per hour.
+to transfer and the price per hour. The result of `lmi plan` also has `digest`: of the observed state and the plan.
 
 Local target: {local}.
 

@@ -60,8 +60,8 @@ def test_code_spans_show_the_value(attack: str) -> None:
 
 
 def test_words_reads_as_prose() -> None:
-    text = "the endpoint costs $1.41 an hour: run `lmi down tiny`, or see docs/cost.md and more"
-    assert words(text) == text.replace("docs/cost.md", "`docs/cost.md`")
+    text = "the endpoint costs $1.41 an hour: run `lmi down tiny`, or see folder/cost.md and more"
+    assert words(text) == text.replace("folder/cost.md", "`folder/cost.md`")
 
 
 def test_a_long_plan_keeps_its_price_and_fits_a_comment() -> None:
