@@ -1,7 +1,7 @@
 """A plan as Markdown, for a comment of a pull request and the summary of a CI job.
 
 Everything that comes from a recipe, the Hub or AWS is untrusted, so it is written in code spans (CommonMark 0.31,
-"Code spans": no markup, HTML or link inside; GitHub and GitLab look for @mentions and #references outside of them only).
+"Code spans": no markup, HTML or link inside; GitHub and GitLab look for mentions and references outside of them only).
 GitHub refuses a comment of more than 65,536 characters.
 """
 
