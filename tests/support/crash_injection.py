@@ -148,6 +148,7 @@ class CrashingCloud(FakeCloud):
             prices=plain.prices,
             limits=plain.limits,
             roles=plain.roles,
+            iam_setup=plain.iam_setup,
             secrets=plain.secrets,
             **cast(Any, watched),
         )

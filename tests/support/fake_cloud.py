@@ -30,6 +30,7 @@ from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_account import FakeAccount
 from tests.support.fake_hosting import AccountState, FakeHosting, Process
+from tests.support.fake_iam import FakeIamSetup
 from tests.support.fake_images import FakeImageBuilder, FakeRegistry
 from tests.support.fake_store import FakeStore
 
@@ -349,6 +350,7 @@ class FakeCloud:
         self.prices = FakePrices(self.account_state)
         self.limits = FakeQuotas(self.account_state)
         self.roles = FakeRoles(self.account_state)
+        self.iam_setup = FakeIamSetup()
         self.secrets = FakeSecrets()
         self.jobs = FakeJobs[JobSettings](self.account_state)
         self.optimizations = FakeJobs[OptimizationSettings](self.account_state, "optimization-job")
@@ -369,6 +371,7 @@ class FakeCloud:
             prices=self.prices,
             limits=self.limits,
             roles=self.roles,
+            iam_setup=self.iam_setup,
             secrets=self.secrets,
             jobs=self.jobs,
             optimizations=self.optimizations,

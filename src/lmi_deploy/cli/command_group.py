@@ -89,6 +89,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         ),
         "catalog": CommandEntry("catalog", "Show the tables that lmi uses, and refresh the prices."),
         "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
+        "bootstrap": CommandEntry(
+            "bootstrap", "Create a recipe's bucket, roles and policies in a new account."
+        ),
     },
     "Help": {
         "doctor": CommandEntry(

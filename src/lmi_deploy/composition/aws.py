@@ -15,6 +15,7 @@ from lmi_deploy.aws.autoscaling import AwsAutoscaling
 from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.ecr import EcrRegistry
 from lmi_deploy.aws.iam import IamRoles
+from lmi_deploy.aws.iam_setup import AwsIamSetup
 from lmi_deploy.aws.lock.bucket_lock import BucketLock
 from lmi_deploy.aws.lock.lock_renewal import LASTS, LeaseSettings
 from lmi_deploy.aws.logs import CloudWatchLogs
@@ -74,6 +75,7 @@ def open_cloud(
         ),
         limits=AwsQuotas(access),
         roles=IamRoles(access),
+        iam_setup=AwsIamSetup(access),
         secrets=AwsSecrets(access),
         jobs=ProcessingJobs(access, logs, account=caller.account),
         optimizations=OptimizationJobs(access, account=caller.account),

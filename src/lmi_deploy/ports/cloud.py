@@ -8,7 +8,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
 from lmi_deploy.ports.account import Account, Caller
 from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.hosting import Hosting
-from lmi_deploy.ports.iam import Roles
+from lmi_deploy.ports.iam import IamSetup, Roles
 from lmi_deploy.ports.image_registry import ImageRegistry
 from lmi_deploy.ports.journal import Records
 from lmi_deploy.ports.lock import Lock
@@ -53,6 +53,7 @@ class Cloud:
     prices: Prices
     limits: Quotas
     roles: Roles
+    iam_setup: IamSetup
     secrets: Secrets
     jobs: Jobs
     optimizations: ModelOptimizations

@@ -11,7 +11,7 @@ import click
 from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
-from lmi_deploy.domain.deployment_names import prefix_error
+from lmi_deploy.cli.shared_policies import shared_option, shared_prefix
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.targets.sagemaker.permissions import PARTS, policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import role_commands
@@ -31,9 +31,7 @@ _NEEDS = {
 @click.option(
     "--part", type=click.Choice(PARTS), help="Print only this document, in the form that IAM accepts."
 )
-@click.option(
-    "--shared", metavar="PREFIX", help="Cover all deployments like RECIPE whose names begin with PREFIX."
-)
+@shared_option
 @json_option
 def command(
     *,
@@ -52,14 +50,7 @@ def command(
     """
     context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets)
-    if read.endpoint.target != "sagemaker":
-        raise UsageRefused(
-            f"endpoint.target: {read.endpoint.target} needs no AWS permissions",
-            hint="use a recipe with target sagemaker",
-        )
-    if shared is not None and (error := prefix_error(shared, read.name)):
-        raise UsageRefused(f"--shared {shared}: {error}", hint="give a prefix of the deployments' names")
-    prefix = shared or ""
+    prefix = shared_prefix(read, shared)
     spec = resolve_recipe(read, context.deps).spec
     found = policies(spec, prefix=prefix)
     documents: Mapping[str, Any] = found.documents

@@ -178,8 +178,10 @@ def secret_arn(account: str, region: str, name: str) -> str:
 
 
 def _named(sent: SignedRequest, form: Mapping[str, str]) -> str:
-    """The role, user or policy that an IAM or STS call names."""
-    for key in ("RoleArn", "PolicyArn", "PolicySourceArn"):
+    """The role, user, policy or identity provider that an IAM or STS call names."""
+    if "Url" in form:
+        return f"arn:aws:iam::{sent.account}:oidc-provider/{form['Url'].removeprefix('https://')}"
+    for key in ("RoleArn", "PolicyArn", "PolicySourceArn", "OpenIDConnectProviderArn"):
         if key in form and "RoleName" not in form:
             return form[key]
     for key, kind in (("RoleName", "role"), ("UserName", "user"), ("PolicyName", "policy")):

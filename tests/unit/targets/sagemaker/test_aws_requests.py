@@ -13,7 +13,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.aws_requests import rows
 from tests.support.cloud_factories import built_spec, cloud_facts, cloud_spec, compiled_spec
-from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS, OF_ECR
+from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS, OF_ECR, setup_policy
 
 SERVICES = {
     "sagemaker": "sagemaker",
@@ -55,7 +55,7 @@ def grants() -> list[PolicyStatement]:
         policies(built_spec()).deployer,
         *(each.deployer for each in compiling),
     )
-    every = (found.deployer, found.execution, found.job, *deployers)
+    every = (found.deployer, found.execution, found.job, *deployers, setup_policy())
     return [statement for policy in every for statement in policy.grants]
 
 

@@ -12,7 +12,10 @@ from botocore import xform_name
 
 from lmi_deploy.aws.s3.error_messages import ACTIONS
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.targets.sagemaker.permissions import policies
+from lmi_deploy.targets.sagemaker.permissions import Policy, policies
+from lmi_deploy.targets.sagemaker.permissions.bootstrap_policy import bootstrap_policy
+from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import parse_pipeline
+from lmi_deploy.targets.sagemaker.permissions.team_setup import team_setup
 from tests.support.cloud_factories import built_spec, cloud_spec, compiled_spec
 
 AWS = Path(__file__).resolve().parents[4] / "src" / "lmi_deploy" / "aws"
@@ -42,6 +45,10 @@ BEHIND = {
     "kms:CreateGrant",
     "kms:Decrypt",
     "kms:DescribeKey",
+    # What is created with tags.
+    "iam:TagOpenIDConnectProvider",
+    "iam:TagPolicy",
+    "iam:TagRole",
     "kms:GenerateDataKey",
     # Of a push by the container CLI; ecr:TagResource for a repository that is created with tags.
     "ecr:BatchCheckLayerAvailability",
@@ -66,6 +73,12 @@ def whole() -> Spec:
         "  kms_key: alias/x\n  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
         "  asynchronous: {}\n"
     )
+
+
+def setup_policy() -> Policy:
+    """Of `lmi bootstrap` with all that it can create."""
+    spec = cloud_spec()
+    return bootstrap_policy(spec, team_setup(spec, pipeline=parse_pipeline("github:acme/models")))
 
 
 def called() -> set[str]:
@@ -95,7 +108,8 @@ def actions() -> dict[str, str]:
 
 def granted() -> set[str]:
     specs = (whole(), compiled_spec(), compiled_spec(script=False), built_spec())
-    return {right.action for spec in specs for right in policies(spec).deployer.rights}
+    granting = (*(policies(spec).deployer for spec in specs), setup_policy())
+    return {right.action for policy in granting for right in policy.rights}
 
 
 def test_every_call_is_granted() -> None:

@@ -36,6 +36,8 @@ aws iam create-role --role-name lmi-endpoint --assume-role-policy-document file:
 aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME --policy-document file://execution.json
 ```
 
+`lmi bootstrap` creates them instead ([how](../how-to/set-up-an-account.md)).
+
 `endpoint.role` names the endpoint's role, by its ARN or by its name in your account; by default it is
 `lmi-endpoint`. This role can read its model and can write no object. `weights.job.role` names the role of a transfer
 job, by default `lmi-transfer-job`. This role can write the weights of its own model and read the request of its own

@@ -1,0 +1,119 @@
+"""`lmi bootstrap`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
+from lmi_deploy.cli.shared_policies import shared_option, shared_prefix
+from lmi_deploy.domain.role_setup import SetupStep, WantedSetup, removal_steps, setup_steps
+from lmi_deploy.targets.sagemaker.permissions.bootstrap_policy import bootstrap_policy
+from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import EXAMPLE, parse_pipeline
+from lmi_deploy.targets.sagemaker.permissions.team_setup import team_setup
+from lmi_deploy.workflows.bootstrap import carry_out, observe, refuse_foreign
+from lmi_deploy.workflows.up import resolve_recipe
+
+if TYPE_CHECKING:
+    from lmi_deploy.domain.deployment_spec import Spec
+    from lmi_deploy.ui.view import View
+
+
+@click.command("bootstrap")
+@recipe_argument
+@recipe_options
+@shared_option
+@click.option(
+    "--pipeline", metavar="REPOSITORY", help=f"Let a pipeline deploy, without access keys: {EXAMPLE}."
+)
+@click.option("--policy", is_flag=True, help="Only print the policy that this command itself needs.")
+@click.option("--delete", is_flag=True, help="Delete the roles and policies that this command created.")
+@yes_option
+@json_option
+def command(
+    *,
+    recipe: str | None,
+    overlay: str | None,
+    sets: tuple[str, ...],
+    shared: str | None,
+    pipeline: str | None,
+    policy: bool,
+    delete: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Create what RECIPE needs in a new AWS account: bucket, roles and policies.
+
+    It shows each change and asks before the first one. It needs an identity that may create roles; afterwards, `lmi up`
+    works with the permissions of the policy lmi-NAME-deployer alone. Running it again repairs what is missing or
+    differs. It never changes who may assume a role that it did not create. --delete keeps the bucket, with the weights
+    in it, and the identity provider of a pipeline, which other roles may use.
+    """
+    context = open_context(as_json=as_json)
+    read = read_recipe(recipe, overlay=overlay, sets=sets)
+    prefix = shared_prefix(read, shared)
+    identity = parse_pipeline(pipeline) if pipeline else None
+    spec = resolve_recipe(read, context.deps).spec
+    wanted = team_setup(spec, prefix=prefix, pipeline=identity)
+    if policy:
+        document = bootstrap_policy(spec, wanted, prefix=prefix).document
+        context.view.result({"bootstrap": document}, json.dumps(document, indent=2))
+        return
+    cloud = context.deps.cloud(spec.cloud.region)
+    observed = observe(wanted, cloud)
+    if not delete:
+        refuse_foreign(wanted, observed)
+    steps = [*(removal_steps if delete else setup_steps)(wanted, observed)]
+    _ask(steps, context.view, sign="-" if delete else "+", account=spec.cloud.account, yes=yes)
+    for done in carry_out(steps, wanted, cloud):
+        context.view.note(f"done: {done.text}")
+    for line in () if delete else _next(wanted, spec):
+        context.view.note(line)
+    context.view.result(_fields(wanted, steps, spec, deleted=delete))
+
+
+def _ask(steps: Sequence[SetupStep], view: View, *, sign: str, account: str, yes: bool) -> None:
+    for step in steps:
+        view.note(f"{sign} {step.text}")
+    if not steps:
+        view.note("nothing to delete" if sign == "-" else "everything is set up")
+        return
+    changes = "this change" if len(steps) == 1 else f"these {len(steps)} changes"
+    confirm(f"Make {changes} in account {account}?", yes=yes)
+
+
+def _fields(
+    wanted: WantedSetup, steps: Sequence[SetupStep], spec: Spec, *, deleted: bool
+) -> Mapping[str, object]:
+    return {
+        "account": spec.cloud.account,
+        "deleted": deleted,
+        "changes": [{"change": step.change, "of": step.subject, "policy": step.policy} for step in steps],
+        "bucket": wanted.bucket,
+        "roles": {role.name: _arn(role.path + role.name, spec) for role in wanted.roles},
+        "deployer_policy": wanted.policy.arn if wanted.policy else "",
+    }
+
+
+def _next(wanted: WantedSetup, spec: Spec) -> Iterator[str]:
+    if wanted.policy is not None:
+        yield "Let a person deploy:"
+        yield f"  aws iam attach-user-policy --user-name YOUR-USER --policy-arn {wanted.policy.arn}"
+    elif wanted.provider is None:
+        yield (
+            "The deployer's policy is too long for a managed policy, and was not created. Put it into your role, as "
+            "`lmi iam` prints it, or use --shared PREFIX."
+        )
+    if wanted.provider is not None:
+        role = wanted.roles[-1]
+        yield f"The role of the pipeline: {_arn(role.path + role.name, spec)} (docs: run-in-ci)"
+
+
+def _arn(path: str, spec: Spec) -> str:
+    return f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}:role{path}"

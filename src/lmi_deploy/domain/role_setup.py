@@ -1,0 +1,154 @@
+"""What is set up once in an account: a bucket, roles with their policies, and the identity provider of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Document = Mapping[str, Any]
+"""A policy in IAM's format."""
+SETUP_TAGS: Final = {"lmi:purpose": "made by lmi bootstrap"}
+"""Of each role, policy and identity provider that `lmi bootstrap` creates: no other is changed or deleted."""
+HOUR: Final = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedRole:
+    """`inline` by the policies' names; `attached` are ARNs of managed policies."""
+
+    name: str
+    path: str
+    use: str
+    trust: Document
+    inline: Mapping[str, Document]
+    attached: tuple[str, ...] = ()
+    session_seconds: int = HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedPolicy:
+    """A managed policy."""
+
+    arn: str
+    document: Document
+
+    @property
+    def name(self) -> str:
+        return self.arn.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedProvider:
+    """Whose tokens AWS accepts (OpenID Connect)."""
+
+    arn: str
+    url: str
+    audience: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedSetup:
+    bucket: str
+    kms_key: str
+    policy: WantedPolicy | None
+    provider: WantedProvider | None
+    roles: tuple[WantedRole, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedRole:
+    """`own`: `lmi bootstrap` made it."""
+
+    trust: Document
+    inline: Mapping[str, Document]
+    attached: frozenset[str]
+    own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedPolicy:
+    document: Document
+    own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSetup:
+    """What exists of a wanted setup. `roles` by name; `audiences`: of the identity provider, None without it."""
+
+    bucket: bool
+    policy: ObservedPolicy | None
+    audiences: tuple[str, ...] | None
+    roles: Mapping[str, ObservedRole]
+
+
+Change = Literal[
+    "create bucket",
+    "create policy",
+    "update policy",
+    "delete policy",
+    "create identity provider",
+    "create role",
+    "update trust",
+    "put policy",
+    "attach policy",
+    "delete role",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupStep:
+    """One change. `subject` is what is changed; `policy` the policy's name or ARN, if it is a change of a role's."""
+
+    change: Change
+    subject: str
+    policy: str = ""
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        kind, _, thing = self.change.partition(" ")
+        policy = f" {self.policy.rpartition('/')[2]}" if self.policy else ""
+        on = f"{kind} {thing}{policy} of {self.subject}" if policy else f"{kind} {thing} {self.subject}"
+        return f"{on}: {self.why}" if self.why else on
+
+
+def setup_steps(wanted: WantedSetup, observed: ObservedSetup) -> Iterator[SetupStep]:
+    """In an order in which each step finds what it needs."""
+    if not observed.bucket:
+        yield SetupStep(change="create bucket", subject=wanted.bucket, why="weights, artifacts and records")
+    if (policy := wanted.policy) is not None:
+        why = "permissions to deploy"
+        if observed.policy is None:
+            yield SetupStep(change="create policy", subject=policy.name, why=why)
+        elif observed.policy.document != policy.document:
+            yield SetupStep(change="update policy", subject=policy.name, why=why)
+    if (provider := wanted.provider) is not None and observed.audiences is None:
+        yield SetupStep(change="create identity provider", subject=provider.url)
+    for role in wanted.roles:
+        yield from _role_steps(role, observed.roles.get(role.name))
+
+
+def _role_steps(role: WantedRole, found: ObservedRole | None) -> Iterator[SetupStep]:
+    if found is None:
+        yield SetupStep(change="create role", subject=role.name, why=role.use)
+    elif found.trust != role.trust:
+        yield SetupStep(change="update trust", subject=role.name, why=role.use)
+    for name, document in role.inline.items():
+        if found is None or found.inline.get(name) != document:
+            yield SetupStep(change="put policy", subject=role.name, policy=name)
+    for arn in role.attached:
+        if found is None or arn not in found.attached:
+            yield SetupStep(change="attach policy", subject=role.name, policy=arn)
+
+
+def removal_steps(wanted: WantedSetup, observed: ObservedSetup) -> Iterator[SetupStep]:
+    """Of what `lmi bootstrap` made. The bucket has weights in it, and an identity provider serves other roles too: both
+    stay.
+    """
+    for role in wanted.roles:
+        found = observed.roles.get(role.name)
+        if found is not None and found.own:
+            yield SetupStep(change="delete role", subject=role.name)
+    if wanted.policy is not None and observed.policy is not None and observed.policy.own:
+        yield SetupStep(change="delete policy", subject=wanted.policy.name)

@@ -1,0 +1,99 @@
+"""Set up an account once: bucket, roles, policies and the identity of a pipeline; and take that away again.
+
+Each step can be repeated: after an interruption the next run plans what is still missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from lmi_deploy.domain.role_setup import (
+    Change,
+    ObservedSetup,
+    SetupStep,
+    WantedRole,
+    WantedSetup,
+)
+from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS
+from lmi_deploy.errors import Refused
+from lmi_deploy.ports.cloud import Cloud
+
+
+def observe(wanted: WantedSetup, cloud: Cloud) -> ObservedSetup:
+    setup = cloud.iam_setup
+    roles = {role.name: setup.role(role.name) for role in wanted.roles}
+    return ObservedSetup(
+        bucket=cloud.account.has_bucket(wanted.bucket),
+        policy=None if wanted.policy is None else setup.policy(wanted.policy.arn),
+        audiences=None if wanted.provider is None else setup.audiences(wanted.provider.arn),
+        roles={name: found for name, found in roles.items() if found is not None},
+    )
+
+
+def refuse_foreign(wanted: WantedSetup, observed: ObservedSetup) -> None:
+    """What others made is used, but never changed: neither who may assume a role, nor a managed policy."""
+    for role in wanted.roles:
+        found = observed.roles.get(role.name)
+        if (
+            found is not None
+            and not found.own
+            and found.trust != role.trust
+            and not _covers(found.trust, role)
+        ):
+            raise Refused(
+                f"role {role.name}: it exists, was not made by lmi bootstrap, and its trust policy is not the one for: "
+                f"{role.use}",
+                hint="name another role in the recipe, or change its trust policy yourself: `lmi iam RECIPE --part "
+                "trust` prints it",
+            )
+    provider = wanted.provider
+    if provider and observed.audiences is not None and provider.audience not in observed.audiences:
+        raise Refused(
+            f"identity provider {provider.url}: it exists, and does not accept tokens for {provider.audience}",
+            hint=f"run aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn {provider.arn} "
+            f"--client-id {provider.audience}",
+        )
+    policy, existing = wanted.policy, observed.policy
+    if policy and existing and not existing.own and existing.document != policy.document:
+        raise Refused(
+            f"policy {policy.name}: it exists, was not made by lmi bootstrap, and has other content",
+            hint="rename or delete it, or use another --shared PREFIX",
+        )
+
+
+def _covers(trust: Mapping[str, object], role: WantedRole) -> bool:
+    """Whether every statement that is wanted is in it."""
+    statements = trust.get("Statement")
+    return isinstance(statements, list) and all(each in statements for each in role.trust["Statement"])
+
+
+def carry_out(steps: list[SetupStep], wanted: WantedSetup, cloud: Cloud) -> Iterator[SetupStep]:
+    """Each step after it was done."""
+    for step in steps:
+        _calls(step, wanted, cloud)[step.change]()
+        yield step
+
+
+def _calls(step: SetupStep, wanted: WantedSetup, cloud: Cloud) -> Mapping[Change, Callable[[], object]]:
+    setup, policy, provider = cloud.iam_setup, wanted.policy, wanted.provider
+    roles = {role.name: role for role in wanted.roles}
+    calls: dict[Change, Callable[[], object]] = {
+        "create bucket": lambda: cloud.account.make_bucket(
+            wanted.bucket, tags=BUCKET_TAGS, kms_key=wanted.kms_key
+        ),
+        "delete role": partial(setup.delete_role, step.subject),
+        "attach policy": partial(setup.attach, step.subject, step.policy),
+    }
+    if policy is not None:
+        calls["create policy"] = partial(setup.create_policy, policy)
+        calls["update policy"] = partial(setup.update_policy, policy)
+        calls["delete policy"] = partial(setup.delete_policy, policy.arn)
+    if provider is not None:
+        calls["create identity provider"] = partial(setup.create_provider, provider)
+    if (role := roles.get(step.subject)) is not None:
+        calls["create role"] = partial(setup.create_role, role)
+        calls["update trust"] = partial(setup.set_trust, role)
+        if step.policy in role.inline:
+            calls["put policy"] = partial(setup.put_policy, role.name, step.policy, role.inline[step.policy])
+    return calls
