@@ -65,6 +65,15 @@ class ObservedRole:
     attached: frozenset[str]
     own: bool
 
+    def admits(self, role: WantedRole) -> bool:
+        """Whether its trust policy allows at least what is wanted: each statement as it is, or without conditions."""
+        statements = self.trust.get("Statement", ())
+        existing = statements if isinstance(statements, list) else [statements]
+        return all(
+            wanted in existing or {key: wanted[key] for key in wanted if key != "Condition"} in existing
+            for wanted in role.trust["Statement"]
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPolicy:
@@ -132,7 +141,7 @@ def setup_steps(wanted: WantedSetup, observed: ObservedSetup) -> Iterator[SetupS
 def _role_steps(role: WantedRole, found: ObservedRole | None) -> Iterator[SetupStep]:
     if found is None:
         yield SetupStep(change="create role", subject=role.name, why=role.use)
-    elif found.trust != role.trust:
+    elif found.own and found.trust != role.trust:
         yield SetupStep(change="update trust", subject=role.name, why=role.use)
     for name, document in role.inline.items():
         if found is None or found.inline.get(name) != document:

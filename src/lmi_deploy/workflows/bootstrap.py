@@ -12,7 +12,6 @@ from lmi_deploy.domain.role_setup import (
     Change,
     ObservedSetup,
     SetupStep,
-    WantedRole,
     WantedSetup,
 )
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS
@@ -35,12 +34,7 @@ def refuse_foreign(wanted: WantedSetup, observed: ObservedSetup) -> None:
     """What others made is used, but never changed: neither who may assume a role, nor a managed policy."""
     for role in wanted.roles:
         found = observed.roles.get(role.name)
-        if (
-            found is not None
-            and not found.own
-            and found.trust != role.trust
-            and not _covers(found.trust, role)
-        ):
+        if found is not None and not found.own and not found.admits(role):
             raise Refused(
                 f"role {role.name}: it exists, was not made by lmi bootstrap, and its trust policy is not the one for: "
                 f"{role.use}",
@@ -60,12 +54,6 @@ def refuse_foreign(wanted: WantedSetup, observed: ObservedSetup) -> None:
             f"policy {policy.name}: it exists, was not made by lmi bootstrap, and has other content",
             hint="rename or delete it, or use another --shared PREFIX",
         )
-
-
-def _covers(trust: Mapping[str, object], role: WantedRole) -> bool:
-    """Whether every statement that is wanted is in it."""
-    statements = trust.get("Statement")
-    return isinstance(statements, list) and all(each in statements for each in role.trust["Statement"])
 
 
 def carry_out(steps: list[SetupStep], wanted: WantedSetup, cloud: Cloud) -> Iterator[SetupStep]:

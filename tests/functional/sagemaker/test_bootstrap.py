@@ -73,6 +73,16 @@ def test_foreign_role_keeps_its_trust_policy(app: CloudApp) -> None:
     assert changes(app) == ["update trust"]
 
 
+def test_foreign_role_that_trusts_sagemaker_without_conditions_is_used(app: CloudApp) -> None:
+    changes(app)
+    setup = app.cloud.iam_setup
+    role = setup.roles["lmi-endpoint"]
+    plain = {key: value for key, value in role.trust["Statement"][0].items() if key != "Condition"}
+    trust = {"Version": "2012-10-17", "Statement": [plain]}
+    setup.roles["lmi-endpoint"] = replace(role, trust=trust, inline={}, own=False)
+    assert changes(app) == ["put policy"]
+
+
 def test_identity_provider_for_other_tokens_is_not_changed(app: CloudApp) -> None:
     changes(app, *PIPELINE)
     [arn] = app.cloud.iam_setup.providers
