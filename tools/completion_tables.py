@@ -45,7 +45,7 @@ def completion_table() -> str:
         "instances": list(sagemaker_limits.names("instance_types")),
         "pages": [page.name for page in doc_pages()],
     }
-    return json.dumps(table, ensure_ascii=False, separators=(",", ":")).replace('},"', '},\n"') + "\n"
+    return _lines(table)
 
 
 def completion_options() -> str:
@@ -54,7 +54,13 @@ def completion_options() -> str:
         engine: {option.name: list(option.choices) for option in engine_options(engine)}
         for engine in described_engines()
     }
-    return json.dumps(table, ensure_ascii=False, separators=(",", ":")).replace('},"', '},\n"') + "\n"
+    return _lines(table)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    """One entry on a line: small, and two changes of it seldom conflict."""
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"))
+    return text.replace('},"', '},\n"').replace('],"', '],\n"') + "\n"
 
 
 def _command(path: str, command: click.Command | None, parent: click.Context) -> dict[str, Any]:

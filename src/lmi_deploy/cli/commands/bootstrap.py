@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.recipe_loading import read_recipe
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.shared_policies import shared_option, shared_prefix
 from lmi_deploy.domain.role_setup import SetupStep, WantedSetup, removal_steps, setup_steps
