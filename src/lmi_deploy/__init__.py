@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # as a type checker reads it; the module `typing` takes 5 ms
 if TYPE_CHECKING:
+    from lmi_deploy.api.benchmarks import Benchmark as Benchmark
     from lmi_deploy.api.deployments import Deployment as Deployment
     from lmi_deploy.api.plans import Plan as Plan
     from lmi_deploy.api.plans import plan as plan
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from lmi_deploy.workflows.status import Status as Status
 
 _EXPORTS = {
+    "api.benchmarks": ("Benchmark",),
     "api.deployments": ("Deployment",),
     "api.plans": ("Plan", "plan"),
     "api.recipes": ("Recipe", "Validation"),

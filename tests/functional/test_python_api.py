@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +13,7 @@ import pytest
 
 import lmi_deploy as lmi
 from lmi_deploy.api.session import GIVEN, dependencies
+from lmi_deploy.bench.report_file import from_json
 from tests.support.fake_servers import FakeResponse
 from tests.support.local_app import LocalApp
 
@@ -167,6 +172,45 @@ def test_deployment_is_found_by_name_and_by_recipe(deployment: lmi.Deployment) -
 
 def test_logs_are_lines(deployment: lmi.Deployment) -> None:
     assert [*deployment.logs()]
+
+
+def test_bench_measures_each_load(deployment: lmi.Deployment, tmp_path: Path) -> None:
+    shown: list[lmi.Event] = []
+    found = deployment.bench(
+        "Hello", concurrency=[1, 2], seconds=0.3, objectives={"p99_ms": 60_000}, progress=shown.append
+    )
+    assert [point.load.concurrency for point in found.points] == [1, 2]
+    assert all(point.counts.succeeded for point in found.points)
+    assert "concurrency" in str(found)
+    found.save(tmp_path / "bench.json")
+    assert from_json((tmp_path / "bench.json").read_text(), "bench.json") == found.report
+    assert [event for event in shown if isinstance(event, lmi.Notice)]
+
+
+def test_bench_in_a_notebook_has_an_event_loop_of_its_own(deployment: lmi.Deployment) -> None:
+    async def cell() -> lmi.Benchmark:
+        return deployment.bench("Hello", seconds=0.2)
+
+    assert asyncio.run(cell()).points[0].counts.succeeded
+
+
+def test_interrupted_bench_in_a_notebook_reports_what_was_measured(deployment: lmi.Deployment) -> None:
+    async def cell() -> lmi.Benchmark:
+        threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        return deployment.bench("Hello", seconds=20)
+
+    loop = asyncio.new_event_loop()
+    found = loop.run_until_complete(cell())
+    loop.close()
+    assert found.report.interrupted
+    assert found.points[0].counts.succeeded
+
+
+def test_bench_refuses_what_contradicts(deployment: lmi.Deployment) -> None:
+    with pytest.raises(lmi.LmiError, match="concurrency and rate cannot be combined"):
+        deployment.bench(concurrency=1, rate=2.0)
+    with pytest.raises(lmi.LmiError, match="prompts: there are none"):
+        deployment.bench([])
 
 
 def test_down_deletes_all_and_a_second_one_nothing(app: LocalApp, deployment: lmi.Deployment) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
+from lmi_deploy.api.load_measurement import DEFAULT_PROMPT
 from lmi_deploy.api.responses import Answer, ResponseStream
 from lmi_deploy.api.run import Run, Watch
 from lmi_deploy.api.session import dependencies, explained
@@ -18,6 +19,9 @@ from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.interruption import recorded
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke
 from lmi_deploy.workflows.status import Status, status
+
+if TYPE_CHECKING:
+    from lmi_deploy.api.benchmarks import Benchmark
 
 TIMEOUT = 120.0
 """Seconds without data after which a request fails."""
@@ -109,6 +113,39 @@ class Deployment:
         titles = tuple(action.title for action in teardown.plan.actions)
         Run("Deployment.down", recorded(down.execute(teardown, self._deps))).result(progress)
         return titles
+
+    def bench(  # noqa: PLR0913 (the options of a command)
+        self,
+        prompts: str | Sequence[str] = DEFAULT_PROMPT,
+        *,
+        concurrency: int | Sequence[int] = (),
+        rate: float | Sequence[float] = (),
+        seconds: float = 30.0,
+        output_tokens: int | None = None,
+        objectives: Mapping[str, float] | None = None,
+        max_cost: float | None = None,
+        progress: Watch | None = None,
+    ) -> Benchmark:
+        """Send load, and report latency, throughput and cost, as `lmi bench` does. It needs the extra `[bench]`.
+
+        `concurrency` keeps that many requests running; `rate` sends so many a second, whatever the server does. Of
+        several values each is a load of `seconds`. `objectives`, such as `{"p99_ms": 500}`, decide `benchmark.passes`.
+        Refused if the instances may cost more than `max_cost` dollars meanwhile.
+        """
+        with explained():
+            # Not at the top: the statistics take longer to load than all the rest.
+            from lmi_deploy.api.benchmarks import BenchOptions, benchmark
+
+            options = BenchOptions(
+                prompts=prompts,
+                concurrency=concurrency,
+                rate=rate,
+                seconds=seconds,
+                output_tokens=output_tokens,
+                objectives=objectives,
+                max_cost=max_cost,
+            )
+            return benchmark(self.ref, self._deps, options, progress or (lambda event: None))
 
     def __repr__(self) -> str:
         return f"<Deployment {self.name} on {self.ref.place}>"

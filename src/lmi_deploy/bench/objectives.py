@@ -49,7 +49,7 @@ class Objective:
         return self.limit * 1000 if self.name.endswith("_ms") else self.limit
 
 
-def objectives_of(pairs: Iterable[tuple[str, str]]) -> tuple[Objective, ...]:
+def objectives_of(pairs: Iterable[tuple[str, str | float]]) -> tuple[Objective, ...]:
     """Those of the recipe's `bench.objectives`. UsageRefused."""
     try:
         return tuple(parse_objective(name, float(limit)) for name, limit in pairs)

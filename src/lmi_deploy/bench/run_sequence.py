@@ -8,6 +8,7 @@ import os
 import platform
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.bench.request_records import RunResult, RunSettings
 from lmi_deploy.bench.request_sender import RequestSender
 from lmi_deploy.bench.request_target import EncodedRequest, RequestForm, RequestTarget
-from lmi_deploy.bench.run_limits import RunLimits
+from lmi_deploy.bench.run_limits import RunLimits, RunProgress
 from lmi_deploy.bench.self_test import SelfTest, fixed_latency_server, measure_client
 from lmi_deploy.bench.self_test_server import loop_factory
 from lmi_deploy.errors import LmiError
@@ -63,6 +64,8 @@ class Measurement:
     server: Callable[[], str] = str
     """Reads the generation that answers, before and after each load. Empty if that cannot be known."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    is_stopped: Callable[[], bool] = bool
+    """Ends the run as Ctrl-C does; for a thread, which gets no signals."""
 
     @property
     def most_loads(self) -> int:
@@ -200,9 +203,15 @@ async def _run(
     client = InferenceClient(tls=certificate_authorities(measurement.environ))
     sender = RequestSender(measurement.target.endpoint, client, timeout=measurement.timeout)
     arrivals = _arrivals(measurement, load, number, warm_at=generator.warm_at)
+
+    def watched(progress: RunProgress) -> None:
+        if measurement.is_stopped():
+            generator.stop("interrupted", interrupted=True)
+        watch(progress)
+
     with _stopped_by_signals(generator):
         try:
-            return await generator.run(sender, arrivals, watch)
+            return await generator.run(sender, arrivals, watched)
         finally:
             client.close()
 
@@ -222,7 +231,10 @@ def _arrivals(
 
 @contextmanager
 def _stopped_by_signals(generator: LoadGenerator) -> Iterator[None]:
-    """In the event loop a signal must not raise: it would end the run without its records."""
+    """In the event loop a signal must not raise: it would end the run without its records. A thread gets none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     for number in _SIGNALS:

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
+from lmi_deploy.api.load_measurement import LoadOptions, RequestOptions
 from lmi_deploy.bench.arrivals import ARRIVALS, REPLAY
 from lmi_deploy.bench.load import Load, with_ramp
-from lmi_deploy.bench.load_search import LoadSearch
 from lmi_deploy.bench.objectives import Objective, parse_objective
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.cli.changing_load_options import RAMP_OPTIONS, SEARCH_OPTIONS, require_ramp, search_of
-from lmi_deploy.cli.request_options import REQUEST_NAMES, REQUEST_OPTIONS, RequestOptions, sending_of
+from lmi_deploy.cli.request_options import REQUEST_NAMES, REQUEST_OPTIONS, sending_of
 from lmi_deploy.cli.shared_options import amount
 from lmi_deploy.errors import UsageRefused
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadOptions:
-    """With a `search`, `loads` is only its first one."""
-
-    loads: tuple[Load, ...]
-    search: LoadSearch | None
-    limits: RunLimits
-    objectives: tuple[Objective, ...]
-    confidence: float
-    max_cost: float | None
-    timeout: float
-    seed: int
 
 
 _LOAD_OPTIONS = (

@@ -9,13 +9,11 @@ import click
 
 from lmi_deploy.cli.context import CommandContext
 from lmi_deploy.cli.output_files import writing
-from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.number_text import seconds_text
 
 if TYPE_CHECKING:
     from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
     from lmi_deploy.bench.report import Report
-    from lmi_deploy.bench.run_limits import RunProgress
     from lmi_deploy.bench.run_sequence import MeasuredLoad
 
 cloudwatch_option: Final = click.option(
@@ -26,28 +24,6 @@ cloudwatch_option: Final = click.option(
     metavar="SECONDS",
     help="Longest wait for CloudWatch's figures of the loads, which come minutes late; 0: leave them out.",
 )
-
-
-class LiveProgress:
-    """A line a second: drawing it takes time of the client that is measured."""
-
-    def __init__(self, context: CommandContext) -> None:
-        self._view = context.view
-        self._shown = 0
-
-    def __call__(self, progress: RunProgress) -> None:
-        second = int(progress.elapsed)
-        if second == self._shown:
-            return
-        self._shown = second
-        failed = f", {progress.failed} failed" if progress.failed else ""
-        phase = "warm-up, " if progress.is_warming else ""
-        note = (
-            f"{phase}{progress.completed} responses{failed}, {progress.in_flight} in flight, "
-            f"{seconds_text(progress.latency)} each"
-        )
-        event = Progress(key="bench", done=progress.seconds, total=None, unit="seconds", note=note)
-        self._view.show(event)
 
 
 def show_measured(each: MeasuredLoad, context: CommandContext) -> None:

@@ -3,70 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from lmi_deploy.api.input_files import read_text
+from lmi_deploy.api.load_measurement import DEFAULT_PROMPT, RequestOptions
 from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
-from lmi_deploy.bench.request_images import image_size, images_source, synthetic_images, with_images
+from lmi_deploy.bench.request_images import image_size, synthetic_images
 from lmi_deploy.bench.request_target import RequestForm
-from lmi_deploy.bench.synthetic_prompts import PromptShape, synthetic_prompts
+from lmi_deploy.bench.synthetic_prompts import PromptShape
 from lmi_deploy.cli.shared_options import parameters_option
 from lmi_deploy.domain.inference_http import ImageFile, read_image
 from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:
-    from lmi_deploy.bench.model_tokenizer import ModelTokenizer
-    from lmi_deploy.workflows.dependencies import Dependencies
-
-_PROMPT: Final = "Write a short paragraph about the sea."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOptions:
-    """`requests` in the order of the file; with `shape` there are none until `with_prompts`."""
-
-    requests: tuple[BenchRequest, ...]
-    source: str
-    form: RequestForm
-    shape: PromptShape | None = None
-    tokenizer: str = ""
-    seed: int = 0
-    images: tuple[ImageFile, ...] = ()
-    images_each: int = 1
-    images_kind: str = ""
-
-    def with_prompts(self, model: str, revision: str, deps: Dependencies) -> RequestOptions:
-        """The synthetic prompts for that model. UsageRefused if its tokenizer cannot be read."""
-        if self.shape is None:
-            return self._with_images()
-        tokenizer = _tokenizer(self.tokenizer, model, revision, deps)
-        made = synthetic_prompts(self.shape, tokenizer, seed=self.seed)
-        return replace(self, requests=made.requests, source=made.source)._with_images()
-
-    def _with_images(self) -> RequestOptions:
-        if not self.images:
-            return self
-        requests = with_images(self.requests, self.images, each=self.images_each)
-        source = images_source(self.images, self.images_each, self.images_kind)
-        return replace(self, requests=requests, source=f"{self.source}, {source}")
-
-
-def _tokenizer(named: str, model: str, revision: str, deps: Dependencies) -> ModelTokenizer:
-    # Not at the top: few runs count tokens.
-    from lmi_deploy.bench.model_tokenizer import model_tokenizer, tokenizer_at
-
-    if not named and not model:
-        hint = "name the model of the server, or a folder with its tokenizer.json: --tokenizer NAME"
-        raise UsageRefused(
-            "--input-tokens counts with the tokenizer of the model, which is unknown", hint=hint
-        )
-    if named and Path(named).expanduser().exists():
-        return tokenizer_at(Path(named).expanduser())
-    return model_tokenizer(named, "main", deps) if named else model_tokenizer(model, revision, deps)
+    pass
 
 
 REQUEST_OPTIONS: Final = (
@@ -223,7 +177,7 @@ def _given_requests(
     prompt: str | None, prompts: Path | None, form: str, asked: RequestForm
 ) -> RequestOptions:
     if prompts is None:
-        one = BenchRequest(prompt=prompt or _PROMPT)
+        one = BenchRequest(prompt=prompt or DEFAULT_PROMPT)
         return RequestOptions(requests=(one,), source="one prompt", form=asked)
     requests = read_requests(read_text(prompts), str(prompts), form)
     if asked.exact and any(asked.tokens_of(one) is None for one in requests if one.body is None):

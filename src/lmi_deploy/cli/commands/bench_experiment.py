@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lmi_deploy.api.experiment_recipes import VariantRecipes, experiment_prompts
+from lmi_deploy.api.load_measurement import LiveProgress, require_client
 from lmi_deploy.api.recipe_loading import read_recipe
-from lmi_deploy.cli.bench_progress import LiveProgress, show_measured
+from lmi_deploy.cli.bench_progress import show_measured
 from lmi_deploy.cli.commands.bench_report import show_report
-from lmi_deploy.cli.commands.bench_run import require_client, require_objectives
+from lmi_deploy.cli.commands.bench_run import require_objectives
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.report_outputs import ReportFiles, report_files_options
@@ -159,7 +160,7 @@ def _require_affordable(cost: float, unknown: Sequence[str], most: float | None)
 class _Observer:
     def __init__(self, context: CommandContext) -> None:
         self._context = context
-        self.watch = LiveProgress(context)
+        self.watch = LiveProgress(context.view.show)
 
     def events(self, events: Iterable[Event]) -> None:
         self._context.run(events)

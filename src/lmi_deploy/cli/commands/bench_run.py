@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
-from lmi_deploy.cli.bench_options import LoadOptions, bench_options
-from lmi_deploy.cli.bench_progress import (
+from lmi_deploy.api.load_measurement import (
     LiveProgress,
+    LoadOptions,
+    RequestOptions,
+    deployed_measurement,
+    measurement_of,
+    require_client,
+)
+from lmi_deploy.cli.bench_options import bench_options
+from lmi_deploy.cli.bench_progress import (
     cloudwatch_option,
     show_measured,
     with_cloudwatch,
@@ -24,16 +29,14 @@ from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.report_outputs import RecordsFile, ReportFiles, report_files_options
-from lmi_deploy.cli.request_options import RequestOptions
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
-from lmi_deploy.domain.number_text import counted, seconds_text
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.secret import Secret
-from lmi_deploy.errors import DeployFailed, NotInstalled, ObjectiveMissed, Refused, UsageRefused
+from lmi_deploy.errors import DeployFailed, ObjectiveMissed, UsageRefused
 
 if TYPE_CHECKING:
-    from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
+    from lmi_deploy.bench.cloudwatch_figures import LoadTime
     from lmi_deploy.bench.report import Report
-    from lmi_deploy.bench.request_target import RequestTarget
     from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement
 
 OUTPUT = Path("bench.json")
@@ -111,12 +114,11 @@ def command(
         return
     if url:
         prompted = sending.with_prompts(model, "main", context.deps)
-        measurement, measured = (
-            _of_url(url, model, Secret(api_key) if api_key else None, prompted, load),
-            None,
-        )
+        key, measured = Secret(api_key) if api_key else None, None
+        measurement = _of_url(url, model, key, prompted, load)
     else:
-        measurement, measured = _of_deployment(name, where, context, sending, load)
+        ref = find_deployment(name, context.deps, where)
+        measurement, measured = deployed_measurement(ref, context.deps, sending, load, note=context.view.note)
     with writing(output):
         output.touch()  # refused before the run, not after it
     kept = RecordsFile(records, measurement.name) if records else None
@@ -130,36 +132,6 @@ def command(
         kept.require_complete()
 
 
-def _require_affordable(measurement: Measurement, most: float | None, context: CommandContext) -> None:
-    """Says the cost before anything is sent. Nothing is billed for a deployment without instances."""
-    from lmi_deploy.bench.cost import cost_of_seconds, money
-
-    billed, longest = measurement.billed, measurement.longest
-    cost = cost_of_seconds(billed, longest)
-    if billed.price and cost is not None:
-        time = f"{counted(measurement.most_loads, 'load')} in at most {seconds_text(longest)}"
-        context.view.note(
-            f"{time}: {billed.count} x {billed.instance} cost at most {money(cost, billed.price.currency)}"
-        )
-    if most is None or not billed.instance:
-        return
-    if cost is None:
-        raise Refused(
-            f"--max-cost {most:g}: the price of {billed.instance} is unknown",
-            hint="run `lmi catalog refresh`, or omit --max-cost; nothing was sent",
-        )
-    if cost > most:
-        raise Refused(
-            f"--max-cost {most:g}: {billed.count} x {billed.instance} may cost {cost:.3g} in {seconds_text(longest)}",
-            hint="shorten --duration or --timeout, or allow more; nothing was sent",
-        )
-
-
-def require_client() -> None:
-    if find_spec("httptools") is None:
-        raise NotInstalled("httptools", extra="bench")
-
-
 def _of_url(
     url: str, model: str, key: Secret | None, sending: RequestOptions, load: LoadOptions
 ) -> Measurement:
@@ -171,58 +143,7 @@ def _of_url(
         )
     target = openai_target(url, model, key, chat=sending.form.chat)
     details = {"url": target.endpoint.url, "model": model}
-    return _measurement(model or url, target, sending, load, details=details)
-
-
-def _of_deployment(
-    name: str | None,
-    where: TargetOptions,
-    context: CommandContext,
-    sending: RequestOptions,
-    load: LoadOptions,
-) -> tuple[Measurement, Between | None]:
-    """And what reads CloudWatch's figures of it."""
-    from lmi_deploy.bench.deployment_target import deployed_target
-
-    ref = find_deployment(name, context.deps, where)
-    found = deployed_target(ref, context.deps)
-    sending = sending.with_prompts(found.model, found.commit, context.deps)
-    given = {
-        "billed": found.billed,
-        "settings": found.settings,
-        "details": found.details,
-        "server": found.server,
-    }
-    measurement = _measurement(ref.name, found.target, sending, load, **given)
-    try:
-        measurement.target.encode(sending.requests[0], sending.form)
-    except UsageRefused as refused:
-        hint = 'change the options of the request, or send whole bodies: --prompts FILE with lines {"body": {...}}'
-        raise UsageRefused(str(refused), hint=hint) from None
-    _require_affordable(measurement, load.max_cost, context)
-    return measurement, found.measured
-
-
-def _measurement(
-    name: str, target: RequestTarget, sending: RequestOptions, load: LoadOptions, **given: Any
-) -> Measurement:
-    from lmi_deploy.bench.run_sequence import Measurement
-
-    return Measurement(
-        name=name,
-        target=target,
-        requests=sending.requests,
-        form=sending.form,
-        loads=load.loads,
-        search=load.search,
-        limits=load.limits,
-        timeout=load.timeout,
-        objectives=load.objectives,
-        confidence=load.confidence,
-        seed=load.seed,
-        environ=os.environ,
-        **{**given, "details": {**given["details"], "requests": sending.source}},
-    )
+    return measurement_of(model or url, target, sending, load, details=details)
 
 
 def _measure(
@@ -240,7 +161,7 @@ def _measure(
             context.view.note(f"the requests are not written: {failure}")
 
     try:
-        return measure(measurement, LiveProgress(context), ended), times
+        return measure(measurement, LiveProgress(context.view.show), ended), times
     finally:
         context.view.close()
 
