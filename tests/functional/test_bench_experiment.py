@@ -57,6 +57,31 @@ def deployments(app: LocalApp) -> list[str]:
     return sorted(ref.name for ref in app.deps().targets["local"].list_known())
 
 
+def test_disk_that_is_full_ends_the_experiment_and_keeps_its_numbers(app: LocalApp) -> None:
+    write()
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    names = cells()
+    for name in names:
+        (RESULTS / "cells" / name).unlink()
+        (RESULTS / "cells" / f".{name}.part").symlink_to("/dev/full")
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    assert (ran.code, "No space left on device" in ran.err) == (2, True), ran.err
+    assert "finished cells are kept" in ran.err
+    assert [point.counts.succeeded for point in report().points] == [
+        20
+    ]  # it was measured, and no other began
+    assert deployments(app) == []
+    for name in names:
+        (RESULTS / "cells" / f".{name}.part").unlink()
+    (RESULTS / ".report.json.part").symlink_to("/dev/full")
+    lost = app.lmi("bench", "e.yaml", "--yes")
+    assert (lost.code, "report.json: No space left on device" in lost.err) == (2, True), lost.err
+    assert "variant" in lost.out
+    (RESULTS / ".report.json.part").unlink()
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    assert [point.counts.succeeded for point in report().points] == [20] * 4
+
+
 def test_each_variant_is_deployed_measured_and_deleted(app: LocalApp) -> None:
     write()
     ran = app.lmi("bench", "e.yaml", "--yes", "--markdown", "r.md")

@@ -7,9 +7,11 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +238,30 @@ def test_disk_that_fills_up_costs_the_records_and_not_the_report(app: LocalApp, 
         )  # the line that was cut does not matter
 
 
+@pytest.fixture
+def full_disk() -> Callable[[str], None]:
+    """The next report of that path does not fit: /dev/full says that the disk is full."""
+
+    def fill(path: str) -> None:
+        place = Path(path)
+        place.with_name(f".{place.name}.part").symlink_to("/dev/full")
+
+    return fill
+
+
+def test_disk_that_is_full_for_the_report_leaves_the_old_one_and_prints_the_tables(
+    app: LocalApp, url: str, full_disk: Callable[[str], None]
+) -> None:
+    common = ("bench", "--url", url, "--no-stream", "--warmup", "0", "--requests")
+    assert app.lmi(*common, "20").code == 0
+    full_disk("bench.json")
+    ran = app.lmi(*common, "30")
+    assert (ran.code, "bench.json: No space left on device" in ran.err) == (2, True), ran.err
+    assert "Latency in milliseconds, end to end" in ran.out
+    assert report_of().points[0].counts.sent == 20
+    assert not [each.name for each in Path().iterdir() if each.name.endswith(".part")]
+
+
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
@@ -386,6 +412,35 @@ def test_trace_keeps_each_request_at_its_time(app: LocalApp, url: str) -> None:
     failed = [part for part in point.timeline if part.failed]
     good = [part for part in point.timeline if part.completed]
     assert failed[-1].begin < good[0].begin  # the first five of the trace, although the file has them last
+
+
+def jumping(seconds: float) -> Callable[[], float]:
+    """A wall clock that is set forward (or back) after its first reading."""
+    began, readings = time.monotonic(), count()
+    return lambda: 1e9 + time.monotonic() - began + (seconds if next(readings) >= 2 else 0.0)
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_wall_clock_that_jumps_in_the_run_is_reported_and_moves_no_latency(url: str, jump: float) -> None:
+    report = measure(
+        Measurement(
+            name="m",
+            target=openai_target(url, "m", None),
+            requests=[BenchRequest(prompt="hello")],
+            form=RequestForm(stream=False),
+            loads=[Load(kind="open", rate=50.0, arrivals="constant")],
+            limits=RunLimits(seconds=5, requests=40, warmup_requests=5),
+            timeout=10,
+            self_test=False,
+            wall=jumping(jump),
+        ),
+        lambda progress: None,
+    )
+    (point,) = report.points
+    (check,) = [check for check in point.checks if check.name == "clock"]
+    assert (check.state, f"jumped by {jump:+.1f} s" in check.text) == ("warning", True)
+    assert 0 < point.metrics["e2e"].least <= point.metrics["e2e"].greatest < 60
+    assert point.rate("requests_per_s") == pytest.approx(50, rel=0.2)
 
 
 def test_server_that_is_replaced_in_the_run_makes_it_invalid(url: str) -> None:

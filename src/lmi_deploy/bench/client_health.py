@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lmi_deploy.bench.report import ClientFigures
@@ -13,16 +13,17 @@ _PROBE: Final = 0.01
 
 
 class HealthProbe:
-    """Runs beside the requests in their event loop. `restart` begins the measured part."""
+    """Runs beside the requests in their event loop. `restart` begins the measured part. `wall`: the wall clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall_clock = wall
         self._lags: list[float] = []
         self._task: asyncio.Task[None] | None = None
         self.restart()
 
     def restart(self) -> None:
         self._lags.clear()
-        self._began, self._cpu, self._wall = time.perf_counter(), time.process_time(), time.time()
+        self._began, self._cpu, self._wall = time.perf_counter(), time.process_time(), self._wall_clock()
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._watch())
@@ -40,7 +41,7 @@ class HealthProbe:
         return ClientFigures(
             loop_lag_p99=p99(self._lags),
             cpu=(time.process_time() - self._cpu) / passed,
-            clock_jump=time.time() - self._wall - passed,
+            clock_jump=self._wall_clock() - self._wall - passed,
         )
 
 

@@ -13,7 +13,7 @@ from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.serving_record import SageMakerServing
 from lmi_deploy.engines.inference_codec import codec_of
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.invoke import require_serving
 from lmi_deploy.workflows.price_refresh import price_table
@@ -60,11 +60,25 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
             **{"deployment": ref.name, "target": ref.target, "region": ref.region},
             **{"commit": serving.commit, "image": serving.place.image, "artifact": generation.artifact},
         },
-        server=lambda: _generation(ref, deps).server,
+        server=lambda: _server(ref, deps),
         model=serving.model,
         commit=serving.commit,
         measured=_measured(ref, deps) if isinstance(serving.place, SageMakerServing) else None,
     )
+
+
+def _server(ref: DeploymentRef, deps: Dependencies) -> str:
+    """On SageMaker the endpoint config that answers: the record has only the updates that lmi made."""
+    generation = _generation(ref, deps)
+    if not isinstance(generation.serving.place, SageMakerServing):
+        return generation.server
+    try:
+        endpoint = deps.cloud(ref.region).hosting.endpoint(ref.name)
+    except AccessError:
+        return generation.server  # who may only invoke knows no more
+    if endpoint is None:
+        return "no endpoint"
+    return f"{endpoint.config}, with an update to {endpoint.pending}" if endpoint.pending else endpoint.config
 
 
 def _measured(ref: DeploymentRef, deps: Dependencies) -> Between:

@@ -22,7 +22,7 @@ from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement, measure, pr
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import DeployFailed, Interrupted, LmiError
+from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, UsageRefused
 from lmi_deploy.workflows import down, up
 from lmi_deploy.workflows.dependencies import Dependencies
 
@@ -49,6 +49,13 @@ class Outcome:
     stopped: str = ""
     interrupted: bool = False
     spent: float = 0.0
+    unwritten: str = ""
+    """Why a measured cell could not be written."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Before all cells were measured."""
+        return self.interrupted or bool(self.stopped or self.unwritten)
 
 
 class Experiment:
@@ -72,7 +79,7 @@ class Experiment:
         try:
             self._delete_leftovers()
             for stay in self._plan.stays:
-                if self.outcome.stopped or self.outcome.interrupted:
+                if self.outcome.has_ended:
                     break
                 cells = self._pending(stay)
                 if cells and self._is_affordable(self._plan.cost(stay, len(cells))):
@@ -110,7 +117,7 @@ class Experiment:
             target = deployed_target(deployment.ref, self._deps)
             for planned, turn in cells:
                 elapsed = self._deps.clock.monotonic() - began
-                if self.outcome.interrupted or not self._may_continue(one, elapsed):
+                if self.outcome.has_ended or not self._may_continue(one, elapsed):
                     break
                 self._run_cell(planned, turn, target)
         except Interrupted:
@@ -148,7 +155,11 @@ class Experiment:
             self._failed(name, DeployFailed(f"no request succeeded: {errors}"))
             return
         point = replace(point, factors=dict(planned.cell.factors), name=name)
-        self._folder.keep(planned.key, turn, replace(report, name=name, points=(point,)))
+        try:
+            self._folder.keep(planned.key, turn, replace(report, name=name, points=(point,)))
+        except UsageRefused as error:
+            # Each further cell would cost as much, and be lost as well.
+            self.outcome.unwritten = error.message
 
     def _measurement(self, planned: PlannedCell, turn: int, target: DeployedTarget) -> Measurement:
         bench = self._plan.bench

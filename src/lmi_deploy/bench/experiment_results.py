@@ -28,6 +28,7 @@ class ResultsFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._unwritten: dict[Path, Report] = {}
         try:
             (path / _CELLS).mkdir(parents=True, exist_ok=True)
         except OSError as reason:
@@ -81,7 +82,11 @@ class ResultsFolder:
         return self._file(key, turn).exists()
 
     def keep(self, key: str, turn: int, report: Report) -> None:
-        self._write(self._file(key, turn), to_json(report))
+        """UsageRefused if it cannot be written: then it is in `parts` of this run only."""
+        path = self._file(key, turn)
+        self._unwritten[path] = report
+        self._write(path, to_json(report))
+        del self._unwritten[path]
 
     def keep_report(self, report: Report) -> None:
         self._write(self.report, to_json(report))
@@ -90,7 +95,9 @@ class ResultsFolder:
         """What was measured of a cell."""
         for turn in range(repeats):
             path = self._file(key, turn)
-            if path.exists():
+            if path in self._unwritten:
+                yield self._unwritten[path]
+            elif path.exists():
                 yield from_json(path.read_text(encoding="utf-8"), str(path))
 
     def _file(self, key: str, turn: int) -> Path:

@@ -50,11 +50,15 @@ class LoadGenerator:
         self.stopped_because = ""
 
     async def run(
-        self, sender: RequestSender, arrivals: Iterator[float] | None, watch: Watch = lambda progress: None
+        self,
+        sender: RequestSender,
+        arrivals: Iterator[float] | None,
+        watch: Watch = lambda progress: None,
+        probe: HealthProbe | None = None,
     ) -> RunResult:
         """`arrivals`: the schedule of an open loop. LmiError if no request could be sent at all."""
         began = datetime.now(UTC).isoformat(timespec="seconds")
-        probe = HealthProbe()
+        probe = probe or HealthProbe()
         probe.start()
         self._began = time.perf_counter()
         self._phases = RunPhases(self._limits, self._settings.load.concurrency or 0, self._began)

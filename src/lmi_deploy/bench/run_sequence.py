@@ -18,6 +18,7 @@ from itertools import cycle
 
 from lmi_deploy import __version__
 from lmi_deploy.bench.arrivals import REPLAY, arrival_times, ramped_times, replayed_times
+from lmi_deploy.bench.client_health import HealthProbe
 from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.load_generator import LoadGenerator, Watch
 from lmi_deploy.bench.load_search import LoadSearch
@@ -66,6 +67,8 @@ class Measurement:
     environ: Mapping[str, str] = field(default_factory=dict)
     is_stopped: Callable[[], bool] = bool
     """Ends the run as Ctrl-C does; for a thread, which gets no signals."""
+    wall: Callable[[], float] = time.time
+    """The wall clock. The report says if it jumps; no time of a request is measured by it."""
 
     @property
     def most_loads(self) -> int:
@@ -211,7 +214,7 @@ async def _run(
 
     with _stopped_by_signals(generator):
         try:
-            return await generator.run(sender, arrivals, watched)
+            return await generator.run(sender, arrivals, watched, HealthProbe(measurement.wall))
         finally:
             client.close()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +13,7 @@ import click
 from lmi_deploy.cli.context import CommandContext
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.domain.number_text import seconds_text
+from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:
     from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
@@ -54,6 +58,34 @@ def with_cloudwatch(
 def write_report(report: Report, output: Path, context: CommandContext) -> None:
     from lmi_deploy.bench.report_file import to_json
 
-    with writing(output):
-        output.write_text(to_json(report), encoding="utf-8")
+    with tables_if_lost(report, context), writing(output):
+        _write_whole(output, to_json(report))
     context.view.note(f"wrote {output}")
+
+
+@contextmanager
+def tables_if_lost(report: Report, context: CommandContext) -> Iterator[None]:
+    """What was measured is printed if it cannot be written."""
+    from lmi_deploy.bench.report_tables import brief_tables
+    from lmi_deploy.ui.bench_text import table_lines
+
+    try:
+        yield
+    except UsageRefused:
+        context.view.words(table_lines(brief_tables(report)))
+        raise
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """An earlier report stays until the new one is whole. A device or a pipe is written as it is."""
+    place = path.resolve()
+    if not place.is_file() or not os.access(place.parent, os.W_OK):
+        path.write_text(text, encoding="utf-8")
+        return
+    part = place.with_name(f".{place.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(place)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

@@ -64,6 +64,15 @@ def test_command_without_its_extra_says_how_to_install_it(
     assert "a bug of lmi" not in done.stderr
 
 
+def test_counting_tokens_without_its_library_says_how_to_install_it(tmp_path: Path) -> None:
+    asked = ("bench", "--url", "http://127.0.0.1:1", "--input-tokens", "9", "--tokenizer", ".")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    done = run(tmp_path, *asked, without=("tokenizers",))
+    assert done.returncode == 2, done.stderr
+    assert "the package tokenizers is not installed" in done.stderr
+    assert "pip install 'lmi-deploy[bench]'" in done.stderr
+
+
 @pytest.mark.parametrize("package", ["uv", "jgo"])
 def test_missing_package_of_an_extra_is_named(package: str, tmp_path: Path) -> None:
     done = run(tmp_path, "up", "tiny.yaml", "--yes", without=(package,))

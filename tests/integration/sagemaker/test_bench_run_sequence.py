@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,52 @@ def test_throttling_is_counted_by_its_class_and_is_in_no_latency(aws: Emulated) 
     point = bench("--no-stream")
     assert point.counts.errors == {"ThrottlingException": 5}
     assert point.metrics["e2e"].n == 15
+
+
+def test_storm_of_refusals_is_counted_by_class_and_the_run_goes_on(aws: Emulated) -> None:
+    """As an endpoint behaves while it scales: 503 of the container's queue, then 429 of SageMaker's own limit."""
+    busy = {"status": 503, "body": "{}", "headers": {"x-amzn-ErrorType": "ServiceUnavailable"}}
+    throttled = {"status": 429, "body": "{}", "headers": {"x-amzn-ErrorType": "ThrottlingException"}}
+    aws.fault(
+        {"path": WHOLE, "do": {"answer": busy}, "times": 30},
+        {"path": WHOLE, "do": {"answer": throttled}, "times": 30},
+    )
+    point = bench("--no-stream", "-c", "8", "--stop-at-errors", "1", requests=160)
+    assert point.counts.errors == {"ServiceUnavailable": 30, "ThrottlingException": 30}
+    assert (point.counts.succeeded, point.metrics["e2e"].n) == (100, 100)
+    aws.fault({"path": WHOLE, "do": {"answer": busy}, "times": 1000})
+    stopped = bench("--no-stream", "-c", "8", "--duration", "60", expected=1, requests=10_000)
+    assert stopped.counts.sent < 100
+    assert {*stopped.counts.errors} == {"ServiceUnavailable"}
+
+
+def test_endpoint_that_is_updated_in_the_run_makes_it_invalid(
+    aws: Emulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = aws.client("sagemaker")
+    before = client.describe_endpoint(EndpointName="talks")["EndpointConfigName"]
+    described = client.describe_endpoint_config(EndpointConfigName=before)
+    client.create_endpoint_config(
+        EndpointConfigName="talks-other", ProductionVariants=described["ProductionVariants"]
+    )
+    update = threading.Timer(
+        0.5, client.update_endpoint, (), {"EndpointName": "talks", "EndpointConfigName": "talks-other"}
+    )
+    update.start()
+    try:
+        point = bench(
+            "--no-stream", "--rate", "20", "--duration", "6", "--cloudwatch-wait", "0", requests=100
+        )
+    finally:
+        update.join()
+        waiter = client.get_waiter("endpoint_in_service")
+        waiter.wait(EndpointName="talks", WaiterConfig={"Delay": 1})
+        client.update_endpoint(EndpointName="talks", EndpointConfigName=before)
+        waiter.wait(EndpointName="talks", WaiterConfig={"Delay": 1})
+    (check,) = [check for check in point.checks if check.name == "endpoint"]
+    assert check.state == "invalid"
+    assert "the endpoint changed during the run" in capsys.readouterr().err
+    assert point.counts.sent > 0
 
 
 def test_stream_that_is_cut_failed(aws: Emulated) -> None:

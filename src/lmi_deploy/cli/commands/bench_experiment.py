@@ -11,7 +11,7 @@ import click
 from lmi_deploy.api.experiment_recipes import VariantRecipes, experiment_prompts
 from lmi_deploy.api.load_measurement import LiveProgress, require_client
 from lmi_deploy.api.recipe_loading import read_recipe
-from lmi_deploy.cli.bench_progress import show_measured
+from lmi_deploy.cli.bench_progress import show_measured, tables_if_lost
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.commands.bench_run import require_objectives
 from lmi_deploy.cli.context import CommandContext, open_context
@@ -92,6 +92,9 @@ def command(
         plan = planner.plan()
         _agree(plan, folder, context, yes=yes, most=max_cost)
         outcome, report = _run(plan, folder, context, most=max_cost)
+        with tables_if_lost(report, context):
+            folder.keep_report(report)
+        context.view.note(f"wrote {folder.report}")
     if report.points:
         show_report(report, context, files)
     _require_complete(outcome)
@@ -104,10 +107,7 @@ def _run(
     from lmi_deploy.bench.experiment import Experiment, experiment_report
 
     outcome = Experiment(plan, folder, context.deps, _Observer(context), most=most).run()
-    report = experiment_report(plan, folder, outcome)
-    folder.keep_report(report)
-    context.view.note(f"wrote {folder.report}")
-    return outcome, report
+    return outcome, experiment_report(plan, folder, outcome)
 
 
 def _agree(
@@ -182,6 +182,9 @@ def _require_complete(outcome: Outcome) -> None:
         )
     if outcome.interrupted:
         raise Interrupted("interrupted: all deployments of the experiment are deleted", hint=_AGAIN)
+    if outcome.unwritten:
+        hint = f"free space there, and {_AGAIN}: finished cells are kept"
+        raise UsageRefused(outcome.unwritten, hint=hint, details=outcome.failed)
     if outcome.stopped:
         raise Refused(outcome.stopped, hint=f"allow more, and {_AGAIN}", details=outcome.failed)
     if outcome.failed:
