@@ -15,7 +15,13 @@ from tests.support.emulator_process import IMAGE, REGION, Emulated
 TIMEOUT = 90.0
 PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\n"
 ARN = f"arn:aws:sagemaker:{REGION}:123456789012:inference-component/"
-NEEDS = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
+
+
+def needs(*, gpus: int = 1, memory_mib: int = 1024) -> dict[str, int]:
+    return {"NumberOfAcceleratorDevicesRequired": gpus, "MinMemoryRequiredInMb": memory_mib}
+
+
+NEEDS = needs()
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +30,9 @@ def _no_faults(aws: Emulated) -> Iterator[None]:
     aws.no_faults()
 
 
-def shared(aws: Emulated, name: str) -> str:
-    """An endpoint in service that takes inference components."""
-    variant = {"VariantName": "v", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
+def shared(aws: Emulated, name: str, **more: Any) -> str:
+    """An endpoint in service that takes inference components: 4 GPUs and 192 GiB."""
+    variant = {"VariantName": "v", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1, **more}
     aws.client("sagemaker").create_endpoint_config(
         EndpointConfigName=name, ExecutionRoleArn=aws.role(), ProductionVariants=[variant]
     )
@@ -174,6 +180,74 @@ def test_component_that_fails_to_start_reports_the_reason(aws: Emulated) -> None
     found = settled(aws, "short-1")
     assert (found["InferenceComponentStatus"], found["FailureReason"]) == ("Failed", reason)
     assert_deleted(aws, "short-1")
+
+
+FULL = "There is not enough hardware resources on the instances for this endpoint to create a copy"
+
+
+def test_components_share_the_accelerators_of_the_instance(aws: Emulated) -> None:
+    endpoint, client = shared(aws, "full"), aws.client("sagemaker")
+    create(aws, "full-1", endpoint, with_model(aws, "full-m"), copies=3)
+    assert settled(aws, "full-1")["InferenceComponentStatus"] == "InService"
+    # 3 of 4 GPUs are taken.
+    wide = {"ModelName": "full-m", "ComputeResourceRequirements": needs(gpus=2)}
+    create(aws, "full-2", endpoint, wide)
+    found = settled(aws, "full-2")
+    assert found["InferenceComponentStatus"] == "Failed"
+    assert found["FailureReason"].startswith(FULL)
+    client.update_inference_component_runtime_config(
+        InferenceComponentName="full-1", DesiredRuntimeConfig={"CopyCount": 5}
+    )
+    found = settled(aws, "full-1")
+    assert found["FailureReason"].startswith(FULL)
+    assert found["RuntimeConfig"]["CurrentCopyCount"] == 3
+    client.update_inference_component_runtime_config(
+        InferenceComponentName="full-1", DesiredRuntimeConfig={"CopyCount": 2}
+    )
+    settled(aws, "full-1")
+    create(aws, "full-3", endpoint, wide)
+    assert settled(aws, "full-3")["InferenceComponentStatus"] == "InService"
+
+
+def test_of_components_created_together_the_older_one_gets_the_room(aws: Emulated) -> None:
+    endpoint = shared(aws, "pair")
+    wide = {**with_model(aws, "pair-m"), "ComputeResourceRequirements": needs(gpus=3)}
+    for name in ("pair-b", "pair-a"):
+        create(aws, name, endpoint, wide)
+    assert settled(aws, "pair-b")["InferenceComponentStatus"] == "InService"
+    assert settled(aws, "pair-a")["FailureReason"].startswith(FULL)
+
+
+@pytest.mark.parametrize(("memory", "status"), [(190 * 1024, "InService"), (193 * 1024, "Failed")])
+def test_component_copy_must_fit_the_memory_of_one_instance(aws: Emulated, memory: int, status: str) -> None:
+    name = f"memory-{memory}"
+    endpoint = shared(aws, name)
+    with_model(aws, name)
+    create(aws, name, endpoint, {"ModelName": name, "ComputeResourceRequirements": needs(memory_mib=memory)})
+    assert settled(aws, name)["InferenceComponentStatus"] == status
+
+
+def test_managed_instance_scaling_gives_copies_room_up_to_its_maximum(aws: Emulated) -> None:
+    endpoint = shared(aws, "grown", ManagedInstanceScaling={"Status": "ENABLED", "MaxInstanceCount": 2})
+    whole = {**with_model(aws, "grown-m"), "ComputeResourceRequirements": needs(gpus=4)}
+    create(aws, "grown-1", endpoint, whole, copies=2)
+    assert settled(aws, "grown-1")["InferenceComponentStatus"] == "InService"
+    create(aws, "grown-2", endpoint, whole)
+    assert settled(aws, "grown-2")["FailureReason"].startswith(FULL)
+
+
+def test_component_is_not_created_without_copies(aws: Emulated) -> None:
+    endpoint = shared(aws, "none")
+    message = refused(
+        aws,
+        "CreateInferenceComponent",
+        InferenceComponentName="none-1",
+        EndpointName=endpoint,
+        VariantName="v",
+        Specification=with_model(aws, "none-m"),
+        RuntimeConfig={"CopyCount": 0},
+    )
+    assert "copy count an integer larger than 0" in message
 
 
 def test_failed_component_update_keeps_the_old_one(aws: Emulated) -> None:

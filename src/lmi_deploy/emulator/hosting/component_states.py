@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
+from lmi_deploy.emulator.hosting.component_placement import require_room
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
@@ -59,6 +60,7 @@ class Components(ResourceTasks):
             elif row["pending"] is not None or key not in self.running:
                 await self._start(key, spec)
             else:
+                require_room(self._context, key, spec, self._variant(key)[1])
                 await self._context.clock.sleep(SCALING)
         except HostingFailed as exc:
             spec, failure = row["spec"], exc.reason
@@ -86,11 +88,8 @@ class Components(ResourceTasks):
         row = self._row(key)
         if spec["model"] is None or row["desired"] == 0:
             return
-        endpoint = self._context.table(ENDPOINT.table, key[0]).get(row["endpoint"])
-        if endpoint is None or endpoint["serving"] is None:
-            raise HostingFailed(f"Endpoint {row['endpoint']} is not in service.")
-        serving = endpoint["serving"]
-        (existing,) = (variant for variant in serving["variants"] if variant["name"] == row["variant"])
+        serving, existing = self._variant(key)
+        require_room(self._context, key, spec, existing)
         kind = existing["params"].get("InstanceType", "any")
         place = InstanceLocation(key[0], row["endpoint"], row["variant"], kind, component=key[1])
         variant = {"model": spec["model"], "params": spec["description"].get("StartupParameters", {})}
@@ -99,6 +98,16 @@ class Components(ResourceTasks):
         old, self.running[key] = self.running.get(key), new
         if old is not None:
             await self._instances.take_down(old)
+
+    def _variant(self, key: Key) -> tuple[Row, Row]:
+        """The endpoint's deployment, and the variant of it that the component is placed on."""
+        row = self._row(key)
+        endpoint = self._context.table(ENDPOINT.table, key[0]).get(row["endpoint"])
+        if endpoint is None or endpoint["serving"] is None:
+            raise HostingFailed(f"Endpoint {row['endpoint']} is not in service.")
+        serving = endpoint["serving"]
+        (existing,) = (variant for variant in serving["variants"] if variant["name"] == row["variant"])
+        return serving, existing
 
     async def _take_down(self, key: Key, *, grace: float = GRACE) -> None:
         instance = self.running.pop(key, None)

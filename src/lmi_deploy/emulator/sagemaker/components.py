@@ -23,6 +23,10 @@ from lmi_deploy.emulator.wire.errors import refused
 
 def create_component(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     params, name = request.params, request.params["InferenceComponentName"]
+    copies = params.get("RuntimeConfig", {}).get("CopyCount", 1)
+    if copies < 1:
+        # Measured (stdapi-ai/stdapi.ai issue 43): to none a component gets only once it exists.
+        raise refused("Inference components copy count an integer larger than 0")
     arn = require_new(context, request, INFERENCE_COMPONENT, name)
     spec = specification(context, request, params)
     row = new_row(
@@ -36,7 +40,7 @@ def create_component(context: EmulatorContext, request: ApiRequest) -> Mapping[s
         spec=spec,
         pending=None,
         copies=0,
-        desired=params.get("RuntimeConfig", {}).get("CopyCount", 1),
+        desired=copies,
     )
     _put(context, request, name, row)
     return {"InferenceComponentArn": arn}
