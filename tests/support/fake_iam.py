@@ -49,6 +49,18 @@ class FakeIamSetup:
         found = self._existing(role)
         self.roles[role] = replace(found, attached=found.attached | {policy})
 
+    def remove_policy(self, role: str, policy: str) -> None:
+        self._change()
+        found = self._existing(role)
+        self.roles[role] = replace(
+            found, inline={name: each for name, each in found.inline.items() if name != policy}
+        )
+
+    def detach(self, role: str, policy: str) -> None:
+        self._change()
+        found = self._existing(role)
+        self.roles[role] = replace(found, attached=found.attached - {policy})
+
     def delete_role(self, name: str) -> None:
         self._change()
         self.roles.pop(name, None)

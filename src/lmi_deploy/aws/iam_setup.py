@@ -77,12 +77,20 @@ class AwsIamSetup:
     def attach(self, role: str, policy: str) -> None:
         self._settled(lambda: self._role("attach_role_policy", role, PolicyArn=policy))
 
+    def remove_policy(self, role: str, policy: str) -> None:
+        with suppress(NotFound):
+            self._role("delete_role_policy", role, PolicyName=policy)
+
+    def detach(self, role: str, policy: str) -> None:
+        with suppress(NotFound):
+            self._role("detach_role_policy", role, PolicyArn=policy)
+
     def delete_role(self, name: str) -> None:
         with suppress(NotFound):
             for policy in [*self._attached(name)]:
-                self._role("detach_role_policy", name, PolicyArn=policy)
+                self.detach(name, policy)
             for policy in [*self._inline_names(name)]:
-                self._role("delete_role_policy", name, PolicyName=policy)
+                self.remove_policy(name, policy)
             self._role("delete_role", name)
 
     def policy(self, arn: str) -> ObservedPolicy | None:

@@ -101,6 +101,8 @@ Change = Literal[
     "update trust",
     "put policy",
     "attach policy",
+    "remove policy",
+    "detach policy",
     "delete role",
 ]
 
@@ -153,11 +155,20 @@ def _role_steps(role: WantedRole, found: ObservedRole | None) -> Iterator[SetupS
 
 def removal_steps(wanted: WantedSetup, observed: ObservedSetup) -> Iterator[SetupStep]:
     """Of what `lmi bootstrap` made. The bucket has weights in it, and an identity provider serves other roles too: both
-    stay.
+    stay. So does a role with the policies of other deployments.
     """
     for role in wanted.roles:
         found = observed.roles.get(role.name)
-        if found is not None and found.own:
+        if found is None:
+            continue
+        if found.own and not (found.inline.keys() - role.inline.keys() or found.attached - {*role.attached}):
             yield SetupStep(change="delete role", subject=role.name)
+            continue
+        for name in role.inline:
+            if name in found.inline:
+                yield SetupStep(change="remove policy", subject=role.name, policy=name)
+        for arn in role.attached:
+            if arn in found.attached:
+                yield SetupStep(change="detach policy", subject=role.name, policy=arn)
     if wanted.policy is not None and observed.policy is not None and observed.policy.own:
         yield SetupStep(change="delete policy", subject=wanted.policy.name)

@@ -43,6 +43,12 @@ class IamSetup(Protocol):
     def attach(self, role: str, policy: str) -> None:
         """A managed policy, by its ARN."""
 
+    def remove_policy(self, role: str, policy: str) -> None:
+        """An inline policy of the role. Nothing if there is none."""
+
+    def detach(self, role: str, policy: str) -> None:
+        """A managed policy, by its ARN. Nothing if it is not attached."""
+
     def delete_role(self, name: str) -> None:
         """With its inline policies, after its managed policies were detached. Nothing if there is none."""
 

@@ -72,6 +72,8 @@ def _calls(step: SetupStep, wanted: WantedSetup, cloud: Cloud) -> Mapping[Change
         ),
         "delete role": partial(setup.delete_role, step.subject),
         "attach policy": partial(setup.attach, step.subject, step.policy),
+        "remove policy": partial(setup.remove_policy, step.subject, step.policy),
+        "detach policy": partial(setup.detach, step.subject, step.policy),
     }
     if policy is not None:
         calls["create policy"] = partial(setup.create_policy, policy)

@@ -100,6 +100,17 @@ def test_delete_removes_what_it_made_and_nothing_else(app: CloudApp) -> None:
     assert changes(app, "--delete", *PIPELINE) == []
 
 
+def test_role_that_other_deployments_use_stays(app: CloudApp) -> None:
+    changes(app)
+    setup = app.cloud.iam_setup
+    role = setup.roles["lmi-endpoint"]
+    setup.roles["lmi-endpoint"] = replace(
+        role, inline={**role.inline, "lmi-other": {"Version": "2012-10-17"}}
+    )
+    assert changes(app, "--delete") == ["remove policy", "delete policy"]
+    assert [*setup.roles["lmi-endpoint"].inline] == ["lmi-other"]
+
+
 def test_policy_of_the_administrator_is_printed_and_nothing_changed(app: CloudApp) -> None:
     document = app.lmi("bootstrap", "tiny.yaml", "--policy", "--json", *PIPELINE).result["bootstrap"]
     sids = [statement["Sid"] for statement in document["Statement"]]
