@@ -24,7 +24,7 @@ def main(target: str) -> int:
     venv = (ROOT / target).resolve()
     python = venv / "bin" / "python"
     started = time.monotonic()
-    print(f"setting up {venv.name}: lmi and its tools, about 460 MB, about half a minute", flush=True)
+    print(f"setting up {venv.name}: lmi and its tools, about 620 MB, about half a minute", flush=True)
     try:
         _make(venv, python)
         _install(python)

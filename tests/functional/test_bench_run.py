@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.prompt_files import BenchRequest
@@ -211,6 +212,23 @@ def test_each_request_is_a_line_of_the_records(app: LocalApp, url: str) -> None:
     good = [one for one in records if not one.error]
     assert all(len(one.arrivals) == one.output_tokens == TOKENS for one in good)
     assert all(one.sent <= one.arrivals[0] <= one.arrivals[-1] <= one.end for one in good)
+
+
+def test_each_request_is_a_row_of_parquet(app: LocalApp, url: str) -> None:
+    Path("p.txt").write_text("hello\n" * 3 + "throttled\n")
+    app.lmi(
+        *("bench", "--url", url, "--prompts", "p.txt", "--requests", "40", "--warmup", "0", "-c", "1"),
+        *("-c", "2", "--records", "r.parquet"),
+    )
+    table = parquet.read_table("r.parquet")
+    rows = table.to_pylist()
+    assert [row["number"] for row in rows] == [*range(40)] * 2
+    assert {row["point"] for row in rows} == {"concurrency=1", "concurrency=2"}
+    assert [row["error"] for row in rows].count("http_429") == 20
+    good = [row for row in rows if not row["error"]]
+    assert all(len(row["arrivals"]) == row["output_tokens"] == TOKENS for row in good)
+    assert all(row["input_tokens"] is None for row in good)
+    assert json.loads(table.schema.metadata[b"lmi"])["schema"] == "lmi-bench-records"
 
 
 def test_disk_that_is_full_before_the_run_refuses_it(app: LocalApp, url: str) -> None:

@@ -103,6 +103,7 @@ VENDORS: dict[str, set[str]] = {
     "uvloop": {"proxy", "bench"},
     "prometheus_client": {"proxy"},
     "tokenizers": {"bench"},
+    "pyarrow": {"bench"},
 }
 PURE = (
     *(f"{package}/*.py" for package in PURE_PACKAGES),

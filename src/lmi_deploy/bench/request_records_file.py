@@ -1,7 +1,7 @@
 """Requests as JSON Lines, one per line: `records.jsonl` beside a report. The first line says what follows.
 
-JSON Lines, and not Parquet: every library that writes Parquet is larger than all of `lmi`. DuckDB, pandas and Polars
-read these lines as they are.
+DuckDB, pandas and Polars read these lines as they are. Parquet (parquet_records.py) needs a library that is larger than
+all of `lmi`.
 """
 
 from __future__ import annotations

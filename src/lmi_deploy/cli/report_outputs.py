@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,8 @@ from lmi_deploy.domain.number_text import counted
 from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:
+    from lmi_deploy.bench.parquet_records import ParquetRecords
+    from lmi_deploy.bench.request_records import RequestRecord
     from lmi_deploy.bench.run_sequence import MeasuredLoad
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,37 +79,53 @@ class RecordsFile:
     """`--records`: the requests of each load, written when it ends. A full disk does not end the measurement."""
 
     def __init__(self, path: Path, report: str) -> None:
+        from lmi_deploy.bench.parquet_records import SUFFIX, ParquetRecords
         from lmi_deploy.bench.request_records_file import head_line
 
         self._path = path
         self._written = 0
         self._failure: OSError | None = None
+        self._parquet: ParquetRecords | None = None
         with writing(path):
-            path.write_text(head_line(report), encoding="utf-8")
+            if path.suffix == SUFFIX:
+                self._parquet = ParquetRecords(path, report)
+            else:
+                path.write_text(head_line(report), encoding="utf-8")
 
     def add(self, measured: MeasuredLoad) -> str:
         """Why they cannot be written; empty if they are."""
-        from lmi_deploy.bench.request_records_file import record_lines
-
         records = measured.result.records
         if self._failure is None:
             try:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.writelines(record_lines(measured.point.name, records))
+                self._append(measured.point.name, records)
             except OSError as reason:
                 self._failure = reason
             else:
                 self._written += len(records)
-        return "" if self._failure is None else f"{self._path}: {self._failure.strerror}"
+        return "" if self._failure is None else f"{self._path}: {_reason(self._failure)}"
+
+    def _append(self, point: str, records: Sequence[RequestRecord]) -> None:
+        from lmi_deploy.bench.request_records_file import record_lines
+
+        if self._parquet is not None:
+            self._parquet.add(point, records)
+            return
+        with self._path.open("a", encoding="utf-8") as file:
+            file.writelines(record_lines(point, records))
 
     def require_complete(self) -> None:
         """UsageRefused if requests are missing in it."""
         if self._failure is not None:
             raise UsageRefused(
-                f"{self._path}: {self._failure.strerror}: only the loads before it are complete, "
+                f"{self._path}: {_reason(self._failure)}: only the loads before it are complete, "
                 f"{counted(self._written, 'request')}; the report has all of them",
                 hint="name a folder that has free space",
             )
+
+
+def _reason(failure: OSError) -> str:
+    """Those of Arrow have a text only."""
+    return failure.strerror or str(failure)
 
 
 def report_files_options(function: F) -> F:

@@ -115,6 +115,7 @@ EXTRAS: Final = {
     "obstore": "obstore",
     "sagemaker": "sagemaker",
     "tokenizers": "bench",
+    "pyarrow": "parquet",
 }
 """Packages that a plain installation does not include, by the extra of lmi-deploy that installs them."""
 

@@ -64,6 +64,13 @@ def test_command_without_its_extra_says_how_to_install_it(
     assert "a bug of lmi" not in done.stderr
 
 
+def test_parquet_without_its_library_says_how_to_install_it(tmp_path: Path) -> None:
+    asked = ("bench", "--url", "http://127.0.0.1:1", "--records", "r.parquet")
+    done = run(tmp_path, *asked, without=("pyarrow",))
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'lmi-deploy[parquet]', or name a file that ends with .jsonl" in done.stderr
+
+
 def test_counting_tokens_without_its_library_says_how_to_install_it(tmp_path: Path) -> None:
     asked = ("bench", "--url", "http://127.0.0.1:1", "--input-tokens", "9", "--tokenizer", ".")
     (tmp_path / "tokenizer.json").write_text("{}")

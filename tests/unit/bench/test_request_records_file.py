@@ -1,13 +1,16 @@
-"""Requests as JSON Lines."""
+"""Requests as JSON Lines, and as Parquet."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
+from lmi_deploy.bench.parquet_records import ParquetRecords
 from lmi_deploy.bench.request_records import RequestRecord
 from lmi_deploy.bench.request_records_file import head_line, read_records, record_lines
 from lmi_deploy.errors import UsageRefused
@@ -55,3 +58,19 @@ def test_line_that_a_killed_run_cut_off_is_left_out() -> None:
 def test_other_files_are_refused_with_the_line(changed: list[str], words: str) -> None:
     with pytest.raises(UsageRefused, match=words):
         read_records(changed, "x.jsonl")
+
+
+def test_parquet_of_the_loads_before_stays_if_the_disk_fills_up(tmp_path: Path) -> None:
+    kept = ParquetRecords(tmp_path / "r.parquet", "chat")
+    records = [
+        RequestRecord(scheduled=0.0, sent=0.0, end=1.0, arrivals=(0.5, 1.0), number=n) for n in range(9)
+    ]
+    kept.add("c=1", records)
+    (tmp_path / ".r.parquet.part").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        kept.add("c=2", records)
+    rows = parquet.read_table(tmp_path / "r.parquet").to_pylist()
+    assert [(row["point"], row["number"], row["arrivals"]) for row in rows] == [
+        ("c=1", number, [0.5, 1.0]) for number in range(9)
+    ]
+    assert [each.name for each in tmp_path.iterdir()] == ["r.parquet"]

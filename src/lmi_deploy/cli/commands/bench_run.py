@@ -75,7 +75,7 @@ _SELF_TEST_SECONDS = 3.0
     "--records",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Every request as a line of JSON: its times, tokens and error; an existing file is replaced.",
+    help="Every request, with its times, tokens and error, as a line of JSON; as Parquet if FILE ends with .parquet.",
 )
 @report_files_options
 @cloudwatch_option
