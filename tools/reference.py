@@ -20,6 +20,7 @@ from tools.man_pages import man_pages
 from tools.recognition_page import models_page
 from tools.reference_catalog import images_page, options_page
 from tools.reference_output import events_page, exit_codes_page
+from tools.reference_python import python_page
 from tools.sizing_page import sizing_page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "reference/bench-report.schema.json": json.dumps(report_schema(), indent=2, ensure_ascii=False)
         + "\n",
         "reference/cli.md": cli_page(),
+        "reference/python.md": python_page(),
         "reference/failures.md": failures_page(),
         "reference/permissions.md": rights_page(),
         "reference/images.md": images_page(),

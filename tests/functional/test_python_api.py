@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import doctest
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import lmi_deploy as lmi
+from lmi_deploy.api import recipes
 from lmi_deploy.api.session import GIVEN, dependencies
 from lmi_deploy.bench.report_file import from_json
 from tests.support.fake_servers import FakeResponse
@@ -238,3 +240,8 @@ def test_every_public_name_exists_and_no_other() -> None:
         assert name in dir(lmi)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         lmi.nothing  # noqa: B018
+
+
+def test_examples_of_the_docstrings_run() -> None:
+    Path("chat.yaml").write_text(Path("tiny.yaml").read_text().replace("name: tiny", "name: chat"))
+    assert doctest.testmod(recipes) == doctest.TestResults(failed=0, attempted=4)

@@ -69,7 +69,7 @@ class Deployment:
         """Send one request, and wait for the whole answer. DeployFailed has the server's own message.
 
         `parameters` are those of the model, such as `{"max_tokens": 50}`. For images, earlier turns or a body of your
-        own, `prompt` is a `lmi.Request`; the other arguments are then not used.
+        own, `prompt` is a `lmi.InferenceRequest`; the other arguments are then not used.
         """
         request = _request(prompt, parameters=parameters, system=system, adapter=adapter)
         metrics = ResponseMetrics()

@@ -73,7 +73,7 @@ class Recipe:
     def from_text(cls, text: str, *, set: Overrides = (), overlay: str | None = None) -> Self:
         """A recipe that is no file; its paths count from the current folder.
 
-        >>> Recipe.from_text("name: chat\nmodel_id: org/model\nengine: vllm\n").name
+        >>> Recipe.from_text("{name: chat, model_id: org/model, engine: vllm, endpoint: {target: local}}").name
         'chat'
         """
         return cls(origin="RECIPE", text=text.encode(), overlay=overlay, overrides=_texts(set))
@@ -97,9 +97,8 @@ class Recipe:
 
         Without the network, unless `hub`: then also whether the model fits, and what its engine refuses of it.
 
-        >>> found = Recipe.from_text("name: chat\nmodel_id: org/model\nengine: vlm\n").validate()
-        >>> print(found.problems[0])
-        RECIPE:3:9: engine: no such engine: 'vlm', did you mean vllm?
+        >>> Recipe.from_text("{name: chat, model_id: org/model, engine: vlm}").validate().is_valid
+        False
         """
         with explained():
             return check(self, hub=hub, deps=dependencies)
