@@ -48,7 +48,7 @@ def _entry(name: str) -> str:
         if not callable(value) or typing.get_args(value):
             kinds = ", ".join(f"`{kind.__name__}`" for kind in typing.get_args(value))
             return f"### {name}\n\nOne of {kinds}.\n"
-        return f"### {name}\n\n```python\n{name}{_signature(value)}\n```\n\n{_text(value)}\n"
+        return f"### {name}\n\n```text\n{name}{_signature(value)}\n```\n\n{_text(value)}\n"
     lines = [f"### {name}\n", f"{_text(value)}\n" if _is_written(value) else ""]
     if dataclasses.is_dataclass(value):
         fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(value))
@@ -58,7 +58,7 @@ def _entry(name: str) -> str:
             lines.append(f"- `.{member}`" + (f": {_text(found)}" if found.__doc__ else "") + "\n")
         else:
             function = getattr(value, member)
-            lines += [f"```python\n{name}.{member}{_signature(function)}\n```\n", f"{_text(function)}\n"]
+            lines += [f"```text\n{name}.{member}{_signature(function)}\n```\n", f"{_text(function)}\n"]
     return "\n".join(line for line in lines if line)
 
 
@@ -98,7 +98,7 @@ def _text(value: object) -> str:
     for line in (inspect.getdoc(value) or "").splitlines():
         starts = line.startswith((">>>", "    "))
         if starts and not is_code:
-            lines.append("```python")
+            lines.append("```pycon" if line.startswith(">>>") else "```python")
         elif is_code and not line.strip() and not line.startswith("    "):
             lines.append("```")
         is_code = starts or (is_code and bool(line.strip()))
