@@ -22,11 +22,13 @@ from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
+from lmi_deploy.bench.report_layouts import LAYOUTS
 from lmi_deploy.bench.request_records import RequestRecord
 from lmi_deploy.bench.request_records_file import read_records
 from lmi_deploy.bench.request_target import RequestForm, openai_target
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.bench.run_sequence import Measurement, measure
+from lmi_deploy.cli.commands.bench_report import LAYOUT_NAMES
 from tests.support.local_app import LocalApp
 
 TOKENS = 5
@@ -286,6 +288,19 @@ def interrupted_after(seconds: float) -> Iterator[None]:
     timer.start()
     yield
     timer.join()
+
+
+def test_report_of_a_run_is_shown_in_the_columns_of_an_experiment(app: LocalApp, url: str) -> None:
+    assert {*LAYOUT_NAMES} == {"summary", *LAYOUTS}
+    app.lmi(
+        *("bench", "--url", url, "--no-stream", "-c", "1", "-c", "2"), *("--requests", "20", "--warmup", "0")
+    )
+    shown = app.lmi("bench", "report", "bench.json", "--layout", "sweep", "--markdown", "r.md")
+    assert shown.code == 0, shown.err
+    table = next(line for line in Path("r.md").read_text().splitlines() if "| c | QPS |" in line)
+    assert "| max | min | mean |" in table
+    for layout in LAYOUT_NAMES:
+        assert app.lmi("bench", "report", "bench.json", "--layout", layout).code == 0
 
 
 def test_interrupt_writes_the_report_of_what_was_measured(app: LocalApp, url: str) -> None:

@@ -63,6 +63,21 @@ def test_streams_are_signed_and_their_tokens_have_times(aws: Emulated) -> None:
     assert point.billed.price is not None
 
 
+def test_measured_cost_of_the_instance_type_is_listed(
+    aws: Emulated, capsys: pytest.CaptureFixture[str]
+) -> None:
+    point = bench("--no-stream", "--cloudwatch-wait", "0", requests=40)
+    capsys.readouterr()
+    assert run(lmi, ["instances", "--bench", "bench.json", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert row["instance"] == "ml.g5.xlarge"
+    price = point.billed.price
+    assert price is not None
+    tokens = {"output": point.rate("output_tokens_per_s"), "input": point.rate("input_tokens_per_s")}
+    for kind, rate in tokens.items():
+        assert row[f"per_million_{kind}_tokens"] == pytest.approx(price.hourly / 3600 / rate * 1e6, rel=0.01)
+
+
 def test_whole_responses_have_no_time_to_the_first_token(aws: Emulated) -> None:
     point = bench("--no-stream", "--rate", "20")
     assert (point.counts.succeeded, point.counts.output_tokens) == (20, 100)
