@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import click
 
-from lmi_deploy.api.deployment_lookup import TargetOptions
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.ui.verbosity import VERBOSITY
@@ -179,6 +178,8 @@ def place_options(command: F) -> F:
 
     @functools.wraps(command)
     def with_where(*, target: TargetName | None, region: str, **given: Any) -> Any:
+        from lmi_deploy.api.deployment_lookup import TargetOptions  # `lmi validate` has no use for it
+
         return command(where=TargetOptions(target=target, region=region), **given)
 
     region = click.option("--region", default="", help="Target sagemaker: the region.")
