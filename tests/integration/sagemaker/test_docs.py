@@ -65,6 +65,52 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 def test_commands_of_a_page_have_the_documented_output(
     page: Path, hub: str, aws: Emulated, tmp_path: Path
 ) -> None:
+    folder, environment = place(tmp_path, hub, aws)
+    printed = ""
+    for block in blocks(page):
+        if block.kind == "file":
+            (folder / block.argument).parent.mkdir(exist_ok=True)
+            (folder / block.argument).write_text(block.text)
+        elif block.kind == "run":
+            printed = ran(block, folder, environment)
+        elif block.kind == "output":
+            for line in masked(block.text).splitlines():
+                assert line.strip() in masked(printed), f"{line}\nis not in\n{printed}"
+    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == [], "a page ends what it began"
+
+
+NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_cells_of_a_notebook_run_in_an_event_loop(
+    notebook: Path, hub: str, aws: Emulated, tmp_path: Path
+) -> None:
+    """As in a kernel, one after the other with one namespace, in a thread that has an event loop."""
+    folder, environment = place(tmp_path, hub, aws)
+    cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in cells), "outputs are stripped"
+    sources = ["".join(cell["source"]) for cell in cells]
+    program = (
+        f"import asyncio\nasync def kernel(names):\n    for cell in {sources!r}:\n        exec(cell, names)\n"
+        "asyncio.run(kernel({}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    for expected in ("valid", "in-step", "answer:", "concurrency", "delete the endpoint smollm2-g5"):
+        assert expected in done.stdout, done.stdout
+    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+
+
+def place(tmp_path: Path, hub: str, aws: Emulated) -> tuple[Path, dict[str, str]]:
+    """The folder of a reader, and the variables."""
     folder = tmp_path / "page"
     folder.mkdir()
     shutil.copytree(ROOT / "recipes", folder / "recipes")
@@ -82,17 +128,7 @@ def test_commands_of_a_page_have_the_documented_output(
         "HF_HOME": str(tmp_path / "hub"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    printed = ""
-    for block in blocks(page):
-        if block.kind == "file":
-            (folder / block.argument).parent.mkdir(exist_ok=True)
-            (folder / block.argument).write_text(block.text)
-        elif block.kind == "run":
-            printed = ran(block, folder, environment)
-        elif block.kind == "output":
-            for line in masked(block.text).splitlines():
-                assert line.strip() in masked(printed), f"{line}\nis not in\n{printed}"
-    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == [], "a page ends what it began"
+    return folder, environment
 
 
 def cache_without_prices(folder: Path) -> Path:
