@@ -93,11 +93,9 @@ def test_pipeline_script_stops_at_an_error(aws: Emulated, runner: Runner) -> Non
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
-def test_pipeline_job_runs_the_script() -> None:
-    (job,) = [yaml.safe_load(text) for text in blocks("yaml")]
-    commands = [step["run"] for step in job["jobs"]["deploy"]["steps"] if "run" in step]
-    install, deploy = commands
-    assert install.startswith("pip install 'lmi-deploy @ git+https://"), (
-        "it is not on PyPI: from where is said"
-    )
-    assert deploy == "bash deploy.sh recipes/chat.yaml chat"
+def test_workflow_gives_the_action_inputs_that_it_has() -> None:
+    workflow, _, _ = [yaml.safe_load(text) for text in blocks("yaml")]
+    inputs = yaml.safe_load((PAGE.parents[2] / "action.yml").read_text())["inputs"]
+    steps = [step for step in workflow["jobs"]["deploy"]["steps"] if "lmi-deploy" in step["uses"]]
+    assert [step["with"]["command"] for step in steps] == ["plan", "up", "down", "up"]
+    assert all(set(step["with"]) <= set(inputs) for step in steps)

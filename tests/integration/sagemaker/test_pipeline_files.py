@@ -1,0 +1,193 @@
+"""action.yml, ci/gitlab.yml and ci/buildspec.yml are right: the shell in them runs unchanged against the emulator."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.least_privilege import HANDLER, write_model
+
+ROOT = Path(__file__).resolve().parents[3]
+RECIPE = """\
+name: echo
+model_id: ./model
+engine: custom
+instance_type: ml.m5.xlarge
+handler: {file: model.py}
+probe: {body: '{"inputs": "OK"}'}
+"""
+GH = """\
+#!/usr/bin/env bash
+# Stands in for GitHub's `gh api`: keeps one comment in a file.
+echo "$@" >> gh.log
+case "$*" in
+  *--jq*) [ ! -f posted.md ] || echo 7 ;;
+  *) cp "$(echo "$*" | sed 's/.*body=@//')" posted.md ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A CI runner: a folder with the repository, and `lmi` and `gh` on its PATH."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, script: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", script],
+            cwd=self.folder,
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def action(self, **inputs: str) -> subprocess.CompletedProcess[str]:
+        """The step that runs `lmi`, as GitHub runs `shell: bash`."""
+        return self._step(-2, inputs)
+
+    def comment(self, **inputs: str) -> subprocess.CompletedProcess[str]:
+        return self._step(-1, inputs)
+
+    def _step(self, number: int, inputs: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        action = yaml.safe_load((ROOT / "action.yml").read_text())
+        given = {key: declared.get("default", "") for key, declared in action["inputs"].items()}
+        given |= {key.replace("_", "-"): value for key, value in inputs.items()}
+        step = action["runs"]["steps"][number]
+        assert "${{" not in step["run"]
+        variables = {
+            name: given[found[1]] if (found := re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)) else "12"
+            for name, value in step["env"].items()
+        }
+        return self.run(step["run"], variables)
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000") as running:
+        yield running
+
+
+@pytest.fixture
+def runner(aws: Emulated, tmp_path: Path) -> Runner:
+    write_model(tmp_path / "model")
+    (tmp_path / "model.py").write_text(HANDLER)
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gh").write_text(GH)
+    (tmp_path / "bin" / "gh").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "LMI_"))}
+    github = {
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_REPOSITORY": "org/repo",
+    }
+    return Runner(tmp_path, {**inherited, **aws.environment(tmp_path), **github, "PATH": path})
+
+
+def endpoints(aws: Emulated) -> list[str]:
+    return [found["EndpointName"] for found in aws.client("sagemaker").list_endpoints()["Endpoints"]]
+
+
+def test_action_plans_comments_deploys_and_removes_a_preview(aws: Emulated, runner: Runner) -> None:
+    preview = {"recipe": "recipe.yaml", "name": "echo-pr-12", "ttl": "8h", "max_hourly": "5"}
+    planned = runner.action(command="plan", **preview)
+    assert planned.returncode == 0, planned.stderr
+    assert (runner.folder / "summary.md").read_text().startswith("### `echo-pr-12`: ")
+    assert "pending=true" in (runner.folder / "output").read_text()
+    assert endpoints(aws) == []
+    for _ in range(2):
+        assert runner.comment(command="plan", **preview).returncode == 0
+    assert "### `echo-pr-12`: " in (runner.folder / "posted.md").read_text()
+    methods = re.findall(r"--method (\w+) (\S+)", (runner.folder / "gh.log").read_text())
+    assert methods == [
+        ("POST", "repos/org/repo/issues/12/comments"),
+        ("PATCH", "repos/org/repo/issues/comments/7"),
+    ]
+    deployed = runner.action(command="up", **preview)
+    assert deployed.returncode == 0, deployed.stderr
+    assert endpoints(aws) == ["echo-pr-12"]
+    for _ in range(2):
+        assert runner.action(command="down", name="echo-pr-12").returncode == 0
+    assert endpoints(aws) == []
+
+
+def test_action_stops_at_an_error(aws: Emulated, runner: Runner) -> None:
+    dear = runner.action(command="up", recipe="recipe.yaml", max_hourly="0.01")
+    assert (dear.returncode, "may cost" in dear.stderr) == (5, True), dear.stderr
+    assert "### No plan" in (runner.folder / "summary.md").read_text()
+    assert runner.action(command="down").returncode == 2
+    assert runner.action(command="destroy").returncode == 2
+    injected = runner.action(command="validate", recipe="$(touch owned)\nrecipe.yaml")
+    assert injected.returncode == 2
+    assert not (runner.folder / "owned").exists()
+    (runner.folder / "recipe.yaml").write_text(RECIPE + "engien: vllm\n")
+    wrong = runner.action(command="validate", recipe="recipe.yaml")
+    assert (wrong.returncode, "::error file=recipe.yaml,line=7" in wrong.stdout) == (2, True), wrong.stdout
+    assert endpoints(aws) == []
+
+
+def gitlab() -> tuple[dict[str, Any], dict[str, Any]]:
+    header, jobs = yaml.safe_load_all((ROOT / "ci" / "gitlab.yml").read_text())
+    return header["spec"]["inputs"], jobs
+
+
+def test_gitlab_jobs_plan_preview_deploy_and_remove(aws: Emulated, runner: Runner) -> None:
+    inputs, jobs = gitlab()
+    given = {"recipe": "recipe.yaml", "name": "echo", "role": "arn:aws:iam::123456789012:role/ci"}
+    values = {key: given.get(key, declared.get("default", "")) for key, declared in inputs.items()}
+    variables = {
+        name: re.sub(r"\$\[\[ inputs\.(\w+) \]\]", lambda found: values[found[1]], value)
+        for name, value in jobs[".lmi"]["variables"].items()
+        if name.startswith("LMI_")
+    } | {"CI_MERGE_REQUEST_IID": "3"}
+
+    def job(name: str) -> None:
+        ran = runner.run("\n".join(jobs[name]["script"]), variables)
+        assert ran.returncode == 0, ran.stderr
+
+    job("lmi-validate")
+    assert (runner.folder / "gl-code-quality-report.json").read_text().strip() == "[]"
+    job("lmi-plan")
+    assert (runner.folder / "plan.md").read_text().startswith("### `echo`: ")
+    job("lmi-preview")
+    job("lmi-deploy")
+    assert sorted(endpoints(aws)) == ["echo", "echo-mr-3"]
+    job("lmi-preview-end")
+    assert endpoints(aws) == ["echo"]
+    assert runner.action(command="down", name="echo").returncode == 0
+
+
+def test_buildspec_plans_previews_deploys_and_removes(aws: Emulated, runner: Runner) -> None:
+    spec = yaml.safe_load((ROOT / "ci" / "buildspec.yml").read_text())
+    (script,) = spec["phases"]["build"]["commands"]
+    variables = spec["env"]["variables"] | {"LMI_RECIPE": "recipe.yaml", "LMI_NAME": "echo"}
+
+    def build(event: str, **more: str) -> int:
+        webhook = {"CODEBUILD_WEBHOOK_EVENT": event, "CODEBUILD_WEBHOOK_TRIGGER": "pr/7"}
+        return runner.run(script, {**variables, **webhook, **more}).returncode
+
+    assert build("PULL_REQUEST_CREATED") == 0
+    assert endpoints(aws) == []
+    assert 'failures="0"' in (runner.folder / "lmi-validate.xml").read_text()
+    assert build("PULL_REQUEST_UPDATED", LMI_PREVIEW="true") == 0
+    assert build("PUSH") == 0
+    assert sorted(endpoints(aws)) == ["echo", "echo-pr-7"]
+    assert build("PULL_REQUEST_MERGED") == 0
+    assert endpoints(aws) == ["echo"]
+    assert build("") == 2
+    assert runner.action(command="down", name="echo").returncode == 0
