@@ -94,7 +94,7 @@ def test_pipeline_script_stops_at_an_error(aws: Emulated, runner: Runner) -> Non
 
 
 def test_workflow_gives_the_action_inputs_that_it_has() -> None:
-    workflow, _, _ = [yaml.safe_load(text) for text in blocks("yaml")]
+    (workflow,) = [yaml.safe_load(text) for text in blocks("yaml")]
     inputs = yaml.safe_load((PAGE.parents[2] / "action.yml").read_text())["inputs"]
     steps = [step for step in workflow["jobs"]["deploy"]["steps"] if "lmi-deploy" in step["uses"]]
     assert [step["with"]["command"] for step in steps] == ["plan", "up", "down", "up"]
