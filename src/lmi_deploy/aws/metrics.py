@@ -74,7 +74,7 @@ class EndpointMetrics:
         def read(begin: datetime) -> dict[str, Any]:
             given: dict[str, Any] = {
                 "MetricDataQueries": queries,
-                "StartTime": begin,
+                "StartTime": _down(begin, 60),
                 "EndTime": begin + span,
             }
             what = f"metrics of {endpoint}"
@@ -116,7 +116,7 @@ class EndpointMetrics:
             token="NextToken",
             items="MetricDataResults",
             # A value belongs to the start of its period: without the rounding the oldest one would be missed.
-            StartTime=since - timedelta(seconds=since.timestamp() % period),
+            StartTime=_down(since, period),
             EndTime=until,
             MetricDataQueries=[
                 _query(f"q{number}", (_NAMESPACE, metric, "Sum"), dimensions, period)
@@ -126,6 +126,10 @@ class EndpointMetrics:
         for result in _complete(results):
             if any(value > 0 for value in result.get("Values", ())):
                 yield dict(queries[int(result["Id"].removeprefix("q"))][1])["EndpointName"]
+
+
+def _down(moment: datetime, period: int) -> datetime:
+    return moment - timedelta(seconds=moment.timestamp() % period)
 
 
 def _dimensions(endpoint: str) -> _Dimensions:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lmi_deploy.aws.metrics import EndpointMetrics
+from lmi_deploy.domain.inference_http import HttpRequest
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
+from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import Emulated
 from tests.support.sagemaker_fixtures import Recorder
 
@@ -60,5 +62,21 @@ def test_window_follows_the_clock_of_cloudwatch(aws: Emulated, recorder: Recorde
     assert EndpointMetrics(recorder.access()).recent("ahead", HOUR).requests == 1
 
 
+def test_window_that_the_clocks_move_begins_at_a_whole_minute(aws: Emulated, recorder: Recorder) -> None:
+    """A value belongs to the start of its minute."""
+    aws.advance(90)
+    put(aws, "within", "Invocations", [1.0], ago=0.0)
+    now = recorder.clock.now()
+    found = EndpointMetrics(recorder.access()).between("within", now, now + timedelta(seconds=30))
+    assert found.requests == 1
+
+
 def test_endpoint_without_requests_has_no_values(aws: Emulated, recorder: Recorder) -> None:
     assert EndpointMetrics(recorder.access()).recent("quiet", HOUR) == RecentMetrics()
+
+
+def test_streamed_response_is_counted(aws: Emulated, cloud: Cloud, serving: str) -> None:
+    request = HttpRequest(body=b"{}", headers=(("Content-Type", "application/json"),), stream=True)
+    before = cloud.metrics.recent(serving, HOUR).requests or 0
+    assert len([*cloud.hosting.invoke(serving, request, timeout=10.0)]) > 1
+    assert cloud.metrics.recent(serving, HOUR).requests == before + 1

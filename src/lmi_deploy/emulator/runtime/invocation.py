@@ -79,7 +79,8 @@ class RuntimeApi:
         """Parts as the container sends them; a later error is an event of the stream."""
         variant, instance = await self._real_time(region, requested)
         if instance.port is None:
-            echoed = _echo(requested)
+            with self._measured(instance):
+                echoed = _echo(requested)
             response = _event_stream(variant, echoed.headers)
             await response.prepare(request)
             await response.write(eventstream.event("PayloadPart", echoed.body))
