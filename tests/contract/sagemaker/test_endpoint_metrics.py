@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from lmi_deploy.aws.metrics import EndpointMetrics
 from lmi_deploy.domain.inference_http import HttpRequest
@@ -77,6 +77,8 @@ def test_endpoint_without_requests_has_no_values(aws: Emulated, recorder: Record
 
 def test_streamed_response_is_counted(aws: Emulated, cloud: Cloud, serving: str) -> None:
     request = HttpRequest(body=b"{}", headers=(("Content-Type", "application/json"),), stream=True)
-    before = cloud.metrics.recent(serving, HOUR).requests or 0
+    now = datetime.fromtimestamp(aws.get("/_clock")["now"], UTC)
+    days = {"since": now - timedelta(days=1), "until": now + timedelta(days=30)}
+    assert not cloud.metrics.used([serving], **days)
     assert len([*cloud.hosting.invoke(serving, request, timeout=10.0)]) > 1
-    assert cloud.metrics.recent(serving, HOUR).requests == before + 1
+    assert cloud.metrics.used([serving], **days) == {serving}
