@@ -10,17 +10,22 @@ BIN := $(VENV)/bin
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-quickstart: setup  ## Deploy a real model on this machine, ask it, say what to do next (ENGINE=vllm: behind vLLM)
+quickstart: $(BIN)/.runnable  ## Deploy a real model on this machine, ask it, say what to do next (ENGINE=vllm: behind vLLM)
 	@$(BIN)/python -m tools.quickstart $(ENGINE)
 
 test: setup  ## Everything that .ci/run checks but test-engines
 	@$(BIN)/python -m tools.check
 
+# What the quickstart needs, and no tool of development.
+$(BIN)/.runnable: requirements/quickstart.txt pyproject.toml tools/setup.py
+	@$(PYTHON) tools/setup.py $(VENV) quickstart
+	@touch $@
+
 setup: $(BIN)/.ready
 
 $(BIN)/.ready: requirements/dev.txt pyproject.toml tools/setup.py
-	@$(PYTHON) tools/setup.py $(VENV)
-	@touch $@
+	@$(PYTHON) tools/setup.py $(VENV) dev
+	@touch $@ $(BIN)/.runnable
 
 lint: setup  ## Format, lint and types only
 	@$(BIN)/python -m tools.check lint
@@ -62,6 +67,8 @@ wheelhouse: setup  ## Fill the folder wheelhouse/ for machines without a registr
 lock: setup  ## Pin the development requirements again, with hashes
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local --extra bench --extra emulator --extra proxy \
 	  --group dev pyproject.toml -o requirements/dev.txt
+	@$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --extra local -c requirements/dev.txt \
+	  pyproject.toml requirements/quickstart.in -o requirements/quickstart.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/clients.in \
 	  -o requirements/clients.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 \

@@ -1,4 +1,5 @@
-"""Make the development environment: `python3 tools/setup.py .venv`. Standard library only; runs on a bare Python.
+"""Make the environment of lmi: `python3 tools/setup.py .venv dev`, or `quickstart` without the tools of development.
+Standard library only; runs on a bare Python.
 
 The requirements are pinned with hashes. With LMI_WHEELHOUSE they come from that folder and nowhere else.
 """
@@ -13,9 +14,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MINIMUM = (3, 11)
+SETS = {"dev": "lmi and its tools, about 620 MB", "quickstart": "lmi, about 170 MB"}
+"""What is installed, by the name of its file in `requirements/`."""
 
 
-def main(target: str) -> int:
+def main(target: str, chosen: str) -> int:
     if sys.version_info < MINIMUM:
         return _no(
             f"Python {'.'.join(map(str, MINIMUM))} or newer is needed, this is {sys.version.split()[0]}",
@@ -24,10 +27,10 @@ def main(target: str) -> int:
     venv = (ROOT / target).resolve()
     python = venv / "bin" / "python"
     started = time.monotonic()
-    print(f"setting up {venv.name}: lmi and its tools, about 620 MB, about half a minute", flush=True)
+    print(f"setting up {venv.name}: {SETS[chosen]}, about half a minute", flush=True)
     try:
         _make(venv, python)
-        _install(python)
+        _install(python, ROOT / "requirements" / f"{chosen}.txt")
     except subprocess.CalledProcessError as failed:
         return _no(
             f"{' '.join(map(str, failed.cmd[:4]))} ... ended with {failed.returncode}",
@@ -47,14 +50,14 @@ def _make(venv: Path, python: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
 
 
-def _install(python: Path) -> None:
-    pins = (ROOT / "requirements" / "dev.txt").read_text()
+def _install(python: Path, requirements: Path) -> None:
+    pins = requirements.read_text()
     source = package_source()
     # uv first, at its pinned version: it installs the rest in seconds.
     uv = next(line.split(" ")[0] for line in pins.splitlines() if line.startswith("uv=="))
     _pip(python, "install", "-q", "--disable-pip-version-check", *source, uv)
     run = [str(python), "-m", "uv", "pip", "install", "-q", "--python", str(python), *source]
-    subprocess.run([*run, "--require-hashes", "-r", str(ROOT / "requirements" / "dev.txt")], check=True)
+    subprocess.run([*run, "--require-hashes", "-r", str(requirements)], check=True)
     subprocess.run([*run, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], check=True)
 
 
@@ -73,4 +76,4 @@ def _no(why: str, what_next: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ".venv"))
+    sys.exit(main(*(sys.argv[1:] or (".venv", "dev"))))
