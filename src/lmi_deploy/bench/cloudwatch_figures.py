@@ -42,8 +42,8 @@ class LoadTime:
     @property
     def minutes(self) -> tuple[datetime, datetime]:
         """The whole minutes within it: no other load is in their values. If there is none, those that it touches."""
-        first, last = _up(self.began), _down(self.ended)
-        return (first, last) if first < last else (_down(self.began), _up(self.ended))
+        within = _up(self.began), _down(self.ended)
+        return within if self.is_whole else (_down(self.began), _up(self.ended))
 
     @property
     def is_whole(self) -> bool:

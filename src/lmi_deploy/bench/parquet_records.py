@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from lmi_deploy.bench.request_records import RequestRecord
 from lmi_deploy.bench.request_records_file import SCHEMA, VERSION
+from lmi_deploy.bench.whole_file import whole_file
 from lmi_deploy.errors import NotInstalled
 
 SUFFIX: Final = ".parquet"
@@ -64,12 +65,6 @@ class ParquetRecords:
     def _write(self) -> None:
         from pyarrow import parquet
 
-        part = self._path.with_name(f".{self._path.name}.part")
-        try:
-            with parquet.ParquetWriter(part, self._schema) as writer:
-                for table in self._tables:
-                    writer.write_table(table)
-            part.replace(self._path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
+        with whole_file(self._path) as part, parquet.ParquetWriter(part, self._schema) as writer:
+            for table in self._tables:
+                writer.write_table(table)

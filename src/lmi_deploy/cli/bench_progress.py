@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from lmi_deploy.bench.whole_file import whole_file
 from lmi_deploy.cli.context import CommandContext
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.domain.number_text import seconds_text
@@ -82,10 +83,5 @@ def _write_whole(path: Path, text: str) -> None:
     if not place.is_file() or not os.access(place.parent, os.W_OK):
         path.write_text(text, encoding="utf-8")
         return
-    part = place.with_name(f".{place.name}.part")
-    try:
+    with whole_file(place) as part:
         part.write_text(text, encoding="utf-8")
-        part.replace(place)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lmi_deploy.api.input_files import read_text
+from lmi_deploy.api.input_files import read_bytes, read_text
 from lmi_deploy.api.load_measurement import DEFAULT_PROMPT, RequestOptions
 from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
 from lmi_deploy.bench.request_images import image_size, synthetic_images
@@ -137,14 +137,7 @@ def _images(given: Mapping[str, Any], seed: int) -> tuple[tuple[ImageFile, ...],
         raise UsageRefused("only a chat has images", hint="omit --plain")
     if size:
         return synthetic_images(image_size(size), seed=seed), f"synthetic images of {size}"
-    return tuple(read_image(_image_bytes(path), str(path)) for path in paths), "files"
-
-
-def _image_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as reason:
-        raise UsageRefused(f"{path}: {reason.strerror}", hint="name a file that you may read") from None
+    return tuple(read_image(read_bytes(path), str(path)) for path in paths), "files"
 
 
 def _without_images(given: Mapping[str, Any], form: RequestForm, seed: int) -> RequestOptions:

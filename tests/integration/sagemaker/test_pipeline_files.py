@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.emulator_process import Emulated, emulator
-from tests.support.least_privilege import HANDLER, write_model
+from tests.support.ci_runner import RECIPE, CiRunner
+from tests.support.emulator_process import Emulated
 
 ROOT = Path(__file__).resolve().parents[3]
-RECIPE = """\
-name: echo
-model_id: ./model
-engine: custom
-instance_type: ml.m5.xlarge
-handler: {file: model.py}
-probe: {body: '{"inputs": "OK"}'}
-"""
 GH = """\
 #!/usr/bin/env bash
 # Stands in for GitHub's `gh api`: keeps one comment in a file.
@@ -37,22 +26,11 @@ esac
 """
 
 
-@dataclass(frozen=True)
-class Runner:
-    """A CI runner: a folder with the repository, and `lmi` and `gh` on its PATH."""
-
-    folder: Path
-    environment: dict[str, str]
+class Runner(CiRunner):
+    """With a stand-in for `gh` on its PATH."""
 
     def run(self, script: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", script],
-            cwd=self.folder,
-            env={**self.environment, **variables},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        return self.bash("-e", "-o", "pipefail", "-c", script, variables=variables)
 
     def action(self, **inputs: str) -> subprocess.CompletedProcess[str]:
         """The step that runs `lmi`, as GitHub runs `shell: bash`."""
@@ -74,29 +52,19 @@ class Runner:
         return self.run(step["run"], variables)
 
 
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000") as running:
-        yield running
-
-
 @pytest.fixture
 def runner(aws: Emulated, tmp_path: Path) -> Runner:
-    write_model(tmp_path / "model")
-    (tmp_path / "model.py").write_text(HANDLER)
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "gh").write_text(GH)
-    (tmp_path / "bin" / "gh").chmod(0o755)
-    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "LMI_"))}
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "gh").write_text(GH)
+    (programs / "gh").chmod(0o755)
     github = {
         "RUNNER_TEMP": str(tmp_path),
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
         "GITHUB_REPOSITORY": "org/repo",
     }
-    return Runner(tmp_path, {**inherited, **aws.environment(tmp_path), **github, "PATH": path})
+    return Runner.of(aws, tmp_path, programs, **github)
 
 
 def endpoints(aws: Emulated) -> list[str]:

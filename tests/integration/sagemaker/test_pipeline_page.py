@@ -3,53 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support.emulator_process import Emulated, emulator
-from tests.support.least_privilege import HANDLER, write_model
+from tests.support.ci_runner import RECIPE, CiRunner
+from tests.support.emulator_process import Emulated
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run-in-ci.md"
-RECIPE = """\
-name: echo
-model_id: ./model
-engine: custom
-instance_type: ml.m5.xlarge
-handler: {file: model.py}
-probe: {body: '{"inputs": "OK"}'}
-"""
 
 
-@dataclass(frozen=True)
-class Runner:
-    """A CI runner: a folder with the repository, and `lmi` on its PATH."""
-
-    folder: Path
-    environment: dict[str, str]
-
+class Runner(CiRunner):
     def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["bash", script, *arguments],
-            cwd=self.folder,
-            env={**self.environment, **more},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000") as running:
-        yield running
+        return self.bash(script, *arguments, variables=more)
 
 
 @pytest.fixture
@@ -58,12 +27,7 @@ def runner(aws: Emulated, tmp_path: Path) -> Runner:
         name = re.search(r"^# (\w+\.sh)", script, re.MULTILINE)
         assert name is not None
         (tmp_path / name[1]).write_text(script)
-    write_model(tmp_path / "model")
-    (tmp_path / "model.py").write_text(HANDLER)
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "LMI_"))}
-    return Runner(tmp_path, {**inherited, **aws.environment(tmp_path), "PATH": path})
+    return Runner.of(aws, tmp_path)
 
 
 def blocks(language: str) -> list[str]:

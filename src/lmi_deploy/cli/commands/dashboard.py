@@ -25,10 +25,11 @@ def command(*, name: str | None, where: TargetOptions, as_json: bool) -> None:
     AWS charges $3 a month for each dashboard after the first three of an account.
     """
     context = open_context(as_json=as_json)
-    made = dashboard(find_deployment(name, context.deps, where), context.deps)
+    ref = find_deployment(name, context.deps, where)
+    made = dashboard(ref, context.deps)
     if not as_json:
         context.view.note(
-            f"create it:  lmi dashboard {made.name.removeprefix('lmi-')} > dashboard.json\n"
+            f"create it:  lmi dashboard {ref.name} > dashboard.json\n"
             f"            aws cloudwatch put-dashboard --dashboard-name {made.name} --dashboard-body "
             f"file://dashboard.json\n"
             f"delete it:  aws cloudwatch delete-dashboards --dashboard-names {made.name}\n"

@@ -11,6 +11,35 @@ from lmi_deploy.domain.role_setup import WantedSetup
 from lmi_deploy.targets.sagemaker.permissions import Policy, policies
 
 _OF_THE_DEPLOYER: Final = ("LookIntoBucket", "MakeBucket")
+_OF_ROLES: Final = (
+    "iam:AttachRolePolicy",
+    "iam:CreateRole",
+    "iam:DeleteRole",
+    "iam:DeleteRolePolicy",
+    "iam:DetachRolePolicy",
+    "iam:GetRole",
+    "iam:GetRolePolicy",
+    "iam:ListAttachedRolePolicies",
+    "iam:ListRolePolicies",
+    "iam:PutRolePolicy",
+    "iam:TagRole",
+    "iam:UpdateAssumeRolePolicy",
+)
+_OF_POLICIES: Final = (
+    "iam:CreatePolicy",
+    "iam:CreatePolicyVersion",
+    "iam:DeletePolicy",
+    "iam:DeletePolicyVersion",
+    "iam:GetPolicy",
+    "iam:GetPolicyVersion",
+    "iam:ListPolicyVersions",
+    "iam:TagPolicy",
+)
+_OF_PROVIDERS: Final = (
+    "iam:CreateOpenIDConnectProvider",
+    "iam:GetOpenIDConnectProvider",
+    "iam:TagOpenIDConnectProvider",
+)
 
 
 def bootstrap_policy(spec: Spec, wanted: WantedSetup, *, prefix: str = "") -> Policy:
@@ -24,47 +53,17 @@ def _statements(spec: Spec, wanted: WantedSetup) -> Iterator[PolicyStatement]:
     root = f"arn:{place.partition}:iam::{place.account}:role"
     yield PolicyStatement(
         sid="SetUpRoles",
-        actions=(
-            "iam:AttachRolePolicy",
-            "iam:CreateRole",
-            "iam:DeleteRole",
-            "iam:DeleteRolePolicy",
-            "iam:DetachRolePolicy",
-            "iam:GetRole",
-            "iam:GetRolePolicy",
-            "iam:ListAttachedRolePolicies",
-            "iam:ListRolePolicies",
-            "iam:PutRolePolicy",
-            "iam:TagRole",
-            "iam:UpdateAssumeRolePolicy",
-        ),
+        actions=_OF_ROLES,
         resources=tuple(f"{root}{role.path}{role.name}" for role in wanted.roles),
         why="create the roles with their policies, compare them, and delete them",
     )
     if wanted.policy is not None:
+        why = "create the deployer's policy, replace it, and delete it"
         yield PolicyStatement(
-            sid="SetUpPolicy",
-            actions=(
-                "iam:CreatePolicy",
-                "iam:CreatePolicyVersion",
-                "iam:DeletePolicy",
-                "iam:DeletePolicyVersion",
-                "iam:GetPolicy",
-                "iam:GetPolicyVersion",
-                "iam:ListPolicyVersions",
-                "iam:TagPolicy",
-            ),
-            resources=(wanted.policy.arn,),
-            why="create the deployer's policy, replace it, and delete it",
+            sid="SetUpPolicy", actions=_OF_POLICIES, resources=(wanted.policy.arn,), why=why
         )
     if wanted.provider is not None:
+        why = "create the identity provider of the pipeline"
         yield PolicyStatement(
-            sid="SetUpProvider",
-            actions=(
-                "iam:CreateOpenIDConnectProvider",
-                "iam:GetOpenIDConnectProvider",
-                "iam:TagOpenIDConnectProvider",
-            ),
-            resources=(wanted.provider.arn,),
-            why="create the identity provider of the pipeline",
+            sid="SetUpProvider", actions=_OF_PROVIDERS, resources=(wanted.provider.arn,), why=why
         )
