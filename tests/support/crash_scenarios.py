@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
@@ -18,7 +19,7 @@ from tests.support.action_failures import Killed, failing, failing_compiler
 from tests.support.adapters import SHAPE, adapter_files
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_injection import Crash, CrashingCloud, CrashInjector
-from tests.support.fake_hosting import NO_CAPACITY
+from tests.support.fake_hosting import NO_CAPACITY, ok_response
 from tests.support.fakes import model_files
 from tests.support.local_app import Ran
 
@@ -180,11 +181,14 @@ class CrashApp(CloudApp):
 
 @dataclass(frozen=True)
 class Scenario:
-    """`before` prepares the state; `recipe` is the desired one from then on, `command` is interrupted."""
+    """`before` prepares the state; `recipe` is the desired one from then on, `command` is interrupted. Undisturbed, it
+    ends with `code`.
+    """
 
     recipe: str
     command: tuple[str, ...] = UP
     before: Callable[[CrashApp], None] = lambda app: None
+    code: int = 0
 
 
 @dataclass
@@ -247,6 +251,22 @@ def _has_printed(app: CrashApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("a line",)
 
 
+@dataclass
+class _EmptyOnce:
+    """An answer that fails the probe, then good ones."""
+
+    left: int = 1
+
+    def __call__(self, name: str, request: HttpRequest) -> list[ResponseHead | bytes]:
+        self.left -= 1
+        head, body = ok_response(name, request)
+        return [head, body if self.left < 0 else b""]
+
+
+def _fails_its_probe(app: CrashApp) -> None:
+    app.cloud.account_state.answer = _EmptyOnce()
+
+
 def _has_requests(app: CrashApp) -> None:
     app.cloud.stores[app.bucket].put("async/tiny/output/1.out", b"a response")
 
@@ -266,6 +286,12 @@ SCENARIOS: dict[str, Scenario] = {
     "first up, with an adapter and a draft model": Scenario(ADAPTED),
     "first up, next instance type": Scenario(RECIPE, before=_without_first_choice),
     "changed recipe": Scenario(CHANGED, before=Ups((RECIPE,))),
+    "changed recipe that fails its probe": Scenario(CHANGED, before=Ups((RECIPE,), _fails_its_probe), code=1),
+    "scaled, other instance type that fails its probe": Scenario(
+        SCALED.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g6.xlarge"),
+        before=Ups((SCALED,), _fails_its_probe),
+        code=1,
+    ),
     "other count": Scenario(RECIPE + "endpoint: {count: 2}\n", before=Ups((RECIPE,))),
     "scaling on": Scenario(SCALED, before=Ups((RECIPE,))),
     "scaling off": Scenario(RECIPE, before=Ups((SCALED,))),
@@ -315,13 +341,14 @@ def steps(app: CrashApp, scenario: Scenario) -> CrashInjector:
     """What the command does undisturbed."""
     result = app.crashed(None, *scenario.command)
     assert result is not None
-    assert result.code == 0, result.err
+    assert result.code == scenario.code, result.err
     return app.story
 
 
 def converged(app: CrashApp) -> dict[str, Any]:
     """One more `up`, after which there is nothing to do; returns the state."""
     app.cloud.jobs.seconds = 600.0
+    app.cloud.account_state.answer = ok_response
     app.up()
     assert app.lmi("status", "tiny").code == 0
     assert app.lmi("plan", "--exit-code").code == 0

@@ -12,6 +12,7 @@ from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.workflows import handler_dry_run
 from lmi_deploy.workflows import up as up_workflow
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deploy import DeployOptions
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 from lmi_deploy.workflows.interruption import recorded
 
@@ -54,16 +55,16 @@ def _steps(
         prepared = up_workflow.prepare(opened(recipe).parse(), deps, probe=probe, force_fit=force_fit)
     prepared.require_affordable(max_hourly)
     yield from (Notice(text=notice) for notice in prepared.notices)
-    yield from deploying(prepared, deps, probe=probe, detach=detach)
+    yield from deploying(prepared, deps, DeployOptions(probe=probe, detach=detach))
     return Deployment(prepared.ref, deps)
 
 
 def deploying(
-    prepared: DeploymentPlan, deps: Dependencies, *, probe: bool, detach: bool, check_handler: bool = False
+    prepared: DeploymentPlan, deps: Dependencies, options: DeployOptions, *, check_handler: bool = False
 ) -> Generator[Event, None, None]:
     """Carry out a plan to which the user agreed: first the warm-up call of new code on this machine, if it is due."""
     if handler_dry_run.is_due(prepared, deps, requested=check_handler):
         yield from handler_dry_run.rehearse(prepared.spec, prepared.artifact, deps)
     elif skipped := handler_dry_run.skipped_reason(prepared, deps, requested=check_handler):
         yield Notice(text=skipped)
-    yield from recorded(up_workflow.execute(prepared, deps, probe=probe, detach=detach))
+    yield from recorded(up_workflow.execute(prepared, deps, options))

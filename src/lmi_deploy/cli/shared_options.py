@@ -62,6 +62,11 @@ runtime_option = click.option(
 force_fit_option = click.option(
     "--force-fit", is_flag=True, help="Continue even if the model does not fit (see `lmi fit`)."
 )
+no_rollback_option = click.option(
+    "--no-rollback",
+    is_flag=True,
+    help="Leave a new version that fails its probe, with the requests going to it.",
+)
 yes_option = click.option(
     "-y", "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal."
 )

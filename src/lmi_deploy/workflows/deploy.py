@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lmi_deploy.domain.action import Phase
-from lmi_deploy.domain.events import Event, Finished, Notice
+from lmi_deploy.domain.events import Event, Finished, Notice, Started
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation
@@ -17,6 +18,7 @@ from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.error_diagnosis import explain
+from lmi_deploy.workflows.generation_switch import return_to_previous, split
 from lmi_deploy.workflows.interruption import interrupted
 
 _REPEATED = frozenset({Phase.WAIT, Phase.PROBE, Phase.SWITCH})
@@ -25,10 +27,16 @@ _REPEATED = frozenset({Phase.WAIT, Phase.PROBE, Phase.SWITCH})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """`detach`: return once the server is starting; `lmi wait` does the rest."""
+    """`detach`: return once the server is starting; `lmi wait` does the rest. `rollback`: to the previous generation,
+    if the new one fails its probe while it serves.
+    """
 
     probe: bool = True
     detach: bool = False
+    rollback: bool = True
+
+
+AS_USUAL: Final = DeployOptions()
 
 
 def deploy(deployment: DeploymentPlan, deps: Dependencies, options: DeployOptions) -> Iterator[Event]:
@@ -59,6 +67,8 @@ class _Attempt:
     deps: Dependencies
     options: DeployOptions
     took: int = 0
+    phase: Phase | None = None
+    """Of the action that is carried out."""
 
     def run(self) -> Iterator[Event]:
         try:
@@ -83,6 +93,8 @@ class _Attempt:
             raise
         except LmiError as error:
             explain(error, deployment.spec.engine.name)
+            if self.options.rollback and self.phase is Phase.PROBE:
+                yield from return_to_previous(deployment.ref, pending, error, deps)
             error.hint = "; ".join(filter(None, (error.hint, *self._advice(error))))
             raise
         if detached:
@@ -100,6 +112,8 @@ class _Attempt:
             yield from self._leave(later, journal)
             return True
         for event in apply(replace(plan, actions=later), perform, journal, self.deps.clock):
+            if isinstance(event, Started):
+                self.phase = event.phase
             if isinstance(event, Finished) and event.phase is Phase.WAIT:
                 self.took = round(event.seconds)
             yield event
@@ -151,11 +165,3 @@ def send_probe(deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event
     action = deployment.target.probe_action(deployment.spec, deployment.artifact)
     perform = deployment.target.deploy_actions(deployment.spec, deployment.artifact, deps.hub)
     yield from perform[type(action)](action)
-
-
-def split(plan: Plan) -> tuple[Plan, Plan]:
-    """The actions that start the new generation, and those that remove the old one."""
-    cut = len(plan.actions)
-    while cut and plan.actions[cut - 1].phase.removes:
-        cut -= 1
-    return replace(plan, actions=plan.actions[:cut]), replace(plan, actions=plan.actions[cut:])

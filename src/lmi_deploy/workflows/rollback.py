@@ -11,8 +11,8 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
+from lmi_deploy.workflows.generation_switch import apply_generation
 from lmi_deploy.workflows.interruption import interrupted
-from lmi_deploy.workflows.wait import apply_generation
 
 _BACK = "the steps so far are recorded: `lmi status` shows them, `lmi rollback` continues"
 

@@ -23,7 +23,7 @@ from lmi_deploy.recipe.checks.notices import notices as recipe_notices
 from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.deploy import DeployOptions, deploy, send_probe
+from lmi_deploy.workflows.deploy import AS_USUAL, DeployOptions, deploy, send_probe
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.fit import require_fit
@@ -167,12 +167,12 @@ def _require_disk_space(deployment: DeploymentPlan, deps: Dependencies) -> None:
 
 
 def execute(
-    deployment: DeploymentPlan, deps: Dependencies, *, probe: bool = True, detach: bool = False
+    deployment: DeploymentPlan, deps: Dependencies, options: DeployOptions = AS_USUAL
 ) -> Iterator[Event]:
     """Carry out the plan and probe the result. An empty plan takes no lock, and is still probed."""
     target = deployment.target
     if deployment.plan.empty and _record_matches(deployment):
-        if probe:
+        if options.probe:
             yield from send_probe(deployment, deps)
         return
     target.remember(deployment.ref)
@@ -182,10 +182,10 @@ def execute(
     yield from apply(replace(deployment.plan, actions=bootstrap), perform, NoJournal(), deps.clock)
     with locked(deployment.ref, deps):
         fresh = make_plan(
-            deployment.spec, deployment.artifact, deps, probe=probe, before=deployment.inventory
+            deployment.spec, deployment.artifact, deps, probe=options.probe, before=deployment.inventory
         )
         require_agreed(deployment.plan, fresh.plan)
-        yield from deploy(fresh, deps, DeployOptions(probe=probe, detach=detach))
+        yield from deploy(fresh, deps, options)
 
 
 def _record_matches(deployment: DeploymentPlan) -> bool:

@@ -16,6 +16,7 @@ from lmi_deploy.cli.shared_options import (
     force_fit_option,
     json_option,
     max_hourly_option,
+    no_rollback_option,
     recipe_argument,
     recipe_options,
     runtime_option,
@@ -23,6 +24,7 @@ from lmi_deploy.cli.shared_options import (
     yes_option,
 )
 from lmi_deploy.workflows import up
+from lmi_deploy.workflows.deploy import DeployOptions
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 
@@ -42,6 +44,7 @@ from lmi_deploy.workflows.deployment_plan import DeploymentPlan
     "--check-handler", is_flag=True, help="First make the handler's warm-up call in a worker on this machine."
 )
 @click.option("--no-probe", is_flag=True, help="Do not send the probe at the end.")
+@no_rollback_option
 @json_option
 def command(
     *,
@@ -55,6 +58,7 @@ def command(
     detach: bool,
     check_handler: bool,
     no_probe: bool,
+    no_rollback: bool,
     as_json: bool,
 ) -> None:
     """Create or update the deployment of RECIPE, and check that it answers.
@@ -75,9 +79,8 @@ def command(
         context.view.note(f"  {notice}")
     if not deployment.plan.empty:
         confirm("Go ahead?", yes=yes, free=not deployment.target.billed)
-    context.show_events(
-        deploying(deployment, context.deps, probe=not no_probe, detach=detach, check_handler=check_handler)
-    )
+    options = DeployOptions(probe=not no_probe, detach=detach, rollback=not no_rollback)
+    context.show_events(deploying(deployment, context.deps, options, check_handler=check_handler))
     address = deployment.target.address(deployment.ref)
     if not (detach and deployment.plan.actions):
         context.view.note(_how_to_invoke(deployment, address))

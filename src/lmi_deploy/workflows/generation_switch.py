@@ -1,0 +1,84 @@
+"""Make another generation the current one: wait, probe, settle; and return to the previous one if the probe fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lmi_deploy.domain.action import Phase
+from lmi_deploy.domain.events import Event, Finished, Notice, Started
+from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.record import DeploymentRef, Generation
+from lmi_deploy.errors import DeployFailed, LmiError, LockLost
+from lmi_deploy.workflows.apply import apply
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.error_diagnosis import explain
+
+
+def split(plan: Plan) -> tuple[Plan, Plan]:
+    """The actions that start the new generation, and those that remove the old one."""
+    cut = len(plan.actions)
+    while cut and plan.actions[cut - 1].phase.removes:
+        cut -= 1
+    return replace(plan, actions=plan.actions[:cut]), replace(plan, actions=plan.actions[cut:])
+
+
+def apply_generation(
+    ref: DeploymentRef, plan: Plan, pending: Generation | None, deps: Dependencies, *, returns: bool = False
+) -> Iterator[Event]:
+    """`returns`: to the previous generation, if the probe fails."""
+    journal, took, phase = deps.journal(ref), 0, None
+    perform = deps.targets[ref.target].teardown_actions(ref)
+    before, after = split(plan)
+    try:
+        for event in apply(before, perform, journal, deps.clock):
+            if isinstance(event, Started):
+                phase = event.phase
+            if isinstance(event, Finished) and event.phase is Phase.WAIT:
+                took = round(event.seconds)
+            yield event
+    except LmiError as error:
+        explain(error, pending.serving.engine if pending else "")
+        if returns and phase is Phase.PROBE:
+            yield from return_to_previous(ref, pending, error, deps)
+        raise
+    if pending is not None:
+        since = deps.clock.now().isoformat(timespec="seconds")
+        journal.commit(replace(pending, since=since, took=pending.took or took))
+    yield from apply(after, perform, journal, deps.clock)
+
+
+def return_to_previous(
+    ref: DeploymentRef, failed: Generation | None, error: LmiError, deps: Dependencies
+) -> Iterator[Event]:
+    """After `error`, with which the probe of the generation `failed` ended: back to the current one of the record, if
+    requests already go to the failed one. Nothing if the model did not answer badly, but could not be asked.
+
+    The hint of `error` says what serves then. It is raised by the caller.
+    """
+    target, name = deps.targets[ref.target], ref.name
+    observed = target.observe(ref)
+    previous = observed.record.current if observed.record else None
+    served = failed is not None and observed.serving == failed.server
+    if not isinstance(error, DeployFailed) or failed is None or previous is None or not served:
+        return
+    if previous.server == failed.server:
+        return
+    assert observed.record is not None
+    # The plan compares with the generation that serves: its instance type and its scaling.
+    record = replace(observed.record, generations=(*observed.record.generations, failed))
+    yield Notice(text=f"{name}: the new version failed its probe; going back to the previous one")
+    try:
+        plan, previous = target.plan_rollback(replace(observed, record=record), previous.server)
+        deps.journal(ref).set_pending(previous)
+        yield from apply_generation(ref, plan, previous, deps)
+    except LockLost:
+        raise
+    except LmiError as second:
+        _add_hint(error, f"the way back failed, too: {second.message}; `lmi rollback {name}` tries again")
+        return
+    _add_hint(error, f"the previous version of {name} serves again; --no-rollback leaves the new one")
+
+
+def _add_hint(error: LmiError, text: str) -> None:
+    error.hint = "; ".join(filter(None, (error.hint, text)))
