@@ -193,7 +193,7 @@ SMALL_MODULES_WITH_A_REASON = {
         ),
         "one engine a file",
     ),
-    **dict.fromkeys(("workflows/access_token.py",), "one command a file"),
+    **dict.fromkeys(("workflows/access_token.py", "workflows/wait.py"), "one command a file"),
     **dict.fromkeys(
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
