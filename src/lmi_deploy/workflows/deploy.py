@@ -154,7 +154,8 @@ class _Attempt:
             observed: Observed = target.observe(self.case.ref)
         except LmiError:
             return  # it cannot be read either
-        if observed.serving is not None and observed.serving == self.case.observed.serving:
+        stayed = observed.serving is not None and observed.serving == self.case.observed.serving
+        if stayed and "serves again" not in error.hint:
             yield f"the previous version of {self.case.spec.name} still serves, at {target.address(self.case.ref)}"
         if "costing" not in error.message:
             yield target.remaining_cost(observed)
