@@ -44,6 +44,7 @@ ANSWER = b'{"generated_text": "OK", "choices": [{"message": {"content": "OK"}, "
 WRITES = frozenset(
     {
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag", "untag"),
+        *("set_instance_count",),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
         *("create_repository", "delete_image", "delete_repository"),
         *("delete_at", "remove_schedule"),
@@ -66,7 +67,8 @@ class HostingFailures:
     lost: list[str] = field(default_factory=list)
     """Methods whose next reply is lost: executed, and the caller sees a broken connection."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why an endpoint fails to start, by instance type or endpoint config; absent where it starts."""
+    """Why an endpoint fails to start, by instance type or endpoint config; absent where it starts. By "more
+    instances": why it gets no further ones."""
 
     def meet(self, method: str) -> None:
         if self.before.get(method):
@@ -186,7 +188,8 @@ class AccountState:
         instance = self.configs[config].settings.instance
         return self.failures.reasons.get(config) or self.failures.reasons.get(instance, "")
 
-    def require_quota(self, config: str) -> None:
+    def require_quota(self, config: str, count: int = 0) -> None:
+        """For so many instances of a config in addition to what runs; 0: its own number."""
         desired = self.configs[config].settings
         existing: Counter[str] = Counter()
         for endpoint in self.endpoints.values():
@@ -194,7 +197,7 @@ class AccountState:
             if observed and endpoint.observed.status != "Failed":
                 existing[observed.settings.instance] += endpoint.observed.desired_count
         most = self.quotas.get(desired.instance, 100.0)
-        if existing[desired.instance] + desired.count > most:
+        if existing[desired.instance] + (count or desired.count) > most:
             raise QuotaExceeded(
                 f'the quota "{desired.instance} for endpoint usage" is {most:g}', hint="ask for more"
             )
@@ -308,6 +311,22 @@ class FakeHosting:
             ended = replace(ended, count=before.count, desired_count=before.desired_count)
         account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
         account.failures.lose("update_endpoint")
+
+    def set_instance_count(self, name: str, count: int) -> None:
+        account = self.state
+        account.call("set_instance_count")
+        before = self._settled(name)
+        if count > before.desired_count:
+            account.require_quota(before.config, count - before.desired_count)
+        now = account.clock.now()
+        reason = account.failures.reasons.get("more instances", "") if count > before.count else ""
+        started = replace(before, status="Updating", reason="", desired_count=count, modified=now.isoformat())
+        late = (now + timedelta(seconds=account.startup)).isoformat()
+        ended = replace(before, reason=reason, modified=late)
+        if not reason:
+            ended = replace(ended, count=count, desired_count=count)
+        account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
+        account.failures.lose("set_instance_count")
 
     def tag(self, arn: str, tags: Pairs) -> None:
         self.state.call("tag")

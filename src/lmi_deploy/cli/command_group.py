@@ -40,6 +40,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
             "diagnose", "Say why a deployment failed, by its log or any log.", reads=True
         ),
         "rollback": CommandEntry("rollback", "Roll back to an earlier generation."),
+        "scale": CommandEntry("scale", "Set the number of instances of a deployment."),
         "extend": CommandEntry("extend", "Change the time when a deployment expires."),
         "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
         "dashboard": CommandEntry("dashboard", "Print a CloudWatch dashboard for a deployment.", reads=True),

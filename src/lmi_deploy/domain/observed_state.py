@@ -166,6 +166,9 @@ class CloudObserved:
     schedule: ObservedSchedule | None = None
     """What deletes the endpoint at its expiry."""
     scaling: Scaling | None = None
+    """Read only for a teardown and for `lmi scale`."""
+    count_by_hand: int = 0
+    """The number of instances, if neither the last `lmi up` nor autoscaling set it; else 0."""
     log_group: str = ""
     """Its name, where CloudWatch has one."""
     other_locations: tuple[DeploymentRef, ...] = ()

@@ -52,6 +52,9 @@ class Hosting(Protocol):
         self, name: str, config: str, *, keep_count: bool, policy: UpdatePolicy | None = None
     ) -> None: ...
 
+    def set_instance_count(self, name: str, count: int) -> None:
+        """Of our variant; its other settings stay."""
+
     def tag(self, arn: str, tags: Pairs) -> None: ...
 
     def untag(self, arn: str, names: tuple[str, ...]) -> None:

@@ -12,15 +12,15 @@ from lmi_deploy.domain.deployment_spec import EngineSpec, Spec, WeightsSpec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts, Machine
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.observed_state import Inventory, Observed, ObservedServer, Price
+from lmi_deploy.domain.observed_state import Inventory, Observed, Price
 from lmi_deploy.domain.plan import Action, Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation, Record
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
-from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
-from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.domain.sagemaker.scaling_actions import CountChange
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.domain.target_spec import Place
 from lmi_deploy.ports.async_inference import AsyncInference
 from lmi_deploy.ports.hub import Hub
@@ -36,23 +36,6 @@ ObservedT = TypeVar("ObservedT", bound=Observed)
 ObservedT_contra = TypeVar("ObservedT_contra", bound=Observed, contravariant=True)
 InventoryT = TypeVar("InventoryT", bound=Inventory)
 InventoryT_contra = TypeVar("InventoryT_contra", bound=Inventory, contravariant=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusDetails:
-    """What `status` shows beside the state; each target fills in what it has."""
-
-    address: str = ""
-    server: ObservedServer | None = None
-    endpoint: ObservedEndpoint | None = None
-    jobs: tuple[ObservedJob, ...] = ()
-    """Transfer and compile jobs that have machines."""
-    expires: str = ""
-    """When `lmi gc` may delete it; ISO 8601."""
-    expired: bool = False
-    """Whether that was before now."""
-    scheduled: bool = False
-    """Whether AWS deletes it then, with no lmi running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +82,11 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
     def plan_rollback(self, observed: ObservedT_contra, to: int | str = 0) -> tuple[Plan, Generation]:
         """Back to an earlier generation: by its number (0: the previous one), or by its name. NotFound if there is
         none.
+        """
+
+    def plan_count(self, observed: ObservedT_contra, count: int) -> tuple[Plan, CountChange]:
+        """This number of instances; an empty plan if so many serve. UsageRefused where a target cannot have it;
+        NotFound, Refused if there is no endpoint that can be scaled now.
         """
 
     def plan_wait(self, observed: ObservedT_contra, *, timeout: int | None) -> tuple[Plan, Generation | None]:
@@ -196,6 +184,10 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 
     def inspect(self, ref: DeploymentRef) -> ObservedT:
         """The same, plus whether the files exist from which an instance that starts now would load the model."""
+        return self.observe(ref)
+
+    def observe_scaling(self, ref: DeploymentRef) -> ObservedT:
+        """As `observe`, plus what scales it automatically."""
         return self.observe(ref)
 
     def read_record(self, ref: DeploymentRef) -> Record | None:

@@ -19,7 +19,7 @@ _FREE: Final = ("", "Failed", "Deleting")
 """The status of an endpoint that costs nothing: there is none, it has no instance, or it loses them."""
 NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
-    "instances that autoscaling started above the recipe's minimum",
+    "instances that autoscaling or `lmi scale` started in addition to the recipe's",
     "changes of a price: every hour has the price of now",
     "transfer and compile jobs, storage and data transfer",
 )

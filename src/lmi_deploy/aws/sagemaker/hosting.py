@@ -29,6 +29,7 @@ from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
+    VARIANT,
     EndpointConfigSettings,
     ListedEndpoint,
     ModelSettings,
@@ -152,6 +153,21 @@ class SageMakerHosting:
                 or observed.status != "Updating"
                 or config != (observed.pending or observed.config)
             ):
+                raise
+
+    def set_instance_count(self, name: str, count: int) -> None:
+        desired = {"VariantName": VARIANT, "DesiredInstanceCount": count}
+        try:
+            self._change(
+                "update_endpoint_weights_and_capacities",
+                "endpoint",
+                name,
+                EndpointName=name,
+                DesiredWeightsAndCapacities=[desired],
+            )
+        except Conflict:
+            observed = self.endpoint(name)
+            if observed is None or observed.status != "Updating" or observed.desired_count != count:
                 raise
 
     def tag(self, arn: str, tags: Pairs) -> None:

@@ -16,7 +16,8 @@ from lmi_deploy.domain.sagemaker.job_actions import (
     StopCompileJob,
     StopTransferJob,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
 from lmi_deploy.domain.settings_digest import ADDED
 
 
@@ -123,25 +124,6 @@ class ProbeEndpoint(ActionBase):
     probe: ProbeSpec
     asynchronous: bool = field(default=False, metadata=ADDED)
     """Through S3: an asynchronous endpoint takes no other request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetScaling(ActionBase):
-    phase = Phase.CONFIGURE
-    binding = True
-    endpoint: str
-    scaling: Scaling
-
-    @property
-    def title(self) -> str:
-        return f"scale {self.endpoint} from {self.scaling.least} to {self.scaling.most} instances"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveScaling(ActionBase):
-    phase = Phase.CONFIGURE
-    verb = "stop scaling"
-    endpoint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +260,7 @@ CloudAction = (
     | UpdateEndpoint
     | AwaitService
     | ProbeEndpoint
+    | SetInstanceCount
     | SetScaling
     | RemoveScaling
     | TagEndpoint

@@ -130,10 +130,7 @@ class EndpointController(ResourceTasks):
         serving = self._row(key)["serving"]
         try:
             for variant in serving["variants"]:
-                place = InstanceLocation(
-                    *key, variant["name"], variant["params"].get("InstanceType", "serverless")
-                )
-                await self._fleets.instances.apply_faults("rollback", place)
+                await self._fleets.instances.apply_faults("rollback", _place(key, variant))
             await self._context.clock.sleep(SCALING)
         except HostingFailed as exc:
             self._change(key, status="UpdateRollbackFailed", failure=exc.reason)
@@ -147,12 +144,28 @@ class EndpointController(ResourceTasks):
         await self._fleets.take_down(green)
 
     async def _scale(self, key: Key) -> None:
+        """A change of counts and weights. One that fails is rolled back, and the endpoint is in service as before
+        (botocore 1.44, DescribeEndpoint, EndpointStatus, RollingBack).
+        """
+        try:
+            await self._provision_more(key)
+        except HostingFailed as exc:
+            row = self._row(key)
+            for variant in row["serving"]["variants"]:
+                variant["desired_weight"], variant["desired_count"] = variant["weight"], variant["count"]
+            self._change(key, status="RollingBack", failure=exc.reason, serving=row["serving"])
         await self._context.clock.sleep(SCALING)
         row = self._row(key)
         if row["serving"] is not None:
             for variant in row["serving"]["variants"]:
                 variant["weight"], variant["count"] = variant["desired_weight"], variant["desired_count"]
         self._change(key, status="InService", serving=row["serving"])
+
+    async def _provision_more(self, key: Key) -> None:
+        """HostingFailed if a rule says that there is no capacity for the additional instances."""
+        for variant in (self._row(key)["serving"] or {"variants": ()})["variants"]:
+            if variant["desired_count"] > variant["count"]:
+                await self._fleets.instances.apply_faults("provision", _place(key, variant))
 
     async def _delete(self, key: Key) -> None:
         over = self._row(key)["modified"] + DELETION
@@ -169,6 +182,10 @@ class EndpointController(ResourceTasks):
             self._fleets.routes[key] = TrafficRoute(await self._fleets.start(key, row["serving"]))
         except HostingFailed as exc:
             self._change(key, failure=exc.reason)
+
+
+def _place(key: Key, variant: Row) -> InstanceLocation:
+    return InstanceLocation(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
 
 
 def _started_instances(deployment: Row, context: EmulatorContext) -> Row:

@@ -18,6 +18,8 @@ from lmi_deploy.domain.observed_state import LocalInventory, LocalObserved, Obse
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.sagemaker.scaling_actions import CountChange
+from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.planning.image_build import with_built_image
 from lmi_deploy.ports.async_inference import AsyncInference
@@ -37,7 +39,7 @@ from lmi_deploy.targets.local.log_file import tail
 from lmi_deploy.targets.local.perform import LocalPerformers, runtime_of
 from lmi_deploy.targets.local.request_examples import request_examples
 from lmi_deploy.targets.local.resolve import place_of, setup_of
-from lmi_deploy.targets.target import AccessToken, Hubs, Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, Hubs, Perform, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,13 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
         raise UsageRefused(
             f"{observed.ref.name}: target local keeps no earlier generations",
             hint="run `lmi up` with the earlier recipe",
+        )
+
+    def plan_count(self, observed: LocalObserved, count: int) -> tuple[Plan, CountChange]:
+        _require_existing(observed)
+        raise UsageRefused(
+            f"{observed.ref.name}: target local runs one model server",
+            hint="deploy it to target sagemaker for more than one instance",
         )
 
     def plan_notices(self, recipe: Recipe, facts: Facts, spec: Spec, plan: Plan) -> tuple[str, ...]:

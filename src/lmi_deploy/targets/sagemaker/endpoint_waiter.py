@@ -39,7 +39,7 @@ _SILENT_AFTER: Final = 300.0
 """Seconds without a log after which the possible reason is shown."""
 _LOST_AFTER: Final = 5400.0
 """Seconds for an endpoint to settle, and then to go."""
-_NO_CAPACITY = re.compile(
+NO_CAPACITY = re.compile(
     r"InsufficientInstanceCapacity|CapacityError|insufficient (instance )?capacity|"
     r"Unable to provision requested ML compute capacity",
     re.IGNORECASE,
@@ -178,7 +178,7 @@ class EndpointWaiter:
             return f"{observed.config} serves"
         lines = tuple(printed.last) or ("(no output of its containers in CloudWatch)",)
         details = (*lines, *((f"FailureReason: {observed.reason}",) if observed.reason else ()))
-        kind = NoCapacity if _NO_CAPACITY.search(observed.reason) else DeployFailed
+        kind = NoCapacity if NO_CAPACITY.search(observed.reason) else DeployFailed
         why = f": {observed.reason}" if observed.reason else ""
         if observed.status in _SERVING:
             raise kind(

@@ -40,6 +40,7 @@ from lmi_deploy.targets.sagemaker.ownership import (
     shared_model,
     unfinished_names,
 )
+from lmi_deploy.targets.sagemaker.plan.instance_count import unrecorded_count
 
 BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
 
@@ -86,7 +87,21 @@ def observe(
         schedule=cloud.schedules.deletion(ref.name) if scheduled else None,
         stored=stored,
         bucket=bucket_services is not None,
+        count_by_hand=0 if foreign else _count_by_hand(endpoint, record, cloud),
     )
+
+
+def with_scaling(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
+    """And, by two requests more, how its number of instances follows the load."""
+    if observed.endpoint is None or observed.not_owned_reason:
+        return observed
+    return replace(observed, scaling=cloud.scalers.scaling(observed.ref.name))
+
+
+def _count_by_hand(endpoint: ObservedEndpoint | None, record: Record | None, cloud: Cloud) -> int:
+    """A number that differs from the recorded one may be autoscaling's, set up by another tool: then it is not."""
+    count = unrecorded_count(endpoint, record) if endpoint and record else 0
+    return count if endpoint and count and cloud.scalers.scaling(endpoint.name) is None else 0
 
 
 def _may_be_scheduled(resources: tuple[Resource, ...], record: Record | None) -> bool:

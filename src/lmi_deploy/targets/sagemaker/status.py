@@ -10,6 +10,7 @@ from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import missing_tag_text
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
+from lmi_deploy.targets.sagemaker.plan.instance_count import count_words
 
 
 def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
@@ -20,14 +21,8 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
         return "absent", observed.not_owned_reason
     if observed.endpoint is not None:
         status, why = _of_endpoint(observed.endpoint, observed.record)
-        if status == "in-step" and observed.missing:
-            return "drifted", missing_words(observed)
-        if status == "in-step" and observed.weights_missing_reason:
-            return "drifted", (
-                f"it serves, but its weights in the bucket are incomplete: {observed.weights_missing_reason}; a new "
-                "instance would fail to start; `lmi up` sends them again"
-            )
-        return status, why
+        words = _drift_words(observed) if status == "in-step" else ""
+        return ("drifted", words) if words else (status, why)
     if not observed.exists:
         return "absent", f"no such deployment in {observed.ref.place}{other_location_text(observed)}"
     if running := [job for job in observed.jobs if job.is_running]:
@@ -43,6 +38,18 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
     if observed.record and observed.record.current:
         return "drifted", "its endpoint was deleted; `lmi up` creates it again, `lmi down` deletes the rest"
     return "failed", "an `lmi up` did not finish; `lmi up` continues, `lmi down` deletes it"
+
+
+def _drift_words(observed: CloudObserved) -> str:
+    """What differs of a deployment that serves the recorded generation; empty if nothing does."""
+    if observed.missing:
+        return missing_words(observed)
+    if observed.weights_missing_reason:
+        return (
+            f"it serves, but its weights in the bucket are incomplete: {observed.weights_missing_reason}; a new "
+            "instance would fail to start; `lmi up` sends them again"
+        )
+    return count_words(observed)
 
 
 def other_location_text(observed: CloudObserved) -> str:
@@ -134,7 +141,8 @@ def fingerprint(observed: CloudObserved) -> list[object]:
     """
     current = observed.record.current if observed.record else None
     config = target_endpoint_config(observed.endpoint) if observed.endpoint else ""
-    return [current.server if current else "", config, observed.missing]
+    by_hand = [observed.count_by_hand] * bool(observed.count_by_hand)
+    return [current.server if current else "", config, observed.missing, *by_hand]
 
 
 def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:

@@ -9,9 +9,9 @@ from typing import Final
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
+from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.metrics import Metrics
-from lmi_deploy.targets.target import StatusDetails
 
 _SPAN: Final = timedelta(hours=1)
 

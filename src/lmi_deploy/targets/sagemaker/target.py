@@ -21,6 +21,7 @@ from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
+from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
@@ -37,7 +38,7 @@ from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, re
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerformers
-from lmi_deploy.targets.sagemaker.plan import deploy
+from lmi_deploy.targets.sagemaker.plan import deploy, instance_count
 from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
 from lmi_deploy.targets.sagemaker.plan.storage_actions import moved_by_job
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
@@ -47,7 +48,7 @@ from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
-from lmi_deploy.targets.target import AccessToken, Hubs, Perform, StatusDetails, Target
+from lmi_deploy.targets.target import AccessToken, Hubs, Perform, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     plan_teardown = staticmethod(teardown)
     plan_rollback = staticmethod(rollback)
     plan_wait = staticmethod(wait_plan)
+    plan_count = staticmethod(instance_count.plan_count)
     earlier = staticmethod(candidates)
     status_of = staticmethod(sagemaker_status.status_of)
     fingerprint = staticmethod(sagemaker_status.fingerprint)
@@ -195,6 +197,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def inspect(self, ref: DeploymentRef) -> CloudObserved:
         return sagemaker_observe.with_weights(self.observe(ref), self._opened(ref), self.depot)
+
+    def observe_scaling(self, ref: DeploymentRef) -> CloudObserved:
+        return sagemaker_observe.with_scaling(self.observe(ref), self._opened(ref))
 
     def read_record(self, ref: DeploymentRef) -> Record | None:
         """From the given bucket or the account's own; else the endpoint's tags name it."""

@@ -19,6 +19,7 @@ from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker import image_actions as image_plan
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
 from lmi_deploy.domain.sagemaker.transfer_job import compile_job_of
 from lmi_deploy.engines.inference_codec import Codec, codec_of
@@ -39,6 +40,7 @@ from lmi_deploy.targets.sagemaker.perform.image_publishing import (
     delete_image,
     delete_repository,
 )
+from lmi_deploy.targets.sagemaker.perform.instance_count import set_instance_count
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
 from lmi_deploy.targets.sagemaker.transfer_job.perform import (
     JobFiles,
@@ -97,8 +99,9 @@ class SageMakerPerformers:
             ),
             cloud_plan.AwaitService: self._await,
             cloud_plan.ProbeEndpoint: lambda action: self._probe(action, self._codec()),
-            cloud_plan.SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
-            cloud_plan.RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
+            SetInstanceCount: lambda action: set_instance_count(action, cloud=cloud, clock=clock),
+            SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
+            RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),

@@ -221,6 +221,12 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         resources=(arns.alarms,),
         why="delete the alarms of target tracking",
     )
+    yield PolicyStatement(
+        sid="LetScalingAct",
+        actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
+        resources=(arns.endpoint,),
+        why="`lmi scale`; required of the caller that registers an endpoint for scaling, too",
+    )
     if spec.cloud.scaling or arns.prefix:
         yield from _tracking(spec, arns)
 
@@ -240,12 +246,6 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
         resources=(arns.alarms,),
         why="let target tracking create its alarms with your permissions",
-    )
-    yield PolicyStatement(
-        sid="LetScalingAct",
-        actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
-        resources=(arns.endpoint,),
-        why="required of the caller that registers an endpoint for scaling",
     )
     yield PolicyStatement(
         sid="LinkScaling",

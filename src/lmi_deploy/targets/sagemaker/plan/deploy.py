@@ -15,11 +15,10 @@ from lmi_deploy.domain.sagemaker.actions import (
     CreateEndpoint,
     DeleteEndpoint,
     ProbeEndpoint,
-    RemoveScaling,
-    SetScaling,
     UpdateEndpoint,
 )
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG_BUCKET, ObservedEndpoint, Scaling
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.errors import Refused
@@ -33,6 +32,7 @@ from lmi_deploy.targets.sagemaker.desired_state import (
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
 from lmi_deploy.targets.sagemaker.plan.image_actions import delete_unused_images, image_actions
+from lmi_deploy.targets.sagemaker.plan.instance_count import count_change, live_instance
 from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     clear,
     create_settings,
@@ -72,6 +72,8 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
 def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
     changed = changes(current, desired)
+    if observed.count_by_hand:
+        changed = count_change(changed, observed.count_by_hand, spec.cloud.count)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
 
 
@@ -166,7 +168,8 @@ def _serve(
             yield from _settle(spec, target_endpoint_config(endpoint))
         if live := desired.endpoint_config(endpoint.config):
             yield from restore(desired, live, observed)
-        yield from _scale(spec, observed, created=False, instance="")
+        yield from _scale(spec, observed, created=False)
+        yield from _restore_count(spec, observed, endpoint)
         yield from tagging(observed, tags_of(spec))
         return
     yield from create_settings(desired, chosen, observed)
@@ -176,13 +179,13 @@ def _serve(
         yield from schedule_new(spec, observed)
         yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
         yield from _settle(spec, chosen.name)
-        yield from _scale(spec, observed, created=True, instance="")
+        yield from _scale(spec, observed, created=True)
         return
     yield from _update(spec, chosen, observed)
 
 
 def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    scaled, live = _scaled(observed), _instance(observed)
+    scaled, live = _scaled(observed), live_instance(observed)
     # SageMaker changes no instance type under a scalable target.
     moved = bool(scaled) and live != chosen.placement.instance
     if moved:
@@ -191,7 +194,7 @@ def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) 
     yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep, policy=spec.cloud.update)
     yield from _settle(spec, chosen.name, update=spec.cloud.update)
     if not (moved and spec.cloud.scaling is None):
-        yield from _scale(spec, observed, created=moved, instance=live)
+        yield from _scale(spec, observed, created=moved)
     yield from tagging(observed, tags_of(spec))
 
 
@@ -202,7 +205,7 @@ def _settle(spec: Spec, config: str, *, update: UpdatePolicy | None = None) -> I
     )
 
 
-def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str) -> Iterator[Action]:
+def _scale(spec: Spec, observed: CloudObserved, *, created: bool) -> Iterator[Action]:
     """Target tracking follows the recipe; its recorded state is trusted unless an action was started since."""
     scaling = spec.cloud.scaling
     doubt = created or _intended(observed, SetScaling, RemoveScaling)
@@ -212,14 +215,18 @@ def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str)
         yield RemoveScaling(endpoint=spec.name)
 
 
+def _restore_count(spec: Spec, observed: CloudObserved, endpoint: ObservedEndpoint) -> Iterator[Action]:
+    """Without autoscaling the number of instances follows the recipe, whoever changed it: `lmi scale`, another tool, or
+    the autoscaling that this plan removes.
+    """
+    live = observed.count_by_hand
+    if _scaled(observed) and not endpoint.pending:
+        live = endpoint.desired_count
+    if spec.cloud.scaling is None and live not in (0, spec.cloud.count):
+        yield SetInstanceCount(endpoint=spec.name, count=spec.cloud.count, timeout=wait_timeout(spec))
+
+
 def _scaled(observed: CloudObserved) -> Scaling | None:
     """How the endpoint is scaled."""
     current = observed.record.current if observed.record else None
     return observed.scaling or (current.serving.cloud.scaling if current else None)
-
-
-def _instance(observed: CloudObserved) -> str:
-    if observed.config is not None:
-        return observed.config.settings.instance
-    current = observed.record.current if observed.record else None
-    return current.instance if current else ""

@@ -10,11 +10,10 @@ from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import (
     AwaitService,
     ProbeEndpoint,
-    RemoveScaling,
-    SetScaling,
     UpdateEndpoint,
 )
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_DRAFT, TAG_SPEC, TAG_VALUE_LENGTH, TAG_WEIGHTS
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION

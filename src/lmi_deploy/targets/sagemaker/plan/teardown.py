@@ -15,13 +15,12 @@ from lmi_deploy.domain.sagemaker.actions import (
     DeleteLogs,
     DeleteModel,
     DeleteWeights,
-    RemoveScaling,
     RemoveSchedule,
-    SetScaling,
 )
 from lmi_deploy.domain.sagemaker.image_actions import DeleteRepository
 from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.image_actions import used_repository
 from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names

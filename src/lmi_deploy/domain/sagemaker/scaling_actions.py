@@ -1,0 +1,58 @@
+"""How many instances an endpoint has: the actions that change it, once or with the load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.sagemaker.resource_settings import Scaling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountChange:
+    """What `lmi scale` changes: the number of instances of this type."""
+
+    instance: str
+    """Empty if it is unknown."""
+    before: int
+    after: int
+    recorded: int
+    """As the last `lmi up` set it."""
+    scaling: Scaling | None
+    """What may change it again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetInstanceCount(ActionBase):
+    """Set the number of instances, and wait until so many serve."""
+
+    phase = Phase.CONFIGURE
+    binding = True
+    endpoint: str
+    count: int
+    timeout: int
+    """Seconds."""
+
+    @property
+    def title(self) -> str:
+        return f"set {self.endpoint} to {counted(self.count, 'instance')}, and wait for it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetScaling(ActionBase):
+    phase = Phase.CONFIGURE
+    binding = True
+    endpoint: str
+    scaling: Scaling
+
+    @property
+    def title(self) -> str:
+        return f"scale {self.endpoint} from {self.scaling.least} to {self.scaling.most} instances"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveScaling(ActionBase):
+    phase = Phase.CONFIGURE
+    verb = "stop scaling"
+    endpoint: str

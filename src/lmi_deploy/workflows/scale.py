@@ -1,0 +1,100 @@
+"""Another number of instances, until the next `lmi up`: priced, set, waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.observed_state import Price
+from lmi_deploy.domain.plan import Estimate, Plan
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.scaling_actions import CountChange
+from lmi_deploy.errors import Refused
+from lmi_deploy.planning.stale_plan_check import require_agreed
+from lmi_deploy.workflows.apply import apply
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_lock import locked
+from lmi_deploy.workflows.interruption import interrupted
+
+_GOES_ON = "SageMaker continues; the same command waits for it again, `lmi status` shows it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedScaling:
+    """What to show before the user agrees. Nothing is to be done if the plan is empty."""
+
+    ref: DeploymentRef
+    plan: Plan
+    change: CountChange
+    price: Price | None
+    """Of an hour of one instance; None if no source has it."""
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate(
+            figures=(
+                ("cost now", self._cost(self.change.before)),
+                ("cost then", self._cost(self.change.after)),
+            )
+        )
+
+    def hourly(self, count: int) -> float | None:
+        return round(count * self.price.hourly, 4) if self.price else None
+
+    def _cost(self, count: int) -> str:
+        what = f"{count} x {self.change.instance or 'an unknown instance type'}"
+        if self.price is None:
+            return f"unknown: no source has the price ({what})"
+        total = format_price(count * self.price.hourly, self.price.currency)
+        return f"{total} an hour ({what}; {self.price.source})"
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Who may change the number again."""
+        change, scaling = self.change, self.change.scaling
+        if scaling is not None:
+            return (
+                f"autoscaling stays on ({scaling.words}): its next alarm may change the number again. To hold it, "
+                "change endpoint.autoscaling in the recipe, and run `lmi up`",
+            )
+        if change.after == change.recorded:
+            return ()
+        return (
+            f"the recipe of the last `lmi up` says {change.recorded}, and the next one sets {change.recorded} again. "
+            f"To keep {change.after}, write endpoint.count: {change.after}",
+        )
+
+
+def prepare_scaling(
+    ref: DeploymentRef, deps: Dependencies, count: int, *, max_hourly: float | None = None
+) -> PreparedScaling:
+    """Reads only. Refused if it may cost more than `max_hourly`, or the price is unknown then."""
+    target = deps.targets[ref.target]
+    observed = target.observe_scaling(ref)
+    plan, change = target.plan_count(observed, count)
+    price = deps.cloud(observed.ref.region).prices.hourly(change.instance) if change.instance else None
+    prepared = PreparedScaling(ref=observed.ref, plan=plan, change=change, price=price)
+    cost = prepared.hourly(count)
+    if max_hourly is not None and not plan.empty and (cost is None or cost > max_hourly):
+        hint = "omit --max-hourly" if cost is None else "allow more, or set fewer instances"
+        words = prepared.estimate.figure("cost then")
+        raise Refused(f"--max-hourly {max_hourly:g}: {ref.name} would cost {words}", hint=hint)
+    return prepared
+
+
+def scale(prepared: PreparedScaling, deps: Dependencies) -> Iterator[Event]:
+    """Set the number and wait until so many serve. Refused if that differs from the plan that was shown."""
+    ref, target = prepared.ref, deps.targets[prepared.ref.target]
+    with locked(ref, deps):
+        observed = target.observe_scaling(ref)
+        plan, _ = target.plan_count(observed, prepared.change.after)
+        require_agreed(prepared.plan, plan)
+        journal = deps.journal(ref)
+        try:
+            yield from apply(plan, target.teardown_actions(ref), journal, deps.clock)
+        except KeyboardInterrupt:
+            raise interrupted(ref, deps, hint=_GOES_ON) from None
+        # The same generation serves: the action becomes history.
+        journal.commit(observed.record.current)
