@@ -247,6 +247,10 @@ def write_compile_script() -> None:
     )
 
 
+def _scaled_by_hand(app: CrashApp) -> None:
+    assert app.lmi("scale", "tiny", "2", "--yes").code == 0
+
+
 def _has_printed(app: CrashApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("a line",)
 
@@ -295,6 +299,9 @@ SCENARIOS: dict[str, Scenario] = {
     "other count": Scenario(RECIPE + "endpoint: {count: 2}\n", before=Ups((RECIPE,))),
     "scaling on": Scenario(SCALED, before=Ups((RECIPE,))),
     "scaling off": Scenario(RECIPE, before=Ups((SCALED,))),
+    "other count by hand": Scenario(RECIPE, ("scale", "tiny", "2", "--yes"), Ups((RECIPE,))),
+    "back from another count": Scenario(RECIPE, before=Ups((RECIPE,), _scaled_by_hand)),
+    "scaling off, other count": Scenario(RECIPE, before=Ups((SCALED,), _scaled_by_hand)),
     "scaled, other instance type": Scenario(
         SCALED.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g6.xlarge"), before=Ups((SCALED,))
     ),

@@ -108,6 +108,37 @@ def test_foreign_model_never_equals_desired_settings(aws: Emulated, cloud: Cloud
     assert observed.settings.artifact == ""
 
 
+def test_instance_count_is_set_without_a_new_config(aws: Emulated, cloud: Cloud, serving: str) -> None:
+    aws.fault(on("UpdateEndpointWeightsAndCapacities", do=LOSE))
+    cloud.hosting.set_instance_count(serving, 2)
+    with pytest.raises(Conflict):
+        cloud.hosting.set_instance_count(serving, 3)
+    started = cloud.hosting.endpoint(serving)
+    assert started is not None
+    assert (started.status, started.pending, started.count, started.desired_count) == ("Updating", "", 1, 2)
+    aws.advance(61)
+    aws.settled(serving)
+    observed = cloud.hosting.endpoint(serving)
+    assert observed is not None
+    assert (observed.status, observed.config, observed.count) == ("InService", "chat", 2)
+    with pytest.raises(QuotaExceeded):
+        cloud.hosting.set_instance_count(serving, 1000)
+
+
+def test_change_of_the_instance_count_that_fails_is_rolled_back(
+    aws: Emulated, cloud: Cloud, serving: str
+) -> None:
+    reason = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
+    aws.fault({"method": "HOSTING", "path": "^/provision/", "do": {"answer": {"status": 500, "body": reason}}})
+    cloud.hosting.set_instance_count(serving, 2)
+    aws.advance(61)
+    aws.settled(serving)
+    observed = cloud.hosting.endpoint(serving)
+    assert observed is not None
+    assert (observed.status, observed.count, observed.desired_count) == ("InService", 1, 1)
+    assert observed.reason == reason
+
+
 def test_endpoint_is_created_and_updated(aws: Emulated, cloud: Cloud, serving: str) -> None:
     observed = cloud.hosting.endpoint(serving)
     assert observed is not None

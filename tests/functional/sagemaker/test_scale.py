@@ -61,7 +61,7 @@ def test_without_a_yes_nothing_is_changed(app: CloudApp) -> None:
     assert (result.code, "--yes" in result.err, count(app)) == (2, True, 1)
 
 
-def test_drift_is_told_and_the_next_up_sets_the_recipes_count(app: CloudApp) -> None:
+def test_other_count_is_drift_and_the_next_up_sets_that_of_the_recipe(app: CloudApp) -> None:
     deployed(app)
     assert app.lmi(*SCALE).code == 0
     status = app.lmi("status", "tiny")
@@ -105,7 +105,7 @@ def test_count_outside_of_autoscaling_is_refused(app: CloudApp, outside: str) ->
     assert f"autoscaling keeps it at 1 to 3 instances, and would undo {outside}" in result.err
 
 
-def test_count_that_another_tools_autoscaling_chose_is_no_drift(app: CloudApp) -> None:
+def test_count_of_autoscaling_that_lmi_did_not_set_up_is_no_drift(app: CloudApp) -> None:
     deployed(app)
     app.cloud.cloud().hosting.set_instance_count("tiny", 2)
     app.clock.sleep(1000)
@@ -186,10 +186,10 @@ def test_interrupted_before_its_request_nothing_is_changed(app: CloudApp) -> Non
 def test_deployment_that_does_not_exist_or_is_not_ours_is_refused(app: CloudApp) -> None:
     assert app.lmi(*SCALE).code == 1
     deployed(app)
-    app.cloud.account_state.tags.clear()
-    app.depot().records.remove("tiny")
+    state = app.cloud.account_state
+    state.tags[state.arn("endpoint", "tiny")] = (("lmi:deployment", "theirs"),)
     result = app.lmi(*SCALE)
-    assert (result.code, "lmi did not create it" in result.err) == (5, True)
+    assert (result.code, "its tag lmi:deployment says theirs" in result.err, count(app)) == (5, True, 1)
 
 
 def test_unfinished_up_is_completed_first(app: CloudApp) -> None:

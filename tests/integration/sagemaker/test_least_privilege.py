@@ -64,6 +64,7 @@ LIFECYCLES = {
             PLAN,
             UP,
             (*UP, "--set", "endpoint.count=2"),
+            ("scale", "echo", "1", "--yes"),
             ("status", "echo"),
             ("logs", "echo"),
             ("ls", "--all"),
@@ -89,7 +90,7 @@ LIFECYCLES = {
     ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
-LOCKED = ("up", "rollback", "extend", "gc")
+LOCKED = ("up", "rollback", "scale", "extend", "gc")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
 """A change succeeds without these: there is no log to read, and the lock expires."""
 REPORTED_OTHERWISE = {

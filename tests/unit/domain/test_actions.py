@@ -27,7 +27,7 @@ KINDS = {
     Phase.SWITCH: {"TakeAddress"},
     Phase.CONFIGURE: {
         *("SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"),
-        *("ScheduleDeletion", "RemoveSchedule"),
+        *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount"),
     },
     Phase.STOP: {"StopServer", "DeleteEndpoint"},
     Phase.CLEANUP: {
@@ -46,6 +46,7 @@ BINDING = {
         "StartServer",
         "StopServer",
         "TakeAddress",
+        "SetInstanceCount",
     ),
 }
 

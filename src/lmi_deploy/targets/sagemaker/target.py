@@ -120,8 +120,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return replace(facts, cloud=cloud)
 
     def _deployed_instance(self, recipe: Recipe) -> str:
-        endpoint = recipe.endpoint
-        region, bucket = endpoint.region or "", endpoint.bucket or ""
+        region, bucket = recipe.endpoint.region or "", recipe.endpoint.bucket or ""
         ref = DeploymentRef(name=recipe.name, target="sagemaker", region=region, bucket=bucket)
         try:
             return sagemaker_observe.deployed_instance(self.observe(ref))

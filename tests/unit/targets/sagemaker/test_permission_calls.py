@@ -41,7 +41,6 @@ BEHIND = {
     "cloudwatch:DeleteAlarms",
     "cloudwatch:DescribeAlarms",
     "cloudwatch:PutMetricAlarm",
-    "sagemaker:UpdateEndpointWeightsAndCapacities",
     "kms:CreateGrant",
     "kms:Decrypt",
     "kms:DescribeKey",

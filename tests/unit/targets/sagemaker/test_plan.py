@@ -27,9 +27,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     MakeBucket,
     ProbeEndpoint,
     PushWeights,
-    RemoveScaling,
     SetExpiry,
-    SetScaling,
     TagEndpoint,
     UntagEndpoint,
     UpdateEndpoint,
@@ -37,6 +35,7 @@ from lmi_deploy.domain.sagemaker.actions import (
 from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind, Scaling
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
 from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render
@@ -121,13 +120,16 @@ def observed_states(draw: st.DrawFn, spec: Spec) -> CloudObserved:
     status = draw(st.none() | st.sampled_from(STATUSES))
     live = draw(st.sampled_from(configs))
     pending = draw(st.sampled_from(configs)) if status == "Updating" else ""
-    endpoint = ObservedEndpoint(name="m", arn="a", status=status or "", config=live, pending=pending)
+    count = draw(st.sampled_from([0, 1, 3]))
+    endpoint = ObservedEndpoint(
+        name="m", arn="a", status=status or "", config=live, pending=pending, desired_count=count
+    )
     names = {*draw(st.lists(st.sampled_from([*configs, "m-9999999999"]), unique=True)), live, pending} - {""}
     models = draw(st.lists(st.sampled_from([desired.model, f"{OLD}-model", "m-8888888888"]), unique=True))
     tags = draw(st.sampled_from([tags_of(spec), (), (("lmi:spec", "other"),), (("lmi:ttl", "60"),)]))
     generations = draw(st.lists(st.sampled_from(configs), unique=True))
     scaled = draw(st.sampled_from([None, Scaling(least=1, most=2, invocations=7)]))
-    kinds = (CreateEndpoint, UpdateEndpoint, SetScaling, DeleteEndpoint)
+    kinds = (CreateEndpoint, UpdateEndpoint, SetInstanceCount, SetScaling, DeleteEndpoint)
     started = {*draw(st.lists(st.sampled_from(kinds), unique=True))} | (
         {DeleteEndpoint} if status == "Deleting" else set()
     )
@@ -146,6 +148,7 @@ def observed_states(draw: st.DrawFn, spec: Spec) -> CloudObserved:
         ),
         artifacts=tuple(draw(st.lists(st.sampled_from([text, "b" * 16]), unique=True))),
         expired=draw(st.booleans()) if status else False,
+        count_by_hand=count if status == "InService" and not scaled and draw(st.booleans()) else 0,
     )
 
 
@@ -215,6 +218,11 @@ class AccountCase:
             case ProbeEndpoint():
                 assert self.now_observed.serving
                 self.probed = True
+            case SetInstanceCount(count=count):
+                assert self.now_observed.serving
+                assert not self.scaled
+                assert count != (self.now_observed.count_by_hand or self.now_observed.endpoint.desired_count)
+                self.now_observed = replace(self.now_observed, count_by_hand=0)
             case SetScaling():
                 assert self.now_observed.endpoint is not None
                 assert self.now_observed.serving
@@ -245,8 +253,13 @@ class AccountCase:
         self.named.add((kind, name))
 
     def _endpoint(self, status: str, config: str, pending: str) -> None:
-        observed = ObservedEndpoint(name="m", arn="a", status=status, config=config, pending=pending)
-        self.now_observed = replace(self.now_observed, endpoint=observed)
+        before = self.now_observed.endpoint
+        count = before.desired_count if before and not before.pending and before.config == config else 0
+        observed = ObservedEndpoint(
+            name="m", arn="a", status=status, config=config, pending=pending, desired_count=count
+        )
+        by_hand = self.now_observed.count_by_hand if count else 0
+        self.now_observed = replace(self.now_observed, endpoint=observed, count_by_hand=by_hand)
 
     def observed(self, spec: Spec, plan: Plan) -> CloudObserved:
         """The state after the record was committed and the endpoint tagged."""
