@@ -109,7 +109,7 @@ def test_foreign_model_never_equals_desired_settings(aws: Emulated, cloud: Cloud
 
 
 def test_instance_count_is_set_without_a_new_config(aws: Emulated, cloud: Cloud, serving: str) -> None:
-    aws.fault(on("UpdateEndpointWeightsAndCapacities", do=LOSE))
+    aws.fault(on("UpdateEndpointWeightsAndCapacities", **LOSE))
     cloud.hosting.set_instance_count(serving, 2)
     with pytest.raises(Conflict):
         cloud.hosting.set_instance_count(serving, 3)
