@@ -143,7 +143,7 @@ def _usage(error: click.ClickException, argv: Sequence[str]) -> int:
 def interrupted(argv: Sequence[str]) -> int:
     """Ctrl-C before any action, or in a command that changes nothing."""
     # Actions that had started were reported as a separate error (`CommandContext.run`).
-    hint = UNBEGUN if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
+    hint = UNBEGUN if {*argv[:1]} & {"up", "down", "wait", "rollback", "scale"} else ""
     return _report_error(Interrupted("interrupted", hint=hint), argv)
 
 

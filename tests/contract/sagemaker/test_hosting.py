@@ -109,29 +109,47 @@ def test_foreign_model_never_equals_desired_settings(aws: Emulated, cloud: Cloud
 
 
 def test_instance_count_is_set_without_a_new_config(aws: Emulated, cloud: Cloud, serving: str) -> None:
+    """A request whose reply is lost is sent again, and then finds the endpoint in progress or changed."""
+    config = aws.settled(serving)["EndpointConfigName"]
     aws.fault(on("UpdateEndpointWeightsAndCapacities", **LOSE))
-    cloud.hosting.set_instance_count(serving, 2)
-    with pytest.raises(Conflict):
-        cloud.hosting.set_instance_count(serving, 3)
-    started = cloud.hosting.endpoint(serving)
-    assert started is not None
-    assert (started.status, started.pending, started.count, started.desired_count) == ("Updating", "", 1, 2)
-    aws.advance(61)
+    cloud.hosting.set_instance_count(serving, 3)
     aws.settled(serving)
     observed = cloud.hosting.endpoint(serving)
     assert observed is not None
-    assert (observed.status, observed.config, observed.count) == ("InService", "chat", 2)
+    assert (observed.config, observed.pending) == (config, "")
+    assert (observed.count, observed.desired_count) == (3, 3)
     with pytest.raises(QuotaExceeded):
         cloud.hosting.set_instance_count(serving, 1000)
+    with pytest.raises(NotFound):
+        cloud.hosting.set_instance_count("nobody", 2)
+
+
+def test_other_instance_count_in_progress_is_a_conflict(aws: Emulated, cloud: Cloud, serving: str) -> None:
+    cloud.hosting.set_instance_count(serving, 1)
+    aws.settled(serving)
+    hold = {"method": "HOSTING", "path": "^/provision/", "do": {"hang": {"seconds": 10**9}}}
+    aws.fault(on("UpdateEndpointWeightsAndCapacities", **LOSE), hold)
+    cloud.hosting.set_instance_count(serving, 2)
+    observed = cloud.hosting.endpoint(serving)
+    assert observed is not None
+    assert (observed.status, observed.pending, observed.count) == ("Updating", "", 1)
+    assert observed.desired_count == 2
+    with pytest.raises(Conflict, match="in progress"):
+        cloud.hosting.set_instance_count(serving, 3)
+    aws.no_faults()
+    aws.advance(10**9)
+    assert aws.settled(serving)["ProductionVariants"][0]["CurrentInstanceCount"] == 2
 
 
 def test_change_of_the_instance_count_that_fails_is_rolled_back(
     aws: Emulated, cloud: Cloud, serving: str
 ) -> None:
+    cloud.hosting.set_instance_count(serving, 1)
+    aws.settled(serving)
     reason = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
-    aws.fault({"method": "HOSTING", "path": "^/provision/", "do": {"answer": {"status": 500, "body": reason}}})
+    answer = {"status": 500, "body": reason}
+    aws.fault({"method": "HOSTING", "path": "^/provision/", "do": {"answer": answer}})
     cloud.hosting.set_instance_count(serving, 2)
-    aws.advance(61)
     aws.settled(serving)
     observed = cloud.hosting.endpoint(serving)
     assert observed is not None

@@ -216,8 +216,8 @@ def _scale(spec: Spec, observed: CloudObserved, *, created: bool) -> Iterator[Ac
 
 
 def _restore_count(spec: Spec, observed: CloudObserved, endpoint: ObservedEndpoint) -> Iterator[Action]:
-    """Without autoscaling the number of instances follows the recipe. `lmi scale`, another tool, or the autoscaling that
-    this plan removes may have changed it.
+    """Without autoscaling the number of instances follows the recipe: `lmi scale`, another tool, or the autoscaling
+    that this plan removes may have changed it.
     """
     live = observed.count_by_hand
     if _scaled(observed) and not endpoint.pending:
