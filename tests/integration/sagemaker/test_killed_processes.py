@@ -43,6 +43,7 @@ probe: {body: '{"inputs": "OK"}', expect: OK}
 FIRST = RECIPE + "endpoint: {tags: {shift: night}}\n"
 CHANGED = RECIPE + CAPACITY + "options: {dtype: fp32}\nttl: 8h\n"
 UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", NAME, "--yes", "--purge", "--logs")
+SCALE, SCALED = ("scale", NAME, "2", "--yes"), ("SetInstanceCount",)
 FIRST_UP = (
     *("MakeBucket", "PushWeights", "PutArtifact", "CreateModel", "CreateEndpointConfig", "CreateEndpoint"),
     *("AwaitService", "ProbeEndpoint"),
@@ -63,7 +64,7 @@ OF_OTHER_TESTS = {
 and after each of them.
 """
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
-WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint")
+WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint", "... set tiny to")
 """The output at which the emulator's clock is advanced."""
 
 
@@ -166,7 +167,12 @@ def killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kill
 def test_every_killed_action_is_recovered_by_the_next_run(
     killed_run: KilledRun, before: str, after: str
 ) -> None:
-    rows = ((FIRST, UP, FIRST_UP), (CHANGED, UP, CHANGE), (CHANGED, DOWN, TEARDOWN))
+    rows = (
+        (FIRST, UP, FIRST_UP),
+        (CHANGED, UP, CHANGE),
+        (CHANGED, SCALE, SCALED),
+        (CHANGED, DOWN, TEARDOWN),
+    )
     for recipe, command, actions in rows:
         killed_run.recipe(recipe)
         for action in actions:
@@ -185,7 +191,7 @@ def test_every_killed_action_is_recovered_by_the_next_run(
 
 
 def test_every_sagemaker_action_is_killed_once() -> None:
-    tried = {*FIRST_UP, *CHANGE, *TEARDOWN}
+    tried = {*FIRST_UP, *CHANGE, *SCALED, *TEARDOWN}
     assert {action.kind for action in get_args(CloudAction)} - tried == BY_JOB | OF_OTHER_TESTS
 
 
