@@ -155,6 +155,15 @@ def test_instances_that_cannot_be_had_leave_what_serves(app: CloudApp) -> None:
     assert app.lmi("status", "tiny").code == 0
 
 
+def test_overdue_change_is_reported_and_waited_for_again(app: CloudApp) -> None:
+    deployed(app)
+    app.cloud.account_state.startup = 5000.0
+    result = app.lmi(*SCALE)
+    assert (result.code, count(app)) == (1, 1)
+    assert "min is still Updating: 1 instance, 3 requested" in result.err
+    assert (app.lmi(*SCALE).code, count(app)) == (0, 3)
+
+
 def test_quota_is_reported_and_nothing_changes(app: CloudApp) -> None:
     deployed(app)
     app.cloud.account_state.quotas["ml.g5.xlarge"] = 2

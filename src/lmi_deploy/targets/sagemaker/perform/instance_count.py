@@ -27,10 +27,10 @@ def set_instance_count(
     started, interval = clock.monotonic(), poll_intervals()
     while _is_in_progress(observed, action):
         waited = clock.monotonic() - started
-        note = f"{observed.status}: {observed.count} of {counted(action.count, 'instance')}"
+        note = f"{observed.status}: {counted(observed.count, 'instance')}, {action.count} requested"
         if waited > action.timeout:
             raise Overdue(
-                f"{action.endpoint} is still {note} after {waited / 60:.0f} min",
+                f"{action.endpoint} after {waited / 60:.0f} min is still {note}",
                 hint="run the same command again to wait longer; every started instance costs money",
             )
         yield Progress(key=action.key, done=round(waited, 1), total=None, unit="seconds", note=note)
