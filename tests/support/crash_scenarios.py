@@ -12,7 +12,7 @@ from typing import Any
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_DASHBOARD, TAG_EXPIRES
 from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB
 from lmi_deploy.ports.cloud import BucketServices
 from tests.support.action_failures import Killed, failing, failing_compiler
@@ -144,7 +144,11 @@ class CrashApp(CloudApp):
             *state["tags"],
             *self.jobs_at_work(),
         ]
-        things += [*self.cloud.scalers.targets, *self.cloud.schedules.found]
+        things += [
+            *self.cloud.scalers.targets,
+            *self.cloud.schedules.found,
+            *self.cloud.dashboards.found,
+        ]
         return [*things, *objects, *self.lmi("ls").out.split()]
 
     def _employ(self) -> None:
@@ -206,7 +210,10 @@ class Ups:
 
 
 def _timeless(tags: Pairs) -> Pairs:
-    return tuple((key, "a time" if key == TAG_EXPIRES else value) for key, value in tags)
+    """And without what the recipe does not say: a dashboard that `down` was about to delete."""
+    return tuple(
+        (key, "a time" if key == TAG_EXPIRES else value) for key, value in tags if key != TAG_DASHBOARD
+    )
 
 
 def _without_first_choice(app: CrashApp) -> None:
@@ -275,6 +282,10 @@ def _has_requests(app: CrashApp) -> None:
     app.cloud.stores[app.bucket].put("async/tiny/output/1.out", b"a response")
 
 
+def _has_dashboard(app: CrashApp) -> None:
+    assert app.lmi("dashboard", "tiny").code == 0
+
+
 def _one_image_each(app: CrashApp) -> None:
     """As many builds as there are kept generations: the first image is unused after the next."""
     for number in range(KEPT_GENERATIONS):
@@ -316,6 +327,7 @@ SCENARIOS: dict[str, Scenario] = {
     "down, deletion scheduled": Scenario(SCHEDULED, DOWN, Ups((SCHEDULED,))),
     "first up, asynchronous": Scenario(ASYNC),
     "down, asynchronous": Scenario(ASYNC, DOWN, Ups((ASYNC,), _has_requests)),
+    "down, with a dashboard": Scenario(RECIPE, DOWN, Ups((RECIPE,), _has_dashboard)),
     "failed endpoint": Scenario(RECIPE, before=_failed),
     "one generation too many": Scenario(BUILT, before=_one_image_each),
     "rollback": Scenario(CHANGED, ("rollback", "tiny", "--yes"), Ups((RECIPE, CHANGED))),

@@ -178,6 +178,27 @@ class FakeMetrics:
 
 
 @dataclass
+class FakeDashboards:
+    """`found`: bodies by name."""
+
+    state: AccountState
+    found: dict[str, str] = field(default_factory=dict)
+
+    def write(self, name: str, body: str, *, marker: str) -> None:
+        self.state.call("write_dashboard")
+        if name in self.found and marker not in self.found[name]:
+            raise Refused(f"dashboard {name}: it exists", hint="it was not changed")
+        self.found[name] = body
+        self.state.failures.lose("write_dashboard")
+
+    def remove(self, name: str, *, marker: str) -> None:
+        self.state.call("remove_dashboard")
+        if marker in self.found.get(name, ""):
+            del self.found[name]
+        self.state.failures.lose("remove_dashboard")
+
+
+@dataclass
 class FakePrices:
     state: AccountState
     regions: frozenset[str] = frozenset({"us-east-1"})
@@ -347,6 +368,7 @@ class FakeCloud:
         self.schedules = FakeSchedules(self.account_state)
         self.logs = FakeLogs(self.account_state)
         self.metrics = FakeMetrics(self.account_state)
+        self.dashboards = FakeDashboards(self.account_state)
         self.prices = FakePrices(self.account_state)
         self.limits = FakeQuotas(self.account_state)
         self.roles = FakeRoles(self.account_state)
@@ -368,6 +390,7 @@ class FakeCloud:
             tagged=FakeResourceTags(self.account_state),
             logs=self.logs,
             metrics=self.metrics,
+            dashboards=self.dashboards,
             prices=self.prices,
             limits=self.limits,
             roles=self.roles,

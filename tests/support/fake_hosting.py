@@ -47,7 +47,7 @@ WRITES = frozenset(
         *("set_instance_count",),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
         *("create_repository", "delete_image", "delete_repository"),
-        *("delete_at", "remove_schedule"),
+        *("delete_at", "remove_schedule", "write_dashboard", "remove_dashboard"),
         *("scale", "remove_scaling", "remove_logs", "start", "stop"),
     }
 )

@@ -43,7 +43,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "scale": CommandEntry("scale", "Set the number of instances of a deployment."),
         "extend": CommandEntry("extend", "Change the time when a deployment expires."),
         "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
-        "dashboard": CommandEntry("dashboard", "Print a CloudWatch dashboard for a deployment.", reads=True),
+        "dashboard": CommandEntry(
+            "dashboard", "Write a CloudWatch dashboard for a deployment, or print its JSON."
+        ),
         "cost": CommandEntry("cost", "Show what deployments in AWS cost in a month.", reads=True),
         "gc": CommandEntry("gc", "Remove expired deployments and leftovers of interrupted runs."),
         "unlock": CommandEntry("unlock", "Remove a stale lock."),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lmi_deploy.aws.account import AwsAccount
 from lmi_deploy.aws.autoscaling import AwsAutoscaling
 from lmi_deploy.aws.client import AwsConnection
+from lmi_deploy.aws.dashboards import CloudWatchDashboards
 from lmi_deploy.aws.ecr import EcrRegistry
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.iam_setup import AwsIamSetup
@@ -70,6 +71,7 @@ def open_cloud(
         tagged=AwsResourceTags(access),
         logs=logs,
         metrics=EndpointMetrics(access),
+        dashboards=CloudWatchDashboards(access, account=caller.account),
         prices=AwsPrices(
             access, region=caller.region, partition=caller.partition, known=_known_price(environ)
         ),

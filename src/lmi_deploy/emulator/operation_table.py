@@ -24,6 +24,7 @@ from lmi_deploy.emulator.sagemaker import (
 from lmi_deploy.emulator.scaling import scalable_targets
 from lmi_deploy.emulator.services import (
     alarms,
+    dashboards,
     metrics,
     pricing,
     resource_groups_tagging,
@@ -52,7 +53,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
         **tags.OPERATIONS,
     },
     "logs": logs.OPERATIONS,
-    "cloudwatch": {**alarms.OPERATIONS, **metrics.OPERATIONS},
+    "cloudwatch": {**alarms.OPERATIONS, **dashboards.OPERATIONS, **metrics.OPERATIONS},
     "application-autoscaling": scalable_targets.OPERATIONS,
     "service-quotas": service_quotas.OPERATIONS,
     "pricing": pricing.OPERATIONS,

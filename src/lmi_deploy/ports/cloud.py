@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
 from lmi_deploy.ports.account import Account, Caller
 from lmi_deploy.ports.autoscaling import AutoscalingApi
+from lmi_deploy.ports.dashboards import Dashboards
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.iam import IamSetup, Roles
 from lmi_deploy.ports.image_registry import ImageRegistry
@@ -50,6 +51,7 @@ class Cloud:
     tagged: ResourceTags
     logs: CloudLogs
     metrics: Metrics
+    dashboards: Dashboards
     prices: Prices
     limits: Quotas
     roles: Roles

@@ -7,16 +7,19 @@ SageMaker developer guide, "Amazon SageMaker AI metrics in Amazon CloudWatch" an
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.catalog.instances import instance
 from lmi_deploy.domain.record import DeploymentRef, Generation
-from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
+from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_marker, dashboard_name
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_DASHBOARD, VARIANT
 from lmi_deploy.domain.serving_record import SageMakerServing
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.invoke import require_serving
 
 _INVOCATIONS: Final = "AWS/SageMaker"
@@ -24,6 +27,7 @@ _USE: Final = "/aws/sagemaker/Endpoints"
 _WIDTH: Final = 12
 _HEIGHT: Final = 6
 _NOTE_HEIGHT: Final = 2
+_CONSOLES: Final = {"aws": "console.aws.amazon.com", "aws-cn": "console.amazonaws.cn"}
 Widget = dict[str, Any]
 
 
@@ -46,13 +50,28 @@ def dashboard(ref: DeploymentRef, deps: Dependencies) -> Dashboard:
             f"{ref.name} runs on this machine, which CloudWatch does not measure",
             hint="name a deployment on SageMaker; `lmi status` and `lmi bench` show the figures of this one",
         )
-    return Dashboard(name=f"lmi-{ref.name}", body=_body(ref.name, record.current, place))
+    return Dashboard(name=dashboard_name(ref.name, place.region), body=_body(ref.name, record.current, place))
+
+
+def write_dashboard(ref: DeploymentRef, made: Dashboard, deps: Dependencies) -> str:
+    """Its address in the console. The tag of the endpoint comes first: by it `lmi down` knows that there is one."""
+    cloud = deps.cloud(ref.region)
+    with locked(ref, deps):
+        endpoint = cloud.hosting.endpoint(ref.name)
+        if endpoint is None:
+            raise NotFound(f"{ref.name}: the endpoint was deleted", hint="run `lmi up` to create it again")
+        cloud.hosting.tag(endpoint.arn, ((TAG_DASHBOARD, made.name),))
+        cloud.dashboards.write(made.name, json.dumps(made.body), marker=dashboard_marker(ref.name))
+    region, domain = cloud.caller.region, _CONSOLES.get(cloud.caller.partition, "")
+    return f"https://{region}.{domain}/cloudwatch/home?region={region}#dashboards:name={made.name}" * bool(
+        domain
+    )
 
 
 def _body(name: str, generation: Generation, place: SageMakerServing) -> dict[str, Any]:
     note = (
-        f"**{name}**: {generation.serving.model} on {generation.instance}, {place.region}. Made by `lmi dashboard "
-        f"{name}`, which does not know changes that are made here."
+        f"**{name}**: {generation.serving.model} on {generation.instance}, {place.region}. {dashboard_marker(name)}, "
+        "which replaces changes that are made here. `lmi down` deletes it."
     )
     head = {"type": "text", "x": 0, "y": 0, "width": 2 * _WIDTH, "height": _NOTE_HEIGHT}
     placed = [{**head, "properties": {"markdown": note}}]

@@ -14,7 +14,7 @@ VARIANT = ["EndpointName", "tiny", "VariantName", "main"]
 
 
 def body(app: CloudApp) -> dict[str, Any]:
-    result = app.lmi("dashboard", "tiny")
+    result = app.lmi("dashboard", "tiny", "--print")
     assert result.code == 0, result.err
     return dict(json.loads(result.out))
 
@@ -68,13 +68,40 @@ def test_asynchronous_endpoint_has_its_queue(app: CloudApp) -> None:
     assert queue[0] == ["AWS/SageMaker", "ApproximateBacklogSize", "EndpointName", "tiny"]
 
 
-def test_commands_and_price_are_on_stderr_and_json_is_one_event(app: CloudApp) -> None:
+def test_dashboard_is_written_with_its_price_and_down_deletes_it(app: CloudApp) -> None:
     app.up()
     shown = app.lmi("dashboard", "tiny")
-    assert "aws cloudwatch put-dashboard --dashboard-name lmi-tiny" in shown.err
-    assert "$3 a month" in shown.err
-    (event,) = app.lmi("dashboard", "tiny", "--json").lines
-    assert (event["dashboard_name"], event["body"]) == ("lmi-tiny", json.loads(shown.out))
+    assert "wrote the dashboard lmi-tiny-us-east-1: $3 a month" in shown.err
+    assert shown.out.strip().endswith("region=us-east-1#dashboards:name=lmi-tiny-us-east-1")
+    assert json.loads(app.cloud.dashboards.found["lmi-tiny-us-east-1"]) == body(app)
+    down = app.lmi("down", "tiny", "--yes")
+    assert "remove the CloudWatch dashboard of tiny" in down.err
+    assert (down.code, app.cloud.dashboards.found) == (0, {})
+
+
+def test_print_writes_nothing(app: CloudApp) -> None:
+    app.up()
+    (event,) = app.lmi("dashboard", "tiny", "--print", "--json").lines
+    assert (event["dashboard_name"], event["body"]) == ("lmi-tiny-us-east-1", body(app))
+    assert app.cloud.dashboards.found == {}
+    assert "dashboard" not in app.lmi("down", "tiny", "--yes").err
+
+
+def test_up_keeps_the_tag_of_the_dashboard(app: CloudApp) -> None:
+    app.up()
+    app.lmi("dashboard", "tiny")
+    Path("lmi.yaml").write_text(RECIPE + "endpoint: {tags: {team: search}}\n")
+    app.up("lmi.yaml")
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    assert app.cloud.dashboards.found == {}
+
+
+def test_dashboard_of_somebody_else_stays(app: CloudApp) -> None:
+    app.up()
+    app.cloud.dashboards.found["lmi-tiny-us-east-1"] = "{}"
+    assert app.lmi("dashboard", "tiny").code == 5
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    assert app.cloud.dashboards.found == {"lmi-tiny-us-east-1": "{}"}
 
 
 def test_no_dashboard_without_an_endpoint(app: CloudApp) -> None:

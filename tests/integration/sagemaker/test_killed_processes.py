@@ -59,8 +59,9 @@ BY_JOB = {"RunTransferJob", "StopTransferJob"}
 OF_OTHER_TESTS = {
     *("MakeRepository", "PushImage", "DeleteImage", "DeleteRepository"),
     *("RunCompileJob", "StopCompileJob", "ScheduleDeletion", "RemoveSchedule", "DeleteAsyncRequests"),
+    "RemoveDashboard",
 }
-"""They need a registry, a compiler, a role or an asynchronous endpoint: the crash matrix ends the process before, in
+"""They need a registry, a compiler, a role, an asynchronous endpoint or a dashboard: the crash matrix ends the process before, in
 and after each of them.
 """
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")

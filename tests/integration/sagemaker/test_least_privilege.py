@@ -66,6 +66,7 @@ LIFECYCLES = {
             (*UP, "--set", "endpoint.count=2"),
             ("scale", "echo", "1", "--yes"),
             ("status", "echo"),
+            ("dashboard", "echo"),
             ("logs", "echo"),
             ("ls", "--all"),
             ("ls", "--all", "--all-regions"),

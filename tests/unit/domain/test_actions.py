@@ -27,7 +27,7 @@ KINDS = {
     Phase.SWITCH: {"TakeAddress"},
     Phase.CONFIGURE: {
         *("SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"),
-        *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount"),
+        *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount", "RemoveDashboard"),
     },
     Phase.STOP: {"StopServer", "DeleteEndpoint"},
     Phase.CLEANUP: {

@@ -193,6 +193,18 @@ class RemoveSchedule(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveDashboard(ActionBase):
+    """Before the endpoint, whose tag says that there is one."""
+
+    phase = Phase.CONFIGURE
+    endpoint: str
+
+    @property
+    def title(self) -> str:
+        return f"remove the CloudWatch dashboard of {self.endpoint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEndpoint(ActionBase):
     """Delete it and wait until it is gone: from then on it costs nothing."""
 
@@ -268,6 +280,7 @@ CloudAction = (
     | SetExpiry
     | ScheduleDeletion
     | RemoveSchedule
+    | RemoveDashboard
     | DeleteEndpoint
     | DeleteEndpointConfig
     | DeleteModel

@@ -38,6 +38,9 @@ TAG_TTL: Final = "lmi:ttl"
 TAG_SCHEDULER: Final = "lmi:scheduler-role"
 """Of an endpoint: the role with which EventBridge Scheduler deletes it at its expiry."""
 
+TAG_DASHBOARD: Final = "lmi:dashboard"
+"""Of an endpoint: the CloudWatch dashboard that `lmi dashboard` wrote for it."""
+
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""
 ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job", "optimization-job"]

@@ -168,6 +168,10 @@ def _resource(context: EmulatorContext, service: str, request: ApiRequest) -> st
         return context.arn("logs", request.region, "log-group:*")
     if service == "cloudwatch" and "AlarmName" in params:
         return context.arn("cloudwatch", request.region, f"alarm:{params['AlarmName']}")
+    if service == "cloudwatch" and (
+        name := params.get("DashboardName") or "".join(params.get("DashboardNames", ())[:1])
+    ):
+        return context.arn("cloudwatch", "", f"dashboard/{name}")
     if service == "scheduler":
         group = params.get("GroupName", "default")
         return context.arn("scheduler", request.region, f"schedule/{group}/{params['Name']}")

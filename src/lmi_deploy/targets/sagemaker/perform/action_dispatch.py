@@ -17,6 +17,7 @@ from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker import image_actions as image_plan
+from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_marker, dashboard_name
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
@@ -106,6 +107,11 @@ class SageMakerPerformers:
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
             cloud_plan.ScheduleDeletion: lambda action: _schedule_deletion(cloud, clock, action),
+            cloud_plan.RemoveDashboard: lambda a: _call(
+                cloud.dashboards.remove,
+                dashboard_name(a.endpoint, cloud.caller.region),
+                marker=dashboard_marker(a.endpoint),
+            ),
             cloud_plan.RemoveSchedule: lambda action: _remove_schedule(cloud, action),
             cloud_plan.DeleteEndpoint: lambda action: endpoint_waiter.delete(
                 action, cloud=cloud, clock=clock

@@ -10,6 +10,7 @@ from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.permissions import Condition
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.async_layout import async_prefix
+from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_name
 from lmi_deploy.domain.sagemaker.expiry import schedule_name
 from lmi_deploy.domain.sagemaker.s3_layout import artifacts_prefix, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import job_prefix
@@ -154,6 +155,12 @@ class Arns:
     @property
     def schedule(self) -> str:
         return self.of("scheduler", f"schedule/default/{schedule_name(self.name)}")
+
+    @property
+    def dashboard(self) -> str:
+        """Dashboards have no region."""
+        place = self.spec.cloud
+        return f"arn:{place.partition}:cloudwatch::{place.account}:dashboard/{dashboard_name(self.name, place.region)}"
 
     @property
     def alarms(self) -> str:

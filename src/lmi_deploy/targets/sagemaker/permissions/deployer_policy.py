@@ -272,6 +272,12 @@ def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
         why="see what endpoints did, for `lmi status` and `lmi gc --idle`; these calls have no resource; optional",
     )
     yield PolicyStatement(
+        sid="ShowDashboard",
+        actions=("cloudwatch:DeleteDashboards", "cloudwatch:GetDashboard", "cloudwatch:PutDashboard"),
+        resources=(arns.dashboard,),
+        why="write the dashboard of `lmi dashboard`, and delete it with the endpoint",
+    )
+    yield PolicyStatement(
         sid="FindLogs",
         actions=("logs:DescribeLogGroups",),
         resources=("*",),

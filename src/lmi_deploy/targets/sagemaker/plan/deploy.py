@@ -30,6 +30,7 @@ from lmi_deploy.targets.sagemaker.desired_state import (
     wait_timeout,
 )
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
+from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
 from lmi_deploy.targets.sagemaker.plan.image_actions import delete_unused_images, image_actions
 from lmi_deploy.targets.sagemaker.plan.instance_count import count_change, live_instance
@@ -174,6 +175,7 @@ def _serve(
         return
     yield from create_settings(desired, chosen, observed)
     if lost:
+        yield from remove_dashboard(observed)
         yield DeleteEndpoint(endpoint=spec.name)
     if created:
         yield from schedule_new(spec, observed)
