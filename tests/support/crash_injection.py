@@ -139,7 +139,7 @@ class CrashingCloud(FakeCloud):
         plain = super().cloud(region)
         ports = (
             *("account", "hosting", "scalers", "schedules", "tagged", "logs", "images"),
-            *("jobs", "optimizations"),
+            *("jobs", "optimizations", "dashboards"),
         )
         watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}
         return Cloud(

@@ -61,8 +61,8 @@ OF_OTHER_TESTS = {
     *("RunCompileJob", "StopCompileJob", "ScheduleDeletion", "RemoveSchedule", "DeleteAsyncRequests"),
     "RemoveDashboard",
 }
-"""They need a registry, a compiler, a role, an asynchronous endpoint or a dashboard: the crash matrix ends the process before, in
-and after each of them.
+"""They need a registry, a compiler, a role, an asynchronous endpoint or a dashboard: the crash matrix ends the process
+before, in and after each of them.
 """
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
 WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint", "... set tiny to")

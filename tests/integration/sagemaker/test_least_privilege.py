@@ -91,7 +91,7 @@ LIFECYCLES = {
     ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
-LOCKED = ("up", "rollback", "scale", "extend", "gc")
+LOCKED = ("up", "rollback", "scale", "extend", "gc", "dashboard")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
 """A change succeeds without these: there is no log to read, and the lock expires."""
 REPORTED_OTHERWISE = {

@@ -1,7 +1,7 @@
 """CloudWatch's dashboards: stored, one list for all regions.
 
-Source: CloudWatch's API reference, PutDashboard, GetDashboard, DeleteDashboards, ListDashboards ("All dashboards in your
-account are global"); names: at most 255 of A-Z, a-z, 0-9, "-" and "_"; errors by botocore's model of the service.
+Source: CloudWatch's API reference, PutDashboard, GetDashboard, DeleteDashboards, ListDashboards ("All dashboards in
+your account are global"); names: at most 255 of A-Z, a-z, 0-9, "-" and "_"; errors by botocore's model of the service.
 """
 
 from __future__ import annotations

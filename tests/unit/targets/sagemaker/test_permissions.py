@@ -199,7 +199,7 @@ def test_weights_in_the_artifact_need_no_permission_of_their_own() -> None:
         (
             "endpoint: {autoscaling: {min: 1, max: 2, invocations_per_instance: 9}}\n",
             "deployer",
-            "cloudwatch:Put",
+            "cloudwatch:PutMetric",
         ),
     ],
 )
