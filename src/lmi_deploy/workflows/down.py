@@ -124,9 +124,15 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     perform = target.teardown_actions(ref)
     # The server stops before its resources are deleted.
     last = max((n for n, a in enumerate(plan.actions) if a.phase is Phase.STOP), default=-1) + 1
-    yield from apply(replace(plan, actions=plan.actions[:last]), perform, journal, deps.clock)
-    rest = replace(plan, actions=plan.actions[last:])
-    failed = yield from apply_on(rest, perform, journal, deps.clock, needs_all=_is_last)
+    before = plan.actions[:last]
+    small = replace(plan, actions=tuple(action for action in before if action.can_wait))
+    failed = yield from apply_on(small, perform, journal, deps.clock, needs_all=_is_last)
+    urgent = replace(plan, actions=tuple(action for action in before if not action.can_wait))
+    yield from apply(urgent, perform, journal, deps.clock)
+    rest = tuple(action for action in plan.actions[last:] if not (failed and _is_last(action)))
+    failed += yield from apply_on(
+        replace(plan, actions=rest), perform, journal, deps.clock, needs_all=_is_last
+    )
     if len(failed) == 1:
         raise failed[0]
     left = target.plan_teardown(target.observe_all(ref))

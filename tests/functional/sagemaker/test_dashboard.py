@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from lmi_deploy.errors import CloudError
 from tests.support.cloud_app import RECIPE, CloudApp
 from tests.support.local_app import MODEL
 
@@ -93,6 +94,30 @@ def test_up_keeps_the_tag_of_the_dashboard(app: CloudApp) -> None:
     Path("lmi.yaml").write_text(RECIPE + "endpoint: {tags: {team: search}}\n")
     app.up("lmi.yaml")
     assert app.lmi("down", "tiny", "--yes").code == 0
+    assert app.cloud.dashboards.found == {}
+
+
+def test_dashboard_that_cannot_be_deleted_keeps_no_endpoint_alive(app: CloudApp) -> None:
+    app.up()
+    app.lmi("dashboard", "tiny")
+    denied = CloudError("DeleteDashboards: not authorized", hint="ask for the right")
+    app.cloud.account_state.failures.before["remove_dashboard"] = [denied]
+    down = app.lmi("down", "tiny", "--yes")
+    assert "not done: remove the CloudWatch dashboard of tiny: DeleteDashboards: not authorized" in down.err
+    assert (down.code, app.cloud.account_state.endpoints) == (1, {})
+    again = app.lmi("down", "tiny", "--yes")
+    assert "remove the CloudWatch dashboard of tiny" in again.err
+    assert (again.code, app.cloud.dashboards.found) == (0, {})
+    assert app.lmi("ls").out == ""
+
+
+def test_up_deletes_the_dashboard_that_the_down_before_could_not(app: CloudApp) -> None:
+    app.up()
+    app.lmi("dashboard", "tiny")
+    denied = CloudError("DeleteDashboards: not authorized", hint="ask for the right")
+    app.cloud.account_state.failures.before["remove_dashboard"] = [denied]
+    assert app.lmi("down", "tiny", "--yes").code == 1
+    app.up()
     assert app.cloud.dashboards.found == {}
 
 

@@ -66,7 +66,6 @@ LIFECYCLES = {
             (*UP, "--set", "endpoint.count=2"),
             ("scale", "echo", "1", "--yes"),
             ("status", "echo"),
-            ("dashboard", "echo"),
             ("logs", "echo"),
             ("ls", "--all"),
             ("ls", "--all", "--all-regions"),
@@ -89,6 +88,9 @@ LIFECYCLES = {
     "queued": Lifecycle(
         PLAIN + QUEUED, (UP, ("invoke", "echo", "--async", *BODY), DOWN), ("InvokeAsync", "UseRequests")
     ),
+    "watched": Lifecycle(
+        PLAIN + "endpoint: {role: serving}\n", (UP, ("dashboard", "echo"), DOWN), ("ShowDashboard",)
+    ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
 LOCKED = ("up", "rollback", "scale", "extend", "gc", "dashboard")
@@ -101,6 +103,9 @@ REPORTED_OTHERWISE = {
 }
 """The message when lmi continues without a permission."""
 NOT_MET = {
+    "cloudwatch:DeleteDashboards": "the lifecycle `watched`",
+    "cloudwatch:GetDashboard": "the lifecycle `watched`",
+    "cloudwatch:PutDashboard": "the lifecycle `watched`",
     "s3:AbortMultipartUpload": "uploads in parts, which small files do not need",
     "s3:ListMultipartUploadParts": "an upload in parts that was cut off",
     "s3:DeleteBucket": "a bucket that could not be made whole",
@@ -112,7 +117,7 @@ NOT_MET = {
     "sagemaker:CallWithBearerToken": "requests with a token, which lmi does not send itself",
     "application-autoscaling:DescribeScalingPolicies": "the end of a deployment that is scaled",
 }
-"""Each has a test of its own (test_rare_permissions.py)."""
+"""Each has a test of its own (test_rare_permissions.py), or another lifecycle."""
 
 
 Begin = Callable[[str], tuple[Lifecycle, Principal]]
@@ -149,7 +154,7 @@ def _create_foreign_resources(aws: Emulated) -> None:
         logs.create_log_group(logGroupName=group)
 
 
-@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "queued", "packed"])
+@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "queued", "watched", "packed"])
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)
     expected = _run_lifecycle(run, ada)

@@ -197,6 +197,7 @@ class RemoveDashboard(ActionBase):
     """Before the endpoint, whose tag says that there is one."""
 
     phase = Phase.CONFIGURE
+    can_wait = True
     endpoint: str
 
     @property

@@ -10,7 +10,13 @@ from lmi_deploy.domain.sagemaker.resource_settings import TAG_DASHBOARD
 
 
 def remove_dashboard(observed: CloudObserved) -> Iterator[RemoveDashboard]:
-    """Before the endpoint is deleted: until then its tag shows that a dashboard may exist."""
+    """Before the endpoint is deleted: until then its tag shows that a dashboard may exist. Afterwards the record does,
+    if the removal failed.
+    """
     endpoint = next((one for one in observed.resources if one.kind == "endpoint"), None)
-    if endpoint is not None and endpoint.tag(TAG_DASHBOARD) and not observed.not_owned_reason:
+    tagged = endpoint is not None and endpoint.tag(TAG_DASHBOARD)
+    failed = observed.record is not None and any(
+        intent.outcome is None for intent in observed.record.started(RemoveDashboard)
+    )
+    if (tagged or failed) and not observed.not_owned_reason:
         yield RemoveDashboard(endpoint=observed.ref.name)

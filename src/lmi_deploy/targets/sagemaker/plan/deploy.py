@@ -174,8 +174,9 @@ def _serve(
         yield from tagging(observed, tags_of(spec))
         return
     yield from create_settings(desired, chosen, observed)
-    if lost:
+    if created:
         yield from remove_dashboard(observed)
+    if lost:
         yield DeleteEndpoint(endpoint=spec.name)
     if created:
         yield from schedule_new(spec, observed)

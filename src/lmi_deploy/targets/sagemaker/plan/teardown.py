@@ -48,12 +48,12 @@ def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, .
 
 def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     name = observed.ref.name
+    yield from remove_dashboard(observed)
     yield from (StopTransferJob(job=job.name) for job in observed.jobs)
     yield from (StopCompileJob(job=job.name, of=job.kind) for job in observed.compile_jobs)
     # Before the endpoint: its alarms would stay behind.
     if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
         yield RemoveScaling(endpoint=name)
-    yield from remove_dashboard(observed)
     if observed.endpoint is not None and not observed.not_owned_reason:
         yield DeleteEndpoint(endpoint=name)
     if observed.schedule is not None and not observed.not_owned_reason:
