@@ -121,7 +121,7 @@ def test_up_deletes_the_dashboard_that_the_down_before_could_not(app: CloudApp) 
     assert app.cloud.dashboards.found == {}
 
 
-def test_dashboard_of_somebody_else_stays(app: CloudApp) -> None:
+def test_foreign_dashboard_stays(app: CloudApp) -> None:
     app.up()
     app.cloud.dashboards.found["lmi-tiny-us-east-1"] = "{}"
     assert app.lmi("dashboard", "tiny").code == 5
