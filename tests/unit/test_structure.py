@@ -184,7 +184,8 @@ SMALL_MODULES_WITH_A_REASON = {
         "one subject of rules a file",
     ),
     **dict.fromkeys(
-        ("aws/bearer_token.py", "aws/quotas.py", "aws/sagemaker/sdk_images.py"), "one service of AWS a file"
+        ("aws/bearer_token.py", "aws/dashboards.py", "aws/quotas.py", "aws/sagemaker/sdk_images.py"),
+        "one service of AWS a file",
     ),
     **dict.fromkeys(
         (

@@ -55,7 +55,7 @@ class ActionBase:
     starts_code: ClassVar[bool] = False
     """Whether the handler of the artifact runs as a consequence."""
     can_wait: ClassVar[bool] = False
-    """Whether a teardown goes on when it fails: what costs more is deleted first, and the error is told at the end."""
+    """Whether a teardown goes on when it fails: what costs more is deleted, and the error reported at the end."""
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__dict__.get("kind", cls.__name__)

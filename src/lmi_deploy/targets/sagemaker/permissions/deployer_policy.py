@@ -19,13 +19,9 @@ from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     push_image,
     use_key,
 )
+from lmi_deploy.targets.sagemaker.permissions.scaling_policy import scaling
 from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import schedule_deletion
 from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job_starter
-
-_SCALING_ROLE = (
-    "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
-    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-)
 
 
 def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
@@ -33,7 +29,7 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from _endpoint(arns)
     yield from _configs_and_models(arns)
     yield from _role(spec, arns)
-    yield from _scaling(spec, arns)
+    yield from scaling(spec, arns)
     yield from _read_statements(arns)
     if spec.cloud.scheduler_role:
         yield from schedule_deletion(spec.cloud.scheduler_role, arns)
@@ -192,69 +188,6 @@ def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         actions=("iam:GetRole", "iam:SimulatePrincipalPolicy"),
         resources=(f"{account}:role/*", f"{account}:user/*"),
         why="check the permissions before anything is created; optional",
-    )
-
-
-def _scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
-    """Removing is always allowed: an update without autoscaling, and `down`, need it."""
-    yield PolicyStatement(
-        sid="LookAtScaling",
-        actions=(
-            "application-autoscaling:DescribeScalableTargets",
-            "application-autoscaling:DescribeScalingPolicies",
-        ),
-        resources=("*",),
-        why="see whether it is scaled; these calls have no resource",
-    )
-    yield PolicyStatement(
-        sid="EndScaling",
-        actions=(
-            "application-autoscaling:DeleteScalingPolicy",
-            "application-autoscaling:DeregisterScalableTarget",
-        ),
-        resources=(arns.targets,),
-        why="remove scaling with the endpoint or with `autoscaling` in the recipe; scalable targets have no name",
-    )
-    yield PolicyStatement(
-        sid="EndAlarms",
-        actions=("cloudwatch:DeleteAlarms",),
-        resources=(arns.alarms,),
-        why="delete the alarms of target tracking",
-    )
-    yield PolicyStatement(
-        sid="LetScalingAct",
-        actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
-        resources=(arns.endpoint,),
-        why="`lmi scale`; required of the caller that registers an endpoint for scaling, too",
-    )
-    if spec.cloud.scaling or arns.prefix:
-        yield from _tracking(spec, arns)
-
-
-def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
-    yield PolicyStatement(
-        sid="SetScaling",
-        actions=(
-            "application-autoscaling:PutScalingPolicy",
-            "application-autoscaling:RegisterScalableTarget",
-        ),
-        resources=(arns.targets,),
-        why="set minimum and maximum of the instances and the target value",
-    )
-    yield PolicyStatement(
-        sid="KeepAlarms",
-        actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
-        resources=(arns.alarms,),
-        why="let target tracking create its alarms with your permissions",
-    )
-    yield PolicyStatement(
-        sid="LinkScaling",
-        actions=("iam:CreateServiceLinkedRole",),
-        resources=(f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}:{_SCALING_ROLE}",),
-        why="the first scaling in an account creates this AWS role",
-        conditions=(
-            ("StringEquals", "iam:AWSServiceName", ("sagemaker.application-autoscaling.amazonaws.com",)),
-        ),
     )
 
 

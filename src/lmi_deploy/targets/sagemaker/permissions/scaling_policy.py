@@ -1,0 +1,77 @@
+"""The permissions that autoscaling and `lmi scale` need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.permissions import PolicyStatement
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+
+_SCALING_ROLE = (
+    "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
+    "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+)
+
+
+def scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    """Removing is always allowed: an update without autoscaling, and `down`, need it."""
+    yield PolicyStatement(
+        sid="LookAtScaling",
+        actions=(
+            "application-autoscaling:DescribeScalableTargets",
+            "application-autoscaling:DescribeScalingPolicies",
+        ),
+        resources=("*",),
+        why="see whether it is scaled; these calls have no resource",
+    )
+    yield PolicyStatement(
+        sid="EndScaling",
+        actions=(
+            "application-autoscaling:DeleteScalingPolicy",
+            "application-autoscaling:DeregisterScalableTarget",
+        ),
+        resources=(arns.targets,),
+        why="remove scaling with the endpoint or with `autoscaling` in the recipe; scalable targets have no name",
+    )
+    yield PolicyStatement(
+        sid="EndAlarms",
+        actions=("cloudwatch:DeleteAlarms",),
+        resources=(arns.alarms,),
+        why="delete the alarms of target tracking",
+    )
+    yield PolicyStatement(
+        sid="LetScalingAct",
+        actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
+        resources=(arns.endpoint,),
+        why="`lmi scale`; required of the caller that registers an endpoint for scaling, too",
+    )
+    if spec.cloud.scaling or arns.prefix:
+        yield from _tracking(spec, arns)
+
+
+def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="SetScaling",
+        actions=(
+            "application-autoscaling:PutScalingPolicy",
+            "application-autoscaling:RegisterScalableTarget",
+        ),
+        resources=(arns.targets,),
+        why="set minimum and maximum of the instances and the target value",
+    )
+    yield PolicyStatement(
+        sid="KeepAlarms",
+        actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
+        resources=(arns.alarms,),
+        why="let target tracking create its alarms with your permissions",
+    )
+    yield PolicyStatement(
+        sid="LinkScaling",
+        actions=("iam:CreateServiceLinkedRole",),
+        resources=(f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}:{_SCALING_ROLE}",),
+        why="the first scaling in an account creates this AWS role",
+        conditions=(
+            ("StringEquals", "iam:AWSServiceName", ("sagemaker.application-autoscaling.amazonaws.com",)),
+        ),
+    )
