@@ -116,9 +116,7 @@ NOT_MET = {
 }
 """Each has a test of its own (test_rare_permissions.py)."""
 OF_WATCHED = {"cloudwatch:DeleteDashboards", "cloudwatch:GetDashboard", "cloudwatch:PutDashboard"}
-"""The lifecycle `watched` checks them: a teardown deletes the dashboard before anything else that it lacks the permission
-for.
-"""
+"""The lifecycle `watched` checks them: in another one, a `down` that is denied something else deletes the dashboard."""
 
 
 Begin = Callable[[str], tuple[Lifecycle, Principal]]
