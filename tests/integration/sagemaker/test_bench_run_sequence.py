@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -143,9 +144,14 @@ def test_endpoint_that_is_updated_in_the_run_makes_it_invalid(
     client.create_endpoint_config(
         EndpointConfigName="talks-other", ProductionVariants=described["ProductionVariants"]
     )
-    update = threading.Timer(
-        0.5, client.update_endpoint, (), {"EndpointName": "talks", "EndpointConfigName": "talks-other"}
-    )
+    aws.fault({"path": WHOLE, "nth": 1_000_000, "do": "lose"})  # it only counts
+
+    def update_in_the_run() -> None:
+        while aws.get("/_faults")["rules"][0]["matched"] < 5:
+            time.sleep(0.05)
+        client.update_endpoint(EndpointName="talks", EndpointConfigName="talks-other")
+
+    update = threading.Thread(target=update_in_the_run)
     update.start()
     try:
         point = bench(
