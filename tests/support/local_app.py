@@ -83,6 +83,7 @@ class LocalApp:
     clock: FakeClock = field(default_factory=FakeClock)
     servers: FakeModelServers = field(default_factory=FakeModelServers)
     spoken_for: set[int] = field(default_factory=set)
+    chosen_ports: dict[str, int] = field(default_factory=dict)
     released: list[str] = field(default_factory=list)
     """The deployments whose servers were started, each time before its start."""
     journal: Callable[[Journal], Journal] = lambda journal: journal
@@ -171,7 +172,11 @@ class LocalApp:
         return port
 
     def _free_port(self, name: str, used: frozenset[int]) -> int:
-        return self.servers.free_port(used | self.spoken_for)
+        """The same one for a name that has one, as the reservations of a real process."""
+        if (own := self.chosen_ports.get(name, 0)) in used or not own:
+            taken = used | self.spoken_for | {*self.chosen_ports.values()} - {own}
+            self.chosen_ports[name] = self.servers.free_port(taken)
+        return self.chosen_ports[name]
 
     def artifacts_left(self, name: str = "tiny") -> list[str]:
         """Every path in the state folder that belongs to the deployment."""

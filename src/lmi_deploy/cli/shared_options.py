@@ -54,6 +54,7 @@ recipe_argument = click.argument(
     "recipe", required=False, type=click.Path(dir_okay=False), metavar="[RECIPE]"
 )
 """Optional if the folder contains exactly one."""
+recipes_argument = click.argument("recipes", nargs=-1, type=click.Path(dir_okay=False), metavar="[RECIPE]...")
 runtime_option = click.option(
     "--runtime",
     type=click.Choice(["auto", "embedded", "djl-serving", "container"]),

@@ -5,11 +5,13 @@ state.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.plan import Action, Change, Plan
+from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.errors import Refused
 
 _HINT: Final = "nothing was changed. Run the command again and check the new plan"
@@ -21,22 +23,44 @@ def binding(plan: Plan) -> tuple[Action, ...]:
     return tuple(action for action in plan.actions if action.binding)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """A plan to which the user agreed, by digests: it can go to another process, and contains no setting."""
+
+    deployment: str
+    actions: tuple[str, ...]
+    changes: tuple[str, ...]
+    prices: dict[str, float]
+    """Of an hour, by instance type, as they were shown."""
+
+    @classmethod
+    def to(cls, shown: Plan, prices: dict[str, float] | None = None) -> Agreement:
+        return cls(
+            deployment=shown.deployment,
+            actions=tuple(digest(action) for action in binding(shown)),
+            changes=tuple(digest(change) for change in shown.changes),
+            prices=prices or {},
+        )
+
+    def require(self, now: Plan) -> None:
+        """Refused for an action that was not shown. Fewer actions are accepted: they were carried out since."""
+        surprises = [action.title for action in binding(now) if digest(action) not in self.actions]
+        if surprises:
+            raise Refused(
+                f"{now.deployment}: the plan is stale: it would now also {', '.join(surprises)}", hint=_HINT
+            )
+        if binding(now) and tuple(digest(change) for change in now.changes) != self.changes:
+            differing = [_words(change) for change in now.changes if digest(change) not in self.changes]
+            what = ", ".join(differing[:3]) or "fewer changes than shown"
+            raise Refused(
+                f"{now.deployment}: the plan is stale: the deployment has changed; it would now change {what}",
+                hint=_HINT,
+            )
+
+
 def require_agreed(shown: Plan, now: Plan) -> None:
-    """Refused for an action that was not shown. Fewer actions are accepted: they were carried out since."""
-    agreed = binding(shown)
-    surprises = [action.title for action in binding(now) if action not in agreed]
-    if surprises:
-        raise Refused(
-            f"{now.deployment}: the plan is stale: it would now also {', '.join(surprises)}",
-            hint=_HINT,
-        )
-    if binding(now) and now.changes != shown.changes:
-        differing = [_words(change) for change in now.changes if change not in shown.changes]
-        what = ", ".join(differing[:3]) or "fewer changes than shown"
-        raise Refused(
-            f"{now.deployment}: the plan is stale: the deployment has changed; it would now change {what}",
-            hint=_HINT,
-        )
+    """The same, in the process that showed the plan."""
+    Agreement.to(shown).require(now)
 
 
 def require_price(name: str, shown: Mapping[str, float], now: Mapping[str, Price]) -> None:

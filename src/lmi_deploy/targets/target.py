@@ -160,6 +160,10 @@ class Costs(Protocol[ObservedT_contra, InventoryT_contra]):
         """Of an hour, by instance type, as the plan shows them."""
         return {}
 
+    def most_hourly(self, spec: Spec, inventory: InventoryT_contra) -> float | None:
+        """US dollars of an hour, fully scaled, without jobs; None if a price is unknown."""
+        return 0.0
+
     def require_affordable(
         self, spec: Spec, plan: Plan, observed: ObservedT_contra, inventory: InventoryT_contra, most: float
     ) -> None:
@@ -232,6 +236,9 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
     def list_orphans(self, region: str) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those that an interrupted run left without a record."""
         return ()
+
+    def hand_over(self, ref: DeploymentRef) -> None:
+        """Another process carries out the plan: what this one keeps for the deployment, such as a port, is free."""
 
     def remember(self, ref: DeploymentRef) -> None:
         """Note on this machine that it is deployed from here: before anything is created, so that an unwritable home

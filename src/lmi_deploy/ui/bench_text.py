@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from lmi_deploy.ui.text_view import format_table
+from lmi_deploy.ui.table_text import format_table
 
 if TYPE_CHECKING:
     from lmi_deploy.domain.report_table import ReportTable

@@ -6,8 +6,9 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, get_args
 
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.errors import LmiError, RecipeError
 from lmi_deploy.errors.url_redaction import mask_urls
@@ -23,8 +24,8 @@ class MachineView:
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def show(self, event: Event) -> None:
-        fields = dataclasses.asdict(event)
+    def show(self, event: Event, deployment: str = "") -> None:
+        fields = {**({"deployment": deployment} if deployment else {}), **dataclasses.asdict(event)}
         if isinstance(event, (Notice, Line)):
             fields["text"] = mask_urls(event.text)
         self._write(kebab(type(event).__name__), fields)
@@ -69,6 +70,19 @@ class MachineView:
     def _write(self, event: str, fields: Fields) -> None:
         self._out.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
         self._out.flush()
+
+
+def parse_event(fields: Fields) -> Event | None:
+    """The event of a line that `show` wrote; None for a line of another kind."""
+    kinds = {kebab(kind.__name__): kind for kind in get_args(Event)}
+    kind = kinds.get(fields.get("event", ""))
+    if kind is None:
+        return None
+    values = {field.name: fields[field.name] for field in dataclasses.fields(kind)}
+    if "phase" in values:
+        values["phase"] = Phase(values["phase"])
+    event: Event = kind(**values)
+    return event
 
 
 def kebab(name: str) -> str:

@@ -1,4 +1,4 @@
-"""One line that moves at the bottom of a terminal; rich draws it."""
+"""Lines that move at the bottom of a terminal, one for each deployment that is worked on; rich draws them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lmi_deploy.ui.plain_text import plain
 
 
 class LiveLine:
-    """Shows the running action; other output scrolls above it."""
+    """Shows the running actions; other output scrolls above them."""
 
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream, highlight=False, soft_wrap=False)
@@ -29,30 +29,35 @@ class LiveLine:
             console=self._console,
             transient=True,
         )
-        self._task: TaskID | None = None
+        self._tasks: dict[str, TaskID] = {}
         self._bar.start()
 
-    def begin(self, title: str) -> None:
-        if self._task is not None:
-            self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(title, total=None, note="")
+    def begin(self, title: str, deployment: str = "") -> None:
+        self.end(deployment)
+        self._tasks[deployment] = self._bar.add_task(title, total=None, note="")
 
-    def progress(self, event: events.Progress) -> None:
-        if self._task is None:
-            self.begin(event.key)
-        assert self._task is not None
+    def end(self, deployment: str) -> bool:
+        """Take away this deployment's line. True if none is left."""
+        if deployment in self._tasks:
+            self._bar.remove_task(self._tasks.pop(deployment))
+        return not self._tasks
+
+    def progress(self, event: events.Progress, deployment: str = "") -> None:
+        if deployment not in self._tasks:
+            self.begin(f"{deployment}: {event.key}" if deployment else event.key, deployment)
         seconds = event.unit == "seconds"
+        task = self._tasks[deployment]
         self._bar.update(
-            self._task,
+            task,
             completed=0 if seconds else event.done,
             total=None if seconds else event.total,
-            note=self._progress_text(event),
+            note=self._progress_text(event, task),
         )
 
-    def print_above(self, text: str) -> None:
+    def print_above(self, text: str, deployment: str = "") -> None:
         """A line of another program, shown for a moment beside the bar."""
-        if self._task is not None:
-            self._bar.update(self._task, note=plain(text)[: max(20, self._console.width - 60)])
+        if deployment in self._tasks:
+            self._bar.update(self._tasks[deployment], note=plain(text)[: max(20, self._console.width - 60)])
 
     def above(self, text: str) -> None:
         self._console.print(Text.from_ansi(text))
@@ -60,17 +65,17 @@ class LiveLine:
     def close(self) -> None:
         self._bar.stop()
 
-    def _progress_text(self, event: events.Progress) -> str:
+    def _progress_text(self, event: events.Progress, task: TaskID) -> str:
         if event.unit != "bytes":
             return plain(event.note) or f"{event.done:.0f} {event.unit}"
         return " ".join(
-            part for part in (size_text(event.done), self._rate(event), plain(event.note)) if part
+            part for part in (size_text(event.done), self._rate(event, task), plain(event.note)) if part
         )
 
-    def _rate(self, event: events.Progress) -> str:
-        task = self._bar.tasks[0] if self._bar.tasks else None
-        if task is None or not task.elapsed or task.elapsed < 0.5:
+    def _rate(self, event: events.Progress, task: TaskID) -> str:
+        elapsed = next((one.elapsed for one in self._bar.tasks if one.id == task), None)
+        if not elapsed or elapsed < 0.5:
             return ""
-        rate = event.done / task.elapsed
+        rate = event.done / elapsed
         left = f", {seconds_text((event.total - event.done) / rate)} left" if event.total and rate else ""
         return f"at {size_text(rate)}/s{left}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO
 
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
@@ -13,6 +14,7 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.ui.colour import Paint, moves_cursor
 from lmi_deploy.ui.plain_text import plain
+from lmi_deploy.ui.table_text import NOTHING, format_table
 from lmi_deploy.ui.view import Fields
 
 if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of the time of `lmi validate`
@@ -26,10 +28,14 @@ _LATELY = 2_000
 _MOST_ROWS: Final = 60
 """In a terminal: a longer list scrolls its beginning away."""
 _TIMES: Final = frozenset({"since", "expires"})
-_BETWEEN: Final = 2
-_LEAST: Final = 12
-"""Minimum characters of a cell, however narrow the terminal."""
-_NOTHING: Final = "-"
+
+
+@dataclass(slots=True)
+class _Step:
+    """The running step of one deployment: what of it was printed. `pending` is its title until it is printed."""
+
+    shown_at: float = 0.0
+    pending: str = ""
 
 
 class HumanView:
@@ -46,40 +52,47 @@ class HumanView:
         self._moving = live
         self._quiet = quiet
         self._verbose = verbose
-        self._shown_at = 0.0
-        self._pending = ""
+        self._steps: dict[str, _Step] = {}
         self._lately: deque[str] = deque(maxlen=_LATELY)
         self._paint = Paint(story)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Event, deployment: str = "") -> None:
         if not self._quiet:
-            self._show(event)
+            self._show(event, deployment)
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: Event, deployment: str) -> None:
+        of = f"{deployment}: " if deployment else ""
+        step = self._steps.setdefault(deployment, _Step())
         match event:
             case Started(title=text) if self._moving:
-                self._live_line().begin(text)
+                self._live_line().begin(f"{of}{text}", deployment)
             case Started(title=text):
-                self._pending = text  # shown once it takes a while
+                step.pending = f"{of}{text}"  # shown once it takes a while
                 if self._verbose:
-                    self._write_pending()
+                    self._write_pending(step)
             case Progress():
-                self._progress(event)
+                self._progress(event, step, deployment)
             case Line(text=text):
-                self._line(text)
+                self._line(text, step, deployment)
             case Finished(title=text, seconds=seconds):
-                self.close()
+                self._end_line(deployment)
                 outcome = f", {event.outcome}" if event.outcome else ""
-                self._shown_at, self._pending = 0.0, ""
-                self._write_line(f"{self._paint('ok', 'green')}  {text} ({seconds_text(seconds)}{outcome})")
+                step.shown_at, step.pending = 0.0, ""
+                ok = self._paint("ok", "green")
+                self._write_line(f"{ok}  {of}{text} ({seconds_text(seconds)}{outcome})")
             case Notice(text=text):
-                self._write_line(text)
+                self._write_line(f"{of}{text}")
             case Answered(prompt=prompt, answer=answer, adapter=adapter):
-                self.close()
+                self._end_line(deployment)
                 if not adapter:
-                    self._write_line(f"    asked: {_in_a_line(prompt)}")
+                    self._write_line(f"    {of}asked: {_in_a_line(prompt)}")
                 by = f" ({adapter})" if adapter else ""
-                self._write_line(f"    answered{by}: {_in_a_line(answer)}")
+                self._write_line(f"    {of}answered{by}: {_in_a_line(answer)}")
+
+    def _end_line(self, deployment: str) -> None:
+        """The moving line of one step is gone; those of other deployments go on."""
+        if self._live is not None and self._live.end(deployment):
+            self.close()
 
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         from lmi_deploy.ui.plan_text import plan_lines
@@ -151,32 +164,34 @@ class HumanView:
             self._live.close()
             self._live = None
 
-    def _progress(self, event: Progress) -> None:
+    def _progress(self, event: Progress, step: _Step, deployment: str) -> None:
         if self._moving:
-            self._live_line().progress(event)
+            self._live_line().progress(event, deployment)
             return
-        self._write_pending()
-        step = event.done - self._shown_at
-        if event.unit == "seconds" and 0 <= step < _IDLE_SECONDS:
+        self._write_pending(step)
+        gone = event.done - step.shown_at
+        if event.unit == "seconds" and 0 <= gone < _IDLE_SECONDS:
             return
-        if event.unit == "bytes" and event.total and 0 <= step < event.total / 10:
+        if event.unit == "bytes" and event.total and 0 <= gone < event.total / 10:
             return
-        self._shown_at = event.done
-        self._write_line(f"    {progress_text(event)}")
+        step.shown_at = event.done
+        of = f"{deployment}: " if deployment else ""
+        self._write_line(f"    {of}{progress_text(event)}")
 
-    def _line(self, text: str) -> None:
+    def _line(self, text: str, step: _Step, deployment: str) -> None:
         shown = mask_urls(plain(text))
         if self._moving:  # gone after a moment: a failure shows it again
-            self._live_line().print_above(shown)
+            self._live_line().print_above(shown, deployment)
         else:
             self._lately.append(text)
-            self._write_pending()
-            self._write_line(f"    {shown}")
+            self._write_pending(step)
+            of = f"{deployment}: " if deployment else ""
+            self._write_line(f"    {of}{shown}")
 
-    def _write_pending(self) -> None:
-        if self._pending:
-            self._write_line(f"... {self._pending}")
-            self._pending = ""
+    def _write_pending(self, step: _Step) -> None:
+        if step.pending:
+            self._write_line(f"... {step.pending}")
+            step.pending = ""
 
     def _write_line(self, text: str) -> None:
         text = mask_urls(text)
@@ -244,46 +259,4 @@ def _cell(name: str, value: object) -> str:
         value = relative_time(value, datetime.now(UTC))
     if isinstance(value, bool):
         value = "yes" if value else ""
-    return _NOTHING if value in (None, "") else str(value)
-
-
-def format_table(
-    lines: Sequence[Sequence[str]], *, spare: Sequence[str] = (), width: int = 0
-) -> Iterator[str]:
-    """Aligned lines, the heads first. `spare` names columns that may be left out if `width` (0: unlimited) is too
-    small, least needed first; without `spare` nothing is left out or cut: users copy names and paths.
-    """
-    kept = list(zip(*lines, strict=True))
-    if width and spare and _wide(kept) > width:
-        kept = _shortened(_fewer(kept, spare, width), width)
-    widths = [max(map(len, column)) for column in kept]
-    for line in zip(*kept, strict=True):
-        text = (" " * _BETWEEN).join(cell.ljust(wide) for cell, wide in zip(line, widths, strict=True))
-        yield text.rstrip()
-
-
-def _fewer(columns: list[tuple[str, ...]], spare: Sequence[str], width: int) -> list[tuple[str, ...]]:
-    """Without empty columns, and then without the spare ones, one at a time."""
-    blank = [column[0] for column in columns if {*column[1:]} == {_NOTHING}]
-    for name in (*blank, *spare):
-        if _wide(columns) <= width:
-            break
-        columns = [column for column in columns if column[0] != name]
-    return columns
-
-
-def _shortened(columns: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """The widest column gives way, never the first, which names the line."""
-    over = _wide(columns) - width
-    if over <= 0 or len(columns) < 2:
-        return columns
-    widest = max(columns[1:], key=lambda column: max(map(len, column)))
-    most = max(_LEAST, max(map(len, widest)) - over)
-    cut = tuple(cell if len(cell) <= most else cell[: most - 1] + "…" for cell in widest)
-    if cut == widest:
-        return columns
-    return _shortened([cut if column is widest else column for column in columns], width)
-
-
-def _wide(columns: Sequence[tuple[str, ...]]) -> int:
-    return sum(max(map(len, column)) + _BETWEEN for column in columns) - _BETWEEN
+    return NOTHING if value in (None, "") else str(value)

@@ -15,8 +15,8 @@ Fields = Mapping[str, Any]
 
 
 class View(Protocol):
-    def show(self, event: Event) -> None:
-        """One thing that happened."""
+    def show(self, event: Event, deployment: str = "") -> None:
+        """One thing that happened. `deployment` names the one it happened to, if a command works on several at once."""
 
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         """The plan before it is carried out: informational."""

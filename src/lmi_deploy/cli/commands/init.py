@@ -10,11 +10,10 @@ import click
 
 from lmi_deploy.api.recipe_loading import as_model_id
 from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.model_recipe import EDITOR_SCHEMA
 from lmi_deploy.cli.output_files import require_absent, writing
 from lmi_deploy.cli.shared_options import json_option, recipe_output_options
 from lmi_deploy.errors import UsageRefused
-
-SCHEMA = "recipe.schema.json"
 
 
 @click.command("init")
@@ -84,7 +83,7 @@ def _generated(
         flags["target"] = "sagemaker"
     model = as_model_id(model)
     init_request = InitRequest(model_id=model, written_id=_from_recipe(model, output), **flags)
-    draft = generate_recipe(init_request, context.deps, schema=SCHEMA)
+    draft = generate_recipe(init_request, context.deps, schema=EDITOR_SCHEMA)
     for note in draft.notes:
         context.view.note(note)
     choice = draft.choice
@@ -122,7 +121,7 @@ def _example(name: str) -> dict[str, Any]:
     if name not in _examples():
         raise UsageRefused(f"--example {name}: no such example", hint=f"use one of {', '.join(_examples())}")
     text = (recipes() / f"{name}.yaml").read_text(encoding="utf-8")
-    return {"recipe": text.replace("../docs/reference/recipe.schema.json", SCHEMA), "name": name}
+    return {"recipe": text.replace("../docs/reference/recipe.schema.json", EDITOR_SCHEMA), "name": name}
 
 
 def _write(fields: dict[str, Any], output: Path | None, context: CommandContext, *, force: bool) -> None:
@@ -134,6 +133,6 @@ def _write(fields: dict[str, Any], output: Path | None, context: CommandContext,
     with writing(path):
         path.write_text(fields["recipe"], encoding="utf-8")
     context.view.note(f"next: read {path}, then lmi plan {path}")
-    if not path.with_name(SCHEMA).exists():
-        context.view.note(f"for your editor: lmi schema > {path.with_name(SCHEMA)}")
+    if not path.with_name(EDITOR_SCHEMA).exists():
+        context.view.note(f"for your editor: lmi schema > {path.with_name(EDITOR_SCHEMA)}")
     context.view.result({**fields, "file": str(path)}, str(path))

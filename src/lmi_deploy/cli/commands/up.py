@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.api.up import deploying
-from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.model_recipe import is_hub_model, recipe_of_model
+from lmi_deploy.cli.parallel_up import ParallelUp, require_agreement
 from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import (
@@ -17,19 +20,20 @@ from lmi_deploy.cli.shared_options import (
     json_option,
     max_hourly_option,
     no_rollback_option,
-    recipe_argument,
     recipe_options,
+    recipes_argument,
     runtime_option,
     with_runtime,
     yes_option,
 )
 from lmi_deploy.workflows import up
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import DeployOptions
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 
 @click.command("up")
-@recipe_argument
+@recipes_argument
 @recipe_options
 @runtime_option
 @max_hourly_option
@@ -45,44 +49,95 @@ from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 )
 @click.option("--no-probe", is_flag=True, help="Do not send the probe at the end.")
 @no_rollback_option
+@click.option(
+    "--parallel",
+    type=click.IntRange(1, 32),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Of several recipes: how many are deployed at a time.",
+)
+@click.option("--agreed", type=click.Path(dir_okay=False), hidden=True)
 @json_option
 def command(
     *,
-    recipe: str | None,
-    overlay: str | None,
-    sets: tuple[str, ...],
-    runtime: str | None,
+    recipes: tuple[str, ...],
     max_hourly: float | None,
-    force_fit: bool,
     yes: bool,
-    detach: bool,
-    check_handler: bool,
-    no_probe: bool,
-    no_rollback: bool,
+    parallel: int,
     as_json: bool,
+    **flags: Any,
 ) -> None:
     """Create or update the deployment of RECIPE, and check that it answers.
 
     A second `up` changes nothing, but still sends the probe. lmi starts a changed recipe next to the running version,
-    sends it a probe, and only then switches the address to it. RECIPE may also be a plan written by `lmi plan --out
-    FILE`: lmi carries out exactly this plan, or refuses if the deployment has changed since.
+    sends it a probe, and only then switches the address to it.
+
+    RECIPE may also be the id of a model on the Hub (owner/name): lmi then writes the recipe first, as `lmi init` does,
+    and shows the plan. Or a plan written by `lmi plan --out FILE`: lmi carries out exactly this plan, or refuses if
+    the deployment has changed since. With several recipes, lmi shows all plans and asks once; --max-hourly then limits
+    all together. A failure of one leaves the others alone.
     """
     context = open_context(as_json=as_json)
-    if recipe is not None and recipe.endswith(PLAN_SUFFIX):
-        deployment = load_plan(recipe, context.deps, probe=not no_probe)
-    else:
-        recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-        deployment = up.prepare(recipe_read, context.deps, probe=not no_probe, force_fit=force_fit)
+    paths = [recipe_of_model(recipe, context) if is_hub_model(recipe) else recipe for recipe in recipes]
+    options = _UpOptions(**flags)
+    if len(paths) < 2:
+        _up_one(paths[0] if paths else None, options, context, max_hourly=max_hourly, yes=yes)
+        return
+    many = ParallelUp(
+        plans={path: options.prepare(path, context.deps) for path in paths},
+        flags=options.words(),
+        most=parallel,
+    )
+    many.agree(context.view, max_hourly=max_hourly, yes=yes)
+    many.run(context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UpOptions:
+    """The options that say how one recipe is deployed."""
+
+    overlay: str | None
+    sets: tuple[str, ...]
+    runtime: str | None
+    force_fit: bool
+    detach: bool
+    check_handler: bool
+    no_probe: bool
+    no_rollback: bool
+    agreed: str | None
+
+    def prepare(self, recipe: str | None, deps: Dependencies) -> DeploymentPlan:
+        """The plan of a recipe, or the one in a file."""
+        if recipe is not None and recipe.endswith(PLAN_SUFFIX):
+            return load_plan(recipe, deps, probe=not self.no_probe)
+        read = read_recipe(recipe, overlay=self.overlay, sets=with_runtime(self.sets, self.runtime))
+        return up.prepare(read, deps, probe=not self.no_probe, force_fit=self.force_fit)
+
+    def words(self) -> list[str]:
+        """The same options for another `lmi up`."""
+        words = [f"--set={pair}" for pair in with_runtime(self.sets, self.runtime)]
+        words += [] if self.overlay is None else [f"--overlay={self.overlay}"]
+        flags = ("force_fit", "detach", "check_handler", "no_probe", "no_rollback")
+        return words + [f"--{flag.replace('_', '-')}" for flag in flags if getattr(self, flag)]
+
+
+def _up_one(
+    recipe: str | None, options: _UpOptions, context: CommandContext, *, max_hourly: float | None, yes: bool
+) -> None:
+    deployment = options.prepare(recipe, context.deps)
     deployment.require_affordable(max_hourly)
+    if options.agreed is not None:
+        require_agreement(options.agreed, deployment)
     context.view.plan(deployment.plan, deployment.estimate)
     for notice in deployment.notices:
         context.view.note(f"  {notice}")
     if not deployment.plan.empty:
         confirm("Go ahead?", yes=yes, free=not deployment.target.billed)
-    options = DeployOptions(probe=not no_probe, detach=detach, rollback=not no_rollback)
-    context.show_events(deploying(deployment, context.deps, options, check_handler=check_handler))
+    how = DeployOptions(probe=not options.no_probe, detach=options.detach, rollback=not options.no_rollback)
+    context.show_events(deploying(deployment, context.deps, how, check_handler=options.check_handler))
     address = deployment.target.address(deployment.ref)
-    if not (detach and deployment.plan.actions):
+    if not (options.detach and deployment.plan.actions):
         context.view.note(_how_to_invoke(deployment, address))
     context.view.result(_how_to_invoke_fields(deployment, address), address)
 

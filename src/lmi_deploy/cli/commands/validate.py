@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from lmi_deploy.api.recipes import Recipe, check
-from lmi_deploy.cli.shared_options import json_option, recipe_options
+from lmi_deploy.cli.shared_options import json_option, recipe_options, recipes_argument
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.ui.view_selection import open_view
@@ -20,7 +20,7 @@ REPORTS: Final = ("github", "gitlab", "junit", "sarif")
 
 
 @click.command("validate")
-@click.argument("recipes", nargs=-1, type=click.Path(dir_okay=False), metavar="[RECIPE]...")
+@recipes_argument
 @click.option(
     "--hub",
     is_flag=True,

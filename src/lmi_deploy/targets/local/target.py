@@ -160,6 +160,9 @@ class LocalTarget(Target[LocalObserved, LocalInventory]):
             return 0 if self.compiled_models.find(spec.weights.compiled) else spec.weights.size
         return hub.missing(spec.model.listing(spec.weights.files), spec.weights.files)
 
+    def hand_over(self, ref: DeploymentRef) -> None:
+        self.release_port(ref.name)
+
     def remember(self, ref: DeploymentRef) -> None:
         """Its lock and its record are created first, on the same disk."""
 

@@ -82,6 +82,12 @@ def prices(inventory: CloudInventory) -> Mapping[str, Price]:
     return inventory.prices
 
 
+def most_hourly(spec: Spec, inventory: CloudInventory) -> float | None:
+    """Of the instance type of the recipe that costs most; None if a price is unknown."""
+    found = [cost_of(spec.cloud, placement, inventory.prices) for placement in spec.cloud.placements]
+    return None if None in found else max(cost.high for cost in found if cost)
+
+
 def require_affordable(
     spec: Spec, plan: Plan, observed: CloudObserved, inventory: CloudInventory, most: float
 ) -> None:

@@ -88,6 +88,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     request_examples = staticmethod(request_examples)
     billed: ClassVar[bool] = True
     prices = staticmethod(costs.prices)
+    most_hourly = staticmethod(costs.most_hourly)
     require_affordable = staticmethod(costs.require_affordable)
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:

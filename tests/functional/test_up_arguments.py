@@ -1,0 +1,129 @@
+"""What `lmi up` takes besides one recipe: a model of the Hub, and several recipes at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.cli.parallel_commands import CommandEnd, ParallelCommands
+from lmi_deploy.domain.dataclass_json import dump
+from lmi_deploy.planning.stale_plan_check import Agreement
+from tests.support.cloud_app import RECIPE as CLOUD_RECIPE
+from tests.support.cloud_app import CloudApp
+from tests.support.fakes import model_files
+from tests.support.local_app import MODEL, RECIPE, LocalApp
+
+SMALL = "org/small"
+
+
+@pytest.fixture
+def cloud(app: LocalApp) -> CloudApp:
+    return CloudApp(app.root)
+
+
+@pytest.fixture
+def small(app: LocalApp) -> LocalApp:
+    app.hub.models[SMALL] = model_files()
+    return app
+
+
+def recipes(text: str, *names: str) -> list[str]:
+    for name in names:
+        Path(f"{name}.yaml").write_text(text.replace("name: tiny", f"name: {name}"))
+    return [f"{name}.yaml" for name in names]
+
+
+def test_model_of_the_hub_gets_a_recipe_and_is_deployed(small: LocalApp) -> None:
+    result = small.lmi("up", SMALL, "--yes")
+    assert result.code == 0, result.err
+    assert "wrote small.yaml, as `lmi init org/small` does" in result.err
+    assert f"model_id: {SMALL}" in Path("small.yaml").read_text()
+    assert small.lmi("status", "small").code == 0
+    again = small.lmi("up", SMALL, "--yes")
+    assert (again.code, "small.yaml: the recipe of org/small is used as it is" in again.err) == (0, True)
+
+
+def test_refused_question_keeps_the_recipe_and_changes_nothing_else(small: LocalApp) -> None:
+    result = small.lmi("up", SMALL, stdin=b"n\n", terminal=True)
+    assert (result.code, Path("small.yaml").exists()) == (130, True)
+    assert small.artifacts_left("small") == []
+
+
+def test_recipe_of_another_model_is_never_overwritten(small: LocalApp) -> None:
+    Path("small.yaml").write_text(RECIPE.replace(MODEL, "org/other"))
+    result = small.lmi("up", SMALL, "--yes")
+    assert result.code == 5
+    assert "small.yaml: the file exists, and its model is org/other, not org/small" in result.err
+    assert "lmi init org/small -o FILE" in result.err
+
+
+def test_wrong_path_is_no_model(app: LocalApp) -> None:
+    Path("recipes").mkdir()
+    app.hub.models["recipes/chat"] = model_files()
+    for argument in ("recipes/chat", "recipes/chat.yaml", "folder/chat.yaml", "chat"):
+        result = app.lmi("up", argument, "--yes")
+        assert (result.code, "No such file" in result.err) == (2, True), argument
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"),
+    [
+        ("{target: local}", ("the same name: one, this machine", "give each its own name")),
+        ("{target: local, port: 9000}", ("the same endpoint.port: 9000", "give each its own endpoint.port")),
+    ],
+)
+def test_two_recipes_that_exclude_each_other_are_refused(
+    app: LocalApp, endpoint: str, expected: tuple[str, str]
+) -> None:
+    text = RECIPE.replace("{target: local}", endpoint)
+    paths = recipes(text, "one", "two")
+    if "name" in expected[0]:
+        Path("two.yaml").write_text(Path("one.yaml").read_text())
+    result = app.lmi("up", *paths, "--yes")
+    assert result.code == 2
+    assert all(words in result.err for words in ("one.yaml and two.yaml", *expected)), result.err
+
+
+def test_a_mistake_in_one_recipe_deploys_none(app: LocalApp) -> None:
+    paths = recipes(RECIPE, "one", "two")
+    Path("two.yaml").write_text(RECIPE.replace("engine", "engien"))
+    assert app.lmi("up", *paths, "--yes").code == 2
+    assert app.artifacts_left("one") == []
+
+
+def test_limit_counts_for_all_together(cloud: CloudApp) -> None:
+    paths = recipes(CLOUD_RECIPE.replace(", ml.g6.xlarge", ""), "one", "two")
+    result = cloud.lmi("up", *paths, "--yes", "--max-hourly", "2")
+    assert (result.code, "2 deployments together may cost $2.82 an hour" in result.err) == (5, True), (
+        result.err
+    )
+    assert cloud.lmi("plan", "one.yaml", "--max-hourly", "2").code == 0
+
+
+def test_without_a_terminal_a_yes_is_needed(app: LocalApp) -> None:
+    result = app.lmi("up", *recipes(RECIPE, "one", "two"))
+    assert (result.code, "add --yes" in result.err) == (2, True), result.err
+    assert "2 deployments, 2 to create or change" in result.err
+
+
+def test_plan_with_more_than_was_agreed_is_refused(app: LocalApp) -> None:
+    recipes(RECIPE, "one")
+    deployment = Agreement(deployment="one", actions=(), changes=(), prices={})
+    Path("agreed.json").write_text(json.dumps(dump(deployment)))
+    result = app.lmi("up", "one.yaml", "--yes", "--agreed", "agreed.json")
+    assert (result.code, "the plan is stale: it would now also" in result.err) == (5, True)
+    assert app.artifacts_left("one") == []
+
+
+def test_commands_in_processes_of_their_own(app: LocalApp) -> None:
+    recipes(RECIPE, "one")
+    commands = ParallelCommands(
+        {"good": ["validate", "one.yaml", "--json"], "bad": ["validate", "none.yaml", "--json"]}, 1
+    )
+    seen: list[CommandEnd] = []
+    ends = commands.run(lambda name, event: None, seen.append)
+    assert [(end.name, end.ok) for end in ends] == [("good", True), ("bad", False)]
+    assert sorted(end.name for end in seen) == ["bad", "good"]
+    assert ends[1].result["error"]["kind"] == "UsageRefused"
