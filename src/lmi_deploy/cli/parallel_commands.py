@@ -39,7 +39,7 @@ class ParallelCommands:
     """The arguments after `lmi`, by the name of what the command works on."""
     most: int
     is_stopped: bool = False
-    """By Ctrl-C: the running commands were ended, and no other has begun."""
+    """By Ctrl-C: the running commands were ended, and no other was started."""
     _events: SimpleQueue[tuple[str, Event]] = field(default_factory=SimpleQueue)
     _ends: dict[str, CommandEnd] = field(default_factory=dict)
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
@@ -80,7 +80,7 @@ class ParallelCommands:
 
     def _run(self, name: str, argv: Sequence[str]) -> None:
         """In a thread: never without an end."""
-        result: Mapping[str, Any] = {"error": {"message": "not begun", "hint": ""}}
+        result: Mapping[str, Any] = {"error": {"message": "not started", "hint": ""}}
         try:
             with self._lock:
                 process = None if self.is_stopped else _start(argv)

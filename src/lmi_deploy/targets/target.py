@@ -239,6 +239,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 
     def hand_over(self, ref: DeploymentRef) -> None:
         """Another process carries out the plan: what this one keeps for the deployment, such as a port, is free."""
+        return None
 
     def remember(self, ref: DeploymentRef) -> None:
         """Note on this machine that it is deployed from here: before anything is created, so that an unwritable home

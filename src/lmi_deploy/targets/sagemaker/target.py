@@ -92,8 +92,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     require_affordable = staticmethod(costs.require_affordable)
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
-        queued = spec.cloud.asynchronous is not None
-        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe, asynchronous=queued)
+        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe, asynchronous=bool(spec.cloud.asynchronous))
 
     def hourly_cost(self, observed: CloudObserved) -> str:
         return running_costs.hourly(observed, self.cloud(observed.ref.region).prices)
