@@ -56,7 +56,7 @@ def endpoints(run: KilledRun) -> dict[str, str]:
     return {item["EndpointName"]: item["EndpointStatus"] for item in found}
 
 
-def test_two_deployments_are_created_at_once(two: KilledRun) -> None:
+def test_each_recipe_gets_its_deployment(two: KilledRun) -> None:
     code, lines = ended(two, started(two, *BOTH))
     assert code == 0, [line for line in lines if line["event"] in ("notice", "row")]
     assert endpoints(two) == {"one": "InService", "two": "InService"}
