@@ -28,7 +28,7 @@ from lmi_deploy.bench.request_records_file import read_records
 from lmi_deploy.bench.request_target import RequestForm, openai_target
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.bench.run_sequence import Measurement, measure
-from lmi_deploy.cli.commands.bench_report import LAYOUT_NAMES
+from lmi_deploy.cli.report_outputs import LAYOUT_NAMES
 from tests.support.local_app import LocalApp
 
 TOKENS = 5
@@ -301,6 +301,29 @@ def test_report_of_a_run_is_shown_in_the_columns_of_an_experiment(app: LocalApp,
     assert "| max | min | mean |" in table
     for layout in LAYOUT_NAMES:
         assert app.lmi("bench", "report", "bench.json", "--layout", layout).code == 0
+
+
+def test_run_itself_reports_in_the_columns_of_an_experiment(app: LocalApp, url: str) -> None:
+    asked = ("bench", "--url", url, "--no-stream", "--requests", "20", "--warmup", "0", "--layout", "sweep")
+    ran = app.lmi(*asked, "--markdown", "r.md")
+    assert ran.code == 0, ran.err
+    assert "| c | QPS |" in Path("r.md").read_text()
+    assert report_of().layout == "sweep"  # so `lmi bench report` keeps it
+    assert "| c | QPS |" not in _markdown_of(app, "summary")
+    assert "| c | QPS |" in _markdown_of(app)
+
+
+def _markdown_of(app: LocalApp, layout: str = "") -> str:
+    asked = ("--layout", layout) if layout else ()
+    assert app.lmi("bench", "report", "bench.json", *asked, "--markdown", "again.md").code == 0
+    return Path("again.md").read_text()
+
+
+def test_unknown_layout_is_refused_before_anything_is_sent(app: LocalApp, url: str) -> None:
+    ran = app.lmi("bench", "--url", url, "--requests", "1", "--layout", "grit")
+    assert ran.code == 2
+    assert "grit" in ran.err
+    assert not Path("bench.json").exists()
 
 
 def test_interrupt_writes_the_report_of_what_was_measured(app: LocalApp, url: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lmi_deploy.bench.run_sequence import MeasuredLoad
 
 F = TypeVar("F", bound=Callable[..., Any])
+LAYOUT_NAMES: Final = ("summary", "sweep", "percentiles", "factorial", "grid", "cost")
 _FORMS = {
     "html": "One page with plots, without external resources.",
     "markdown": "The tables.",
@@ -140,6 +141,20 @@ def report_files_options(function: F) -> F:
         kind = click.Path(dir_okay=False, path_type=Path)
         wrapped = click.option(f"--{form}", type=kind, metavar="FILE", help=text)(wrapped)
     return wrapped  # type: ignore[return-value]
+
+
+def layout_option(default: str) -> Callable[[F], F]:
+    """`--layout`; `default` says in the help what comes without it."""
+    return click.option(
+        "--layout",
+        type=click.Choice(LAYOUT_NAMES),
+        help=f"The first tables, as `bench.layout` of a recipe chooses them.  [default: {default}]",
+    )
+
+
+def in_layout(report: Report, layout: str | None) -> Report:
+    """With None, the report's own."""
+    return report if layout is None else replace(report, layout=layout)
 
 
 def read_report(path: Path) -> Report:

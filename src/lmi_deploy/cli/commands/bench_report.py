@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import click
 
 from lmi_deploy.bench.report import Report
 from lmi_deploy.cli.context import CommandContext, open_context
-from lmi_deploy.cli.report_outputs import ReportFiles, read_report, report_files_options
+from lmi_deploy.cli.report_outputs import (
+    ReportFiles,
+    in_layout,
+    layout_option,
+    read_report,
+    report_files_options,
+)
 from lmi_deploy.cli.shared_options import json_option
-
-LAYOUT_NAMES: Final = ("summary", "sweep", "percentiles", "factorial", "grid", "cost")
 
 
 @click.command("report")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option(
-    "--layout",
-    type=click.Choice(LAYOUT_NAMES),
-    help="The first tables, as `bench.layout` of a recipe chooses them.  [default: that of the report]",
-)
+@layout_option("that of the report")
 @report_files_options
 @json_option
 def command(*, file: Path, layout: str | None, files: ReportFiles, as_json: bool) -> None:
     """Print the tables of the JSON report FILE, or write it in other forms."""
     context = open_context(as_json=as_json)
-    report = read_report(file)
-    if layout is not None:
-        report = replace(report, layout=layout)
+    report = in_layout(read_report(file), layout)
     show_report(report, context, files, shown=not any((files.html, files.markdown, files.csv, files.junit)))
 
 

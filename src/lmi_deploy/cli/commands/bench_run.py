@@ -28,7 +28,13 @@ from lmi_deploy.cli.bench_progress import (
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.output_files import writing
-from lmi_deploy.cli.report_outputs import RecordsFile, ReportFiles, report_files_options
+from lmi_deploy.cli.report_outputs import (
+    RecordsFile,
+    ReportFiles,
+    in_layout,
+    layout_option,
+    report_files_options,
+)
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.secret import Secret
@@ -77,6 +83,7 @@ _SELF_TEST_SECONDS = 3.0
     metavar="FILE",
     help="Every request, with its times, tokens and error, as a line of JSON; as Parquet if FILE ends with .parquet.",
 )
+@layout_option("summary")
 @report_files_options
 @cloudwatch_option
 @place_options
@@ -92,6 +99,7 @@ def command(
     only_self_test: bool,
     output: Path,
     records: Path | None,
+    layout: str | None,
     files: ReportFiles,
     cloudwatch_wait: float,
     where: TargetOptions,
@@ -123,7 +131,7 @@ def command(
         output.touch()  # refused before the run, not after it
     kept = RecordsFile(records, measurement.name) if records else None
     report, times = _measure(measurement, context, kept)
-    report = with_cloudwatch(report, times, measured, cloudwatch_wait, context)
+    report = in_layout(with_cloudwatch(report, times, measured, cloudwatch_wait, context), layout)
     write_report(report, output, context)
     show_report(report, context, files)
     _require_success(report)
