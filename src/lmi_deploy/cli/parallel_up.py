@@ -67,7 +67,7 @@ class ParallelUp:
             try:
                 ends = commands.run(
                     lambda name, event: context.view.show(event, name),
-                    lambda end: _note_failure(end, context.view),
+                    lambda end: _show_end(end, context.view),
                 )
             finally:
                 context.view.close()
@@ -114,7 +114,8 @@ def _require_different(key: str, values: Mapping[str, str]) -> None:
             raise UsageRefused(what, hint=f"give each its own {key}")
 
 
-def _note_failure(end: CommandEnd, view: View) -> None:
+def _show_end(end: CommandEnd, view: View) -> None:
+    view.end(end.name)
     if not end.ok:
         error = end.result["error"]
         details = "".join(f"  {line}\n" for line in error.get("details", ()))

@@ -30,6 +30,9 @@ class MachineView:
             fields["text"] = mask_urls(event.text)
         self._write(kebab(type(event).__name__), fields)
 
+    def end(self, deployment: str) -> None:
+        pass
+
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         self._write("plan", plan_fields(plan, estimate))
 

@@ -75,7 +75,7 @@ class HumanView:
             case Line(text=text):
                 self._line(text, step, deployment)
             case Finished(title=text, seconds=seconds):
-                self._end_line(deployment)
+                self.end(deployment)
                 outcome = f", {event.outcome}" if event.outcome else ""
                 step.shown_at, step.pending = 0.0, ""
                 ok = self._paint("ok", "green")
@@ -83,14 +83,14 @@ class HumanView:
             case Notice(text=text):
                 self._write_line(f"{of}{text}")
             case Answered(prompt=prompt, answer=answer, adapter=adapter):
-                self._end_line(deployment)
+                self.end(deployment)
                 if not adapter:
                     self._write_line(f"    {of}asked: {_in_a_line(prompt)}")
                 by = f" ({adapter})" if adapter else ""
                 self._write_line(f"    {of}answered{by}: {_in_a_line(answer)}")
 
-    def _end_line(self, deployment: str) -> None:
-        """The moving line of one step is gone; those of other deployments go on."""
+    def end(self, deployment: str) -> None:
+        """The moving line of its step is gone; those of other deployments go on."""
         if self._live is not None and self._live.end(deployment):
             self.close()
 

@@ -18,6 +18,9 @@ class View(Protocol):
     def show(self, event: Event, deployment: str = "") -> None:
         """One thing that happened. `deployment` names the one it happened to, if a command works on several at once."""
 
+    def end(self, deployment: str) -> None:
+        """Nothing more happens to this one of several deployments."""
+
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         """The plan before it is carried out: informational."""
 

@@ -15,7 +15,7 @@ from lmi_deploy.domain.local_actions import StopServer
 from lmi_deploy.domain.plan import Change, Estimate, Plan
 from lmi_deploy.errors import DeployFailed, RecipeError
 from lmi_deploy.errors.recipe_problem import Problem
-from lmi_deploy.ui.json_view import MachineView, kebab
+from lmi_deploy.ui.json_view import MachineView, kebab, parse_event
 from lmi_deploy.ui.text_view import HumanView
 
 KEY = "FetchWeights:org/m"
@@ -329,3 +329,21 @@ def test_words_stay_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) 
     pipe = io.StringIO()
     HumanView(io.StringIO(), pipe, live=False).note("word " * 30)
     assert pipe.getvalue() == "word " * 30 + "\n"
+
+
+def test_events_of_several_deployments_name_theirs() -> None:
+    events = [
+        Started(key=KEY, title="wait", phase=Phase.WAIT),
+        Progress(key=KEY, done=7.0, total=None, unit="seconds"),
+        Finished(key=KEY, title="wait", phase=Phase.WAIT, seconds=8.0),
+    ]
+    story, out = io.StringIO(), io.StringIO()
+    for event in events:
+        for name in ("one", "two"):
+            HumanView(io.StringIO(), story, live=False).show(event, name)
+        MachineView(out).show(event, "one")
+    assert story.getvalue().splitlines()[-2:] == ["ok  one: wait (8.0 s)", "ok  two: wait (8.0 s)"]
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert {line["deployment"] for line in lines} == {"one"}
+    assert [parse_event(line) for line in lines] == events
+    assert parse_event({"event": "row", "name": "x"}) is None

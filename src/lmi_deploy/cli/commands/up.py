@@ -137,7 +137,7 @@ def _up_one(
     how = DeployOptions(probe=not options.no_probe, detach=options.detach, rollback=not options.no_rollback)
     context.show_events(deploying(deployment, context.deps, how, check_handler=options.check_handler))
     address = deployment.target.address(deployment.ref)
-    if not (options.detach and deployment.plan.actions):
+    if options.agreed is None and not (options.detach and deployment.plan.actions):
         context.view.note(_how_to_invoke(deployment, address))
     context.view.result(_how_to_invoke_fields(deployment, address), address)
 
