@@ -124,10 +124,12 @@ class NotInstalled(UsageRefused):
     """The command needs a package of `EXTRAS`, and it is not installed."""
 
     def __init__(self, package: str, *, extra: str = "", instead: str = "") -> None:
+        from lmi_deploy.errors.install_command import install_command
+
         extra = extra or EXTRAS[package]
         super().__init__(
             f"the package {package} is not installed; it belongs to the extra [{extra}]",
-            hint=f"pip install 'lmi-deploy[{extra}]'{instead}",
+            hint=f"{install_command(extra)}{instead}",
         )
 
     @classmethod

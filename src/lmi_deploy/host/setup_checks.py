@@ -17,6 +17,7 @@ from typing import Final
 from lmi_deploy import __version__
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.setup_findings import SetupFinding, absent
+from lmi_deploy.errors.install_command import install_command
 from lmi_deploy.host.disk import free_space, nearest
 
 PACKAGE: Final = "lmi-deploy"
@@ -87,7 +88,7 @@ def extra_findings(needed: Mapping[str, str]) -> Iterator[SetupFinding]:
         lacking = [why for one in ones if (why := _lacking(one))]
         if lacking and name in needed:
             text = f"[{name}], {needed[name]}: {'; '.join(lacking)}"
-            yield SetupFinding("broken", text, f"pip install '{PACKAGE}[{name}]'")
+            yield SetupFinding("broken", text, install_command(name))
     absent_ones = [name for name in extras if name not in complete and name not in needed]
     if absent_ones:
         text = f"not installed: {', '.join(f'[{name}]' for name in absent_ones)}"

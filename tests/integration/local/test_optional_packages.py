@@ -60,7 +60,7 @@ def test_command_without_its_extra_says_how_to_install_it(
 ) -> None:
     done = run(tmp_path, *argv)
     assert done.returncode == 2, done.stderr
-    assert f"pip install 'lmi-deploy[{extra}]'" in done.stderr
+    assert f"[{extra}]'" in done.stderr.partition("-m pip install ")[2]
     assert "a bug of lmi" not in done.stderr
 
 
@@ -68,7 +68,7 @@ def test_parquet_without_its_library_says_how_to_install_it(tmp_path: Path) -> N
     asked = ("bench", "--url", "http://127.0.0.1:1", "--records", "r.parquet")
     done = run(tmp_path, *asked, without=("pyarrow",))
     assert done.returncode == 2, done.stderr
-    assert "pip install 'lmi-deploy[parquet]', or name a file that ends with .jsonl" in done.stderr
+    assert "[parquet]', or name a file that ends with .jsonl" in done.stderr
 
 
 def test_counting_tokens_without_its_library_says_how_to_install_it(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_counting_tokens_without_its_library_says_how_to_install_it(tmp_path: Pa
     done = run(tmp_path, *asked, without=("tokenizers",))
     assert done.returncode == 2, done.stderr
     assert "the package tokenizers is not installed" in done.stderr
-    assert "pip install 'lmi-deploy[bench]'" in done.stderr
+    assert "[bench]'" in done.stderr.partition("-m pip install ")[2]
 
 
 @pytest.mark.parametrize("package", ["uv", "jgo"])

@@ -183,4 +183,4 @@ def test_missing_obstore_package_says_how_to_install_it(
     assert weights.engines == frozenset()
     with pytest.raises(NotInstalled, match="not installed") as error:
         upload(place)
-    assert "pip install 'lmi-deploy[obstore]'" in error.value.hint
+    assert "[obstore]'" in error.value.hint.partition("-m pip install ")[2]

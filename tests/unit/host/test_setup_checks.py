@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.errors import AccessError, Overdue
+from lmi_deploy.errors.install_command import install_command
 from lmi_deploy.host.deadline import within
 from lmi_deploy.host.setup_checks import (
     container_findings,
@@ -44,7 +45,7 @@ def test_extra_that_the_recipe_needs_is_broken_if_it_is_absent() -> None:
     unneeded = [finding.state for finding in extra_findings({})]
     assert {*unneeded} == {"ok"}
     if found:  # sagemaker-core is in no environment of the tests but one
-        assert found[0].remedy == "pip install 'lmi-deploy[sagemaker]'"
+        assert found[0].remedy == install_command("sagemaker")
         assert "sagemaker-core is not installed" in found[0].text
 
 

@@ -27,11 +27,11 @@ from lmi_deploy.aws.s3.uploaders.external_program import (
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import IntegrityError, LmiError, NotInstalled
+from lmi_deploy.errors.install_command import install_command
 from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
 _PROGRAM: Final = "lmi_deploy.aws.s3.uploaders.obstore_worker"
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
-_INSTALL: Final = "run pip install 'lmi-deploy[obstore]', or set weights.engine: own"
 _SMALL: Final = MIB
 _FEW: Final = 4
 """Simultaneous files if they are large: each may have several parts in memory."""
@@ -63,7 +63,7 @@ class Obstore:
         # -P: do not import modules from the current folder.
         argv = [sys.executable, "-P", "-m", _PROGRAM]
         outside = ExternalProgram(
-            argv, kept_certificates(self.environ), "".join(f"{line}\n" for line in lines), _INSTALL
+            argv, kept_certificates(self.environ), "".join(f"{line}\n" for line in lines), _remedy()
         )
         failures: list[dict[str, Any]] = []
         with closing(outside.output()) as output:
@@ -120,3 +120,7 @@ def _failure(failures: Sequence[Mapping[str, Any]], code: int, count: int) -> Lm
         if (refused := explain_denied("obstore", line, _CODE.findall(line))) is not None:
             return refused
     return failure("obstore", [str(one["error"]) for one in failures], code=code, count=count)
+
+
+def _remedy() -> str:
+    return f"run {install_command('obstore')}, or set weights.engine: own"

@@ -1,0 +1,39 @@
+"""The command that adds an extra, for each source that lmi can be installed from (PEP 610)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.errors import NotInstalled
+from lmi_deploy.errors.install_command import _requirement, install_command
+
+GIT = {"vcs": "git", "commit_id": "0a1b2c"}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (None, "'lmi-deploy[bench]'"),
+        ({"url": "file:///home/a%20b/lmi", "dir_info": {"editable": True}}, "-e '/home/a b/lmi[bench]'"),
+        ({"url": "file:///srv/lmi", "dir_info": {}}, "'/srv/lmi[bench]'"),
+        ({"url": "file:///srv/lmi.whl", "archive_info": {}}, "'lmi-deploy[bench] @ file:///srv/lmi.whl'"),
+        (
+            {"url": "https://git.example/lmi", "vcs_info": GIT},
+            "'lmi-deploy[bench] @ git+https://git.example/lmi@0a1b2c'",
+        ),
+    ],
+)
+def test_requirement_names_the_source_of_the_installation(source: Any, expected: str) -> None:
+    assert _requirement(json.dumps(source) if source else None, "bench") == expected
+
+
+def test_this_checkout_is_installed_again_with_the_extra() -> None:
+    command = install_command("bench")
+    assert command.startswith(f"{sys.executable} -m pip install ")
+    assert f"{Path(__file__).resolve().parents[2]}[bench]" in command
+    assert command in NotInstalled("tokenizers").hint
