@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-OUTSIDE = (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+OUTSIDE = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^>]*?) -->\n)?^```(?P<language>[\w{}]*)\n(?P<text>.*?)^```$", re.M | re.S
 )

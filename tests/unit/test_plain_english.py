@@ -16,7 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "lmi_deploy"
 TESTS = ROOT / "tests"
 FOLDERS = sorted(path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 IDENTIFIERS = {"src/lmi_deploy/emulator/record_store.py": "told"}
 """Strings that people do not read: a field of state that earlier emulators stored."""
 QUAINT = (
