@@ -26,6 +26,16 @@ SIMULATES = "iam:SimulatePrincipalPolicy"
 _NUMBERS = count()
 
 
+def _managed_policies(document: str) -> list[str]:
+    """A managed policy has at most 6,144 characters, without white space (IAM's quotas)."""
+    if len("".join(document.split())) <= 6144:
+        return [document]
+    parsed = json.loads(document)
+    statements = parsed["Statement"]
+    half = len(statements) // 2
+    return [json.dumps({**parsed, "Statement": part}) for part in (statements[:half], statements[half:])]
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ReducedPermissions:
     """One action of one statement, removed."""
@@ -87,13 +97,15 @@ class Principal:
             iam.put_role_policy(RoleName=SCHEDULER_ROLE, PolicyName="p", PolicyDocument=response["scheduler"])
 
     def _attach(self, document: str) -> None:
-        """As a managed policy: it is longer than the inline limit of a user."""
-        iam, arn = self.aws.client("iam"), f"arn:aws:iam::{ACCOUNT}:policy/{self.name}"
+        """As managed policies: they are longer than the inline limit of a user. Two, if one would be too long."""
+        iam = self.aws.client("iam")
         for attached in iam.list_attached_user_policies(UserName=self.name)["AttachedPolicies"]:
             iam.detach_user_policy(UserName=self.name, PolicyArn=attached["PolicyArn"])
-            iam.delete_policy(PolicyArn=arn)
-        iam.create_policy(PolicyName=self.name, PolicyDocument=document)
-        iam.attach_user_policy(UserName=self.name, PolicyArn=arn)
+            iam.delete_policy(PolicyArn=attached["PolicyArn"])
+        for number, part in enumerate(_managed_policies(document)):
+            name = f"{self.name}-{number}"
+            iam.create_policy(PolicyName=name, PolicyDocument=part)
+            iam.attach_user_policy(UserName=self.name, PolicyArn=f"arn:aws:iam::{ACCOUNT}:policy/{name}")
 
     @property
     def requests(self) -> list[tuple[str, str]]:
