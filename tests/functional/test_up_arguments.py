@@ -110,7 +110,7 @@ def test_without_a_terminal_a_yes_is_needed(app: LocalApp) -> None:
 
 def test_plan_with_more_than_was_agreed_is_refused(app: LocalApp) -> None:
     recipes(RECIPE, "one")
-    deployment = Agreement(deployment="one", actions=(), changes=(), prices={})
+    deployment = Agreement(actions=(), changes=(), prices={})
     Path("agreed.json").write_text(json.dumps(dump(deployment)))
     result = app.lmi("up", "one.yaml", "--yes", "--agreed", "agreed.json")
     assert (result.code, "the plan is stale: it would now also" in result.err) == (5, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ from lmi_deploy.ui.view_selection import open_view
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.interruption import recorded
 
+if TYPE_CHECKING:
+    from lmi_deploy.domain.plan import Estimate, Plan
+
 T = TypeVar("T")
 
 
@@ -24,6 +27,12 @@ class CommandContext:
 
     view: View
     deps: Dependencies
+
+    def show_plan(self, plan: Plan, estimate: Estimate, notices: Iterable[str]) -> None:
+        """What the user is asked about."""
+        self.view.plan(plan, estimate)
+        for notice in notices:
+            self.view.note(f"  {notice}")
 
     def show_events(self, events: Iterable[Event]) -> None:
         """Show events as they happen. A failure does not repeat log lines that were shown a moment ago."""

@@ -25,7 +25,7 @@ def require_agreement(file: str, deployment: DeploymentPlan) -> None:
     """Refused if the plan has more than the user agreed to in the process that started this one."""
     agreed = load(Agreement, json.loads(Path(file).read_bytes()))
     agreed.require(deployment.plan)
-    require_price(agreed.deployment, agreed.prices, deployment.target.prices(deployment.inventory))
+    require_price(deployment.spec.name, agreed.prices, deployment.target.prices(deployment.inventory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +36,17 @@ class ParallelUp:
     flags: Sequence[str]
     most: int
 
-    def agree(self, view: View, *, max_hourly: float | None, yes: bool) -> None:
+    def agree(self, context: CommandContext, *, max_hourly: float | None, yes: bool) -> None:
         """Show all plans, and ask once. UsageRefused if two are the same deployment, or need the same port here."""
         places = {path: plan.spec.place for path, plan in self.plans.items()}
         ports = {path: str(place.port) for path, place in places.items() if isinstance(place, LocalPlace)}
         _require_different("name", {path: f"{p.spec.name}, {p.ref.place}" for path, p in self.plans.items()})
         _require_different("endpoint.port", ports)
         for deployment in self.plans.values():
-            view.plan(deployment.plan, deployment.estimate)
-            for notice in deployment.notices:
-                view.note(f"  {notice}")
+            context.show_plan(deployment.plan, deployment.estimate, deployment.notices)
         costs = self._require_affordable(max_hourly)
         changing = [plan for plan in self.plans.values() if not plan.plan.empty]
-        view.note(f"\n{len(self.plans)} deployments, {len(changing)} to create or change{costs}")
+        context.view.note(f"\n{len(self.plans)} deployments, {len(changing)} to create or change{costs}")
         if changing:
             confirm("Go ahead?", yes=yes, free=not any(plan.target.billed for plan in changing))
 
@@ -80,8 +78,8 @@ class ParallelUp:
     def _words(self, path: str, agreement: Path) -> list[str]:
         """The command of one deployment, which refuses what is not in its agreement."""
         plan = self.plans[path]
-        prices = {type_: price.hourly for type_, price in plan.target.prices(plan.inventory).items()}
-        agreement.write_text(json.dumps(dump(Agreement.to(plan.plan, prices))), encoding="utf-8")
+        agreed = Agreement.to(plan.plan, plan.hourly_prices)
+        agreement.write_text(json.dumps(dump(agreed)), encoding="utf-8")
         plan.target.hand_over(plan.ref)
         place = plan.spec.place
         port = [f"--set=endpoint.port={place.port}"] if isinstance(place, LocalPlace) else []

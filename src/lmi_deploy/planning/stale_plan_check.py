@@ -27,7 +27,6 @@ def binding(plan: Plan) -> tuple[Action, ...]:
 class Agreement:
     """A plan to which the user agreed, by digests: it can go to another process, and contains no setting."""
 
-    deployment: str
     actions: tuple[str, ...]
     changes: tuple[str, ...]
     prices: dict[str, float]
@@ -36,7 +35,6 @@ class Agreement:
     @classmethod
     def to(cls, shown: Plan, prices: dict[str, float] | None = None) -> Agreement:
         return cls(
-            deployment=shown.deployment,
             actions=tuple(digest(action) for action in binding(shown)),
             changes=tuple(digest(change) for change in shown.changes),
             prices=prices or {},

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, get_args
+from typing import TYPE_CHECKING, Any, Final, TextIO, get_args
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Line, Notice
@@ -77,8 +77,7 @@ class MachineView:
 
 def parse_event(fields: Fields) -> Event | None:
     """The event of a line that `show` wrote; None for a line of another kind."""
-    kinds = {kebab(kind.__name__): kind for kind in get_args(Event)}
-    kind = kinds.get(fields.get("event", ""))
+    kind = _KINDS.get(fields.get("event", ""))
     if kind is None:
         return None
     values = {field.name: fields[field.name] for field in dataclasses.fields(kind)}
@@ -91,6 +90,9 @@ def parse_event(fields: Fields) -> Event | None:
 def kebab(name: str) -> str:
     """`FetchWeights` as `fetch-weights`."""
     return re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower()
+
+
+_KINDS: Final = {kebab(kind.__name__): kind for kind in get_args(Event)}
 
 
 def plan_fields(plan: Plan, estimate: Estimate) -> dict[str, Any]:

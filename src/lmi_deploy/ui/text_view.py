@@ -34,8 +34,15 @@ _TIMES: Final = frozenset({"since", "expires"})
 class _Step:
     """The running step of one deployment: what of it was printed. `pending` is its title until it is printed."""
 
+    deployment: str
+    """Its name, if a command works on several; else empty."""
     shown_at: float = 0.0
     pending: str = ""
+
+    @property
+    def of(self) -> str:
+        """What its lines begin with."""
+        return f"{self.deployment}: " if self.deployment else ""
 
 
 class HumanView:
@@ -61,8 +68,8 @@ class HumanView:
             self._show(event, deployment)
 
     def _show(self, event: Event, deployment: str) -> None:
-        of = f"{deployment}: " if deployment else ""
-        step = self._steps.setdefault(deployment, _Step())
+        step = self._steps.setdefault(deployment, _Step(deployment))
+        of = step.of
         match event:
             case Started(title=text) if self._moving:
                 self._live_line().begin(f"{of}{text}", deployment)
@@ -71,9 +78,9 @@ class HumanView:
                 if self._verbose:
                     self._write_pending(step)
             case Progress():
-                self._progress(event, step, deployment)
+                self._progress(event, step)
             case Line(text=text):
-                self._line(text, step, deployment)
+                self._line(text, step)
             case Finished(title=text, seconds=seconds):
                 self.end(deployment)
                 outcome = f", {event.outcome}" if event.outcome else ""
@@ -164,9 +171,9 @@ class HumanView:
             self._live.close()
             self._live = None
 
-    def _progress(self, event: Progress, step: _Step, deployment: str) -> None:
+    def _progress(self, event: Progress, step: _Step) -> None:
         if self._moving:
-            self._live_line().progress(event, deployment)
+            self._live_line().progress(event, step.deployment)
             return
         self._write_pending(step)
         gone = event.done - step.shown_at
@@ -175,18 +182,16 @@ class HumanView:
         if event.unit == "bytes" and event.total and 0 <= gone < event.total / 10:
             return
         step.shown_at = event.done
-        of = f"{deployment}: " if deployment else ""
-        self._write_line(f"    {of}{progress_text(event)}")
+        self._write_line(f"    {step.of}{progress_text(event)}")
 
-    def _line(self, text: str, step: _Step, deployment: str) -> None:
+    def _line(self, text: str, step: _Step) -> None:
         shown = mask_urls(plain(text))
         if self._moving:  # gone after a moment: a failure shows it again
-            self._live_line().print_above(shown, deployment)
+            self._live_line().print_above(shown, step.deployment)
         else:
             self._lately.append(text)
             self._write_pending(step)
-            of = f"{deployment}: " if deployment else ""
-            self._write_line(f"    {of}{shown}")
+            self._write_line(f"    {step.of}{shown}")
 
     def _write_pending(self, step: _Step) -> None:
         if step.pending:

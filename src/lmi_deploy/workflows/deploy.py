@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lmi_deploy.domain.action import Phase
-from lmi_deploy.domain.events import Event, Finished, Notice, Started
+from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation
@@ -18,7 +18,7 @@ from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.error_diagnosis import explain
-from lmi_deploy.workflows.generation_switch import return_to_previous, split
+from lmi_deploy.workflows.generation_switch import PlanProgress, return_to_previous, split
 from lmi_deploy.workflows.interruption import interrupted
 
 _REPEATED = frozenset({Phase.WAIT, Phase.PROBE, Phase.SWITCH})
@@ -66,9 +66,7 @@ class _Attempt:
     case: DeploymentPlan
     deps: Dependencies
     options: DeployOptions
-    took: int = 0
-    phase: Phase | None = None
-    """Of the action that is carried out."""
+    progress: PlanProgress = field(default_factory=PlanProgress)
 
     def run(self) -> Iterator[Event]:
         try:
@@ -93,14 +91,16 @@ class _Attempt:
             raise
         except LmiError as error:
             explain(error, deployment.spec.engine.name)
-            if self.options.rollback and self.phase is Phase.PROBE:
-                yield from return_to_previous(deployment.ref, pending, error, deps)
-            error.hint = "; ".join(filter(None, (error.hint, *self._advice(error))))
+            returned = False
+            if self.options.rollback and self.progress.phase is Phase.PROBE:
+                returned = yield from return_to_previous(deployment.ref, pending, error, deps)
+            advice = self._advice(error, returned=returned)
+            error.hint = "; ".join(filter(None, (error.hint, *advice)))
             raise
         if detached:
             return
         # Settled before the old generation is removed: from here on the new one is current.
-        journal.commit(replace(pending, since=self._now(), took=self.took or pending.took))
+        journal.commit(replace(pending, since=self._now(), took=self.progress.took or pending.took))
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
@@ -111,12 +111,8 @@ class _Attempt:
         if self.options.detach and later:
             yield from self._leave(later, journal)
             return True
-        for event in apply(replace(plan, actions=later), perform, journal, self.deps.clock):
-            if isinstance(event, Started):
-                self.phase = event.phase
-            if isinstance(event, Finished) and event.phase is Phase.WAIT:
-                self.took = round(event.seconds)
-            yield event
+        rest = apply(replace(plan, actions=later), perform, journal, self.deps.clock)
+        yield from self.progress.followed(rest)
         return False
 
     def _leave(self, later: Sequence[Action], journal: Journal) -> Iterator[Event]:
@@ -147,15 +143,17 @@ class _Attempt:
         known = current.took if current and current.server == deployed.server else 0
         return replace(deployed, took=known)
 
-    def _advice(self, error: LmiError) -> Iterator[str]:
-        """What remains unchanged although the new generation failed, and what keeps costing money."""
+    def _advice(self, error: LmiError, *, returned: bool) -> Iterator[str]:
+        """What remains unchanged although the new generation failed, and what keeps costing money. `returned`: the hint
+        says already that the previous one serves.
+        """
         target = self.case.target
         try:
             observed: Observed = target.observe(self.case.ref)
         except LmiError:
             return  # it cannot be read either
         stayed = observed.serving is not None and observed.serving == self.case.observed.serving
-        if stayed and "serves again" not in error.hint:
+        if stayed and not returned:
             yield f"the previous version of {self.case.spec.name} still serves, at {target.address(self.case.ref)}"
         if "costing" not in error.message:
             yield target.remaining_cost(observed)

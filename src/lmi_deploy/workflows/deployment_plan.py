@@ -34,6 +34,11 @@ class DeploymentPlan:
     def ref(self) -> DeploymentRef:
         return self.spec.ref
 
+    @property
+    def hourly_prices(self) -> dict[str, float]:
+        """By instance type, as the plan shows them."""
+        return {name: price.hourly for name, price in self.target.prices(self.inventory).items()}
+
     def require_affordable(self, most: float | None) -> None:
         """Refused if it may cost more than `most` per hour, fully scaled, or its price is unknown."""
         if most is not None and not self.plan.empty:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished, Notice, Started
@@ -23,47 +23,60 @@ def split(plan: Plan) -> tuple[Plan, Plan]:
     return replace(plan, actions=plan.actions[:cut]), replace(plan, actions=plan.actions[cut:])
 
 
+@dataclass(slots=True)
+class PlanProgress:
+    """What the events of a plan say."""
+
+    phase: Phase | None = None
+    """Of the action that is carried out."""
+    took: int = 0
+    """Seconds that the wait for service took."""
+
+    def followed(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            if isinstance(event, Started):
+                self.phase = event.phase
+            if isinstance(event, Finished) and event.phase is Phase.WAIT:
+                self.took = round(event.seconds)
+            yield event
+
+
 def apply_generation(
     ref: DeploymentRef, plan: Plan, pending: Generation | None, deps: Dependencies, *, returns: bool = False
 ) -> Iterator[Event]:
     """`returns`: to the previous generation, if the probe fails."""
-    journal, took, phase = deps.journal(ref), 0, None
+    journal, progress = deps.journal(ref), PlanProgress()
     perform = deps.targets[ref.target].teardown_actions(ref)
     before, after = split(plan)
     try:
-        for event in apply(before, perform, journal, deps.clock):
-            if isinstance(event, Started):
-                phase = event.phase
-            if isinstance(event, Finished) and event.phase is Phase.WAIT:
-                took = round(event.seconds)
-            yield event
+        yield from progress.followed(apply(before, perform, journal, deps.clock))
     except LmiError as error:
         explain(error, pending.serving.engine if pending else "")
-        if returns and phase is Phase.PROBE:
+        if returns and progress.phase is Phase.PROBE:
             yield from return_to_previous(ref, pending, error, deps)
         raise
     if pending is not None:
         since = deps.clock.now().isoformat(timespec="seconds")
-        journal.commit(replace(pending, since=since, took=pending.took or took))
+        journal.commit(replace(pending, since=since, took=pending.took or progress.took))
     yield from apply(after, perform, journal, deps.clock)
 
 
 def return_to_previous(
     ref: DeploymentRef, failed: Generation | None, error: LmiError, deps: Dependencies
-) -> Iterator[Event]:
+) -> Generator[Event, None, bool]:
     """After `error`, with which the probe of the generation `failed` ended: back to the current one of the record, if
     requests already go to the failed one. Nothing if the model did not answer badly, but could not be asked.
 
-    The hint of `error` says what serves then. It is raised by the caller.
+    Whether the previous one serves again. The hint of `error`, which the caller raises, says what serves.
     """
     target, name = deps.targets[ref.target], ref.name
     observed = target.observe(ref)
     previous = observed.record.current if observed.record else None
     served = failed is not None and observed.serving == failed.server
     if not isinstance(error, DeployFailed) or failed is None or previous is None or not served:
-        return
+        return False
     if previous.server == failed.server:
-        return
+        return False
     assert observed.record is not None
     # The plan compares with the generation that serves: its instance type and its scaling.
     record = replace(observed.record, generations=(*observed.record.generations, failed))
@@ -76,8 +89,9 @@ def return_to_previous(
         raise
     except LmiError as second:
         _add_hint(error, f"the way back failed, too: {second.message}; `lmi rollback {name}` tries again")
-        return
+        return False
     _add_hint(error, f"the previous version of {name} serves again; --no-rollback leaves the new one")
+    return True
 
 
 def _add_hint(error: LmiError, text: str) -> None:

@@ -41,10 +41,7 @@ def saved_plan(deployment: DeploymentPlan) -> str:
         artifact=deployment.artifact,
         seen=fingerprint(deployment),
         recipe=deployment.recipe,
-        prices={
-            instance: price.hourly
-            for instance, price in deployment.target.prices(deployment.inventory).items()
-        },
+        prices=deployment.hourly_prices,
     )
     return json.dumps(dump(saved), indent=1) + "\n"
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -87,6 +87,10 @@ class KilledRun:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        return self.ended(process, WAITS)
+
+    def ended(self, process: subprocess.Popen[str], waits: Iterable[str]) -> tuple[int, str]:
+        """Exit code and output; the clock is advanced as soon as the output contains one of `waits`."""
         lines: list[str] = []
         with process:
             assert process.stdout is not None
@@ -96,7 +100,7 @@ class KilledRun:
             while process.poll() is None:
                 assert time.monotonic() < deadline, "".join(lines)
                 time.sleep(0.05)
-                if any(word in line for line in [*lines] for word in WAITS):
+                if any(word in line for line in [*lines] for word in waits):
                     self.aws.advance(60)
             reader.join()
         return process.returncode, "".join(lines)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import threading
-import time
 from typing import Any
 
 import pytest
 
 from tests.integration.sagemaker.test_killed_processes import (
     RECIPE,
-    TIMEOUT,
     KilledRun,
     killed_run,
 )
@@ -21,7 +18,6 @@ from tests.integration.sagemaker.test_signals import started
 
 __all__ = ["killed_run"]  # created by the fixture
 BOTH = ("up", "one.yaml", "two.yaml", "--yes", "--json")
-ANSWERS = 'probe: {body: \'{"inputs": "OK"}\', expect: OK}'
 
 
 def named(name: str) -> str:
@@ -36,19 +32,8 @@ def two(killed_run: KilledRun) -> KilledRun:
 
 
 def ended(run: KilledRun, process: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]]]:
-    """Exit code and lines of stdout; the emulator's clock is advanced meanwhile."""
-    lines: list[str] = []
-    with process:
-        assert process.stdout is not None
-        reader = threading.Thread(target=lines.extend, args=(process.stdout,))
-        reader.start()
-        deadline = time.monotonic() + TIMEOUT
-        while process.poll() is None:
-            assert time.monotonic() < deadline, "".join(lines)
-            time.sleep(0.2)
-            run.aws.advance(60)
-        reader.join()
-    return process.returncode, [json.loads(line) for line in lines]
+    code, output = run.ended(process, ('"AwaitService',))
+    return code, [json.loads(line) for line in output.splitlines()]
 
 
 def endpoints(run: KilledRun) -> dict[str, str]:

@@ -42,9 +42,7 @@ def command(
     if prepared.plan.empty:
         context.view.note(f"{prepared.ref.name} has {size} already: nothing to do")
     else:
-        context.view.plan(prepared.plan, prepared.estimate)
-        for notice in prepared.notices:
-            context.view.note(f"  {notice}")
+        context.show_plan(prepared.plan, prepared.estimate, prepared.notices)
         confirm(f"Set {prepared.ref.name} to {size} ({prepared.ref.place})?", yes=yes)
         context.run(set_count(prepared, context.deps))
     context.view.result({**ref_fields(prepared.ref), **_figures(prepared)}, str(count))

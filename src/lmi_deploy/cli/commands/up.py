@@ -89,7 +89,7 @@ def command(
         flags=options.words(),
         most=parallel,
     )
-    many.agree(context.view, max_hourly=max_hourly, yes=yes)
+    many.agree(context, max_hourly=max_hourly, yes=yes)
     many.run(context)
 
 
@@ -129,9 +129,7 @@ def _up_one(
     deployment.require_affordable(max_hourly)
     if options.agreed is not None:
         require_agreement(options.agreed, deployment)
-    context.view.plan(deployment.plan, deployment.estimate)
-    for notice in deployment.notices:
-        context.view.note(f"  {notice}")
+    context.show_plan(deployment.plan, deployment.estimate, deployment.notices)
     if not deployment.plan.empty:
         confirm("Go ahead?", yes=yes, free=not deployment.target.billed)
     how = DeployOptions(probe=not options.no_probe, detach=options.detach, rollback=not options.no_rollback)
