@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from lmi_deploy.cli.parallel_commands import CommandEnd, ParallelCommands
 from lmi_deploy.domain.dataclass_json import dump
+from lmi_deploy.domain.events import Event
 from lmi_deploy.planning.stale_plan_check import Agreement
 from tests.support.cloud_app import RECIPE as CLOUD_RECIPE
 from tests.support.cloud_app import CloudApp
@@ -115,6 +117,27 @@ def test_plan_with_more_than_was_agreed_is_refused(app: LocalApp) -> None:
     result = app.lmi("up", "one.yaml", "--yes", "--agreed", "agreed.json")
     assert (result.code, "the plan is stale: it would now also" in result.err) == (5, True)
     assert app.artifacts_left("one") == []
+
+
+def test_all_events_of_a_command_come_before_its_end() -> None:
+    notices = [{"event": "notice", "text": str(number)} for number in range(300)]
+    lines = "\n".join(json.dumps(line) for line in [*notices, {"event": "result", "ok": True}])
+    commands = ParallelCommands({"one": [lines], "two": [lines]}, 2, ("printf", "%s\n"))
+    seen: list[tuple[str, str]] = []
+
+    def show(name: str, event: Event) -> None:
+        time.sleep(0.001)  # slower than they arrive, so that the command ends before its events are shown
+        seen.append((name, "event"))
+
+    commands.run(show, lambda end: seen.append((end.name, "end")))
+    for name in ("one", "two"):
+        assert [what for one, what in seen if one == name] == ["event"] * 300 + ["end"]
+
+
+def test_command_that_prints_no_json_or_does_not_exist_ends() -> None:
+    for program in (("printf", "%s\n"), ("./no-such-program",)):
+        (end,) = ParallelCommands({"one": ["not JSON"]}, 1, program).run(lambda *_: None, lambda _: None)
+        assert "could not be run" in end.result["error"]["message"]
 
 
 def test_commands_in_processes_of_their_own(app: LocalApp) -> None:

@@ -38,6 +38,7 @@ class ParallelCommands:
     commands: Mapping[str, Sequence[str]]
     """The arguments after `lmi`, by the name of what the command works on."""
     most: int
+    program: Sequence[str] = _LMI
     is_stopped: bool = False
     """By Ctrl-C: the running commands were ended, and no other was started."""
     _events: SimpleQueue[tuple[str, Event]] = field(default_factory=SimpleQueue)
@@ -49,17 +50,18 @@ class ParallelCommands:
         self, show: Callable[[str, Event], None], ended: Callable[[CommandEnd], None]
     ) -> list[CommandEnd]:
         """Returns when all have ended, after Ctrl-C too; `show` gets each event, `ended` each end as it comes."""
-        told: set[str] = set()
+        left = dict.fromkeys(self.commands)
         with ThreadPoolExecutor(self.most) as pool:
             for name, words in self.commands.items():
-                pool.submit(self._run, name, [*_LMI, *words])
+                pool.submit(self._run, name, [*self.program, *words])
             try:
-                while len(told) < len(self.commands):
+                while left:
                     try:
                         self._show_next(show)
-                        for end in [end for name, end in self._ends.items() if name not in told]:
-                            told.add(end.name)
-                            ended(end)
+                        for end in self._complete():
+                            if end.name in left:
+                                del left[end.name]
+                                ended(end)
                     except KeyboardInterrupt:
                         self._stop()
             except BaseException:
@@ -70,6 +72,11 @@ class ParallelCommands:
     def _show_next(self, show: Callable[[str, Event], None]) -> None:
         with suppress(Empty):
             show(*self._events.get(timeout=_POLL))
+
+    def _complete(self) -> tuple[CommandEnd, ...]:
+        """The ends of commands whose events were all shown: a command's events come before its end."""
+        ends = tuple(self._ends.values())
+        return ends if self._events.empty() else ()
 
     def _stop(self) -> None:
         """A terminal has sent SIGINT to all of them already; a second SIGTERM does not interrupt their clean-up."""
@@ -88,11 +95,10 @@ class ParallelCommands:
                     self._running.add(process)
             if process is not None:
                 result = self._read(name, process)
-        except OSError as reason:
-            result = {
-                "error": {"message": f"its process could not be started: {reason.strerror}", "hint": ""}
-            }
-        self._ends[name] = CommandEnd(name=name, ok=result.get("ok") is True, result=result)
+        except (OSError, ValueError) as reason:
+            result = {"error": {"message": f"its process could not be run: {reason}", "hint": ""}}
+        finally:
+            self._ends[name] = CommandEnd(name=name, ok=result.get("ok") is True, result=result)
 
     def _read(self, name: str, process: subprocess.Popen[str]) -> Mapping[str, Any]:
         assert process.stdout is not None
