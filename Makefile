@@ -65,7 +65,7 @@ wheelhouse: setup  ## Fill the folder wheelhouse/ for machines without a registr
 	@$(BIN)/python -m tools.wheelhouse wheelhouse
 
 lock: setup  ## Pin the development requirements again, with hashes
-	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local --extra bench --extra emulator --extra proxy \
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local --extra bench --extra emulator --extra hub --extra proxy \
 	  --group dev pyproject.toml -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --extra local -c requirements/dev.txt \
 	  pyproject.toml requirements/quickstart.in -o requirements/quickstart.txt

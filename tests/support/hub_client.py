@@ -20,10 +20,11 @@ FILES = {"config.json": b'{"a": 1}' * 40, "model.safetensors": WEIGHTS, "empty":
 class HubClient:
     """The adapter with a home of its own, a clock without real waits, and short time limits."""
 
-    def __init__(self, hub: LocalHub, home: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, hub: LocalHub | str, home: Path, environ: Mapping[str, str] | None = None) -> None:
         self.clock = FrozenClock()
         self.home = home
-        requests = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DOWNLOAD_TIMEOUT": "0.4"}
+        url = hub if isinstance(hub, str) else hub.url
+        requests = {"HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DOWNLOAD_TIMEOUT": "0.4"}
         self.settings = HubSettings.read(requests | dict(environ or {}), home)
         self.adapter = self.another()
         self.notices: list[str] = []

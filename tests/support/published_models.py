@@ -8,12 +8,13 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from lmi_deploy.hub.repositories import Blob
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.quantization import stored_quantization
 from lmi_deploy.sizing.synthesized_tensors import tensors_of
 from lmi_deploy.sizing.tensors import CannotTell, Tensor
 from tests.support.hub import LocalHub
-from tests.support.hub.repos import Blob, Repo, blob_of
+from tests.support.hub.repos import Repo, blob_of
 from tools.recognition_score import read_models
 
 MODELS: Final[dict[str, dict[str, Any]]] = read_models()["models"]

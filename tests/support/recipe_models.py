@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from lmi_deploy.hub.repositories import Blob
 from lmi_deploy.planning.stand_in_model import tokenizer_files
 from tests.support.hub import LocalHub, serve_hub
-from tests.support.hub.repos import Blob, Repo, blob_of
+from tests.support.hub.repos import Repo, blob_of
 from tests.support.model_shapes import LLAMA_8B, QWEN_7B
 from tests.support.published_models import header_of
 

@@ -43,6 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtimes": {"ports", "host"},
     "server": set(),
     "emulator": {"catalog", "ports"},
+    "hub": {"host"},
     "inference_client": {"ports"},
     "proxy": {"composition", "engines", "inference_client", "ports"},
     # Above it `cli` and the names of `import lmi_deploy`; it prints only where its caller asks for that.
@@ -63,6 +64,7 @@ ALLOWED: dict[str, set[str]] = {
 ALLOWED["composition"] = {*ALLOWED} - {
     "server",
     "emulator",
+    "hub",
     "proxy",
     "inference_client",
     "api",
@@ -95,7 +97,7 @@ VENDORS: dict[str, set[str]] = {
     "jgo": {"runtimes"},
     "uv": {"runtimes"},
     "psutil": {"host", "server"},
-    "aiohttp": {"server", "emulator"},
+    "aiohttp": {"server", "emulator", "hub"},
     "moto": {"emulator"},
     "zlib_ng": {"domain"},
     "httptools": {"inference_client"},

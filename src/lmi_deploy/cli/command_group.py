@@ -81,6 +81,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     "This machine": {
         "serve": CommandEntry("serve", "Serve a model folder in the foreground."),
         "emulator": CommandEntry("emulator", "Run an emulator of SageMaker on this machine."),
+        "hub": CommandEntry("hub", "Serve a folder of models as the Hugging Face Hub does."),
         "cache": CommandEntry("cache", "List and remove cached files on this machine."),
     },
     "Facts": {

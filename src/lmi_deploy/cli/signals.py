@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Final
 
-_OWN_ENDING: Final = frozenset({"serve", "emulator", "chat"})
+_OWN_ENDING: Final = frozenset({"serve", "emulator", "hub", "chat"})
 """Commands that pass signals on to the server that they wait for; and `chat`, in which Ctrl-C ends only an answer."""
 _DEFAULTS: Final = (signal.SIG_DFL, signal.default_int_handler)
 _CHECK: Final = 1.0

@@ -132,6 +132,18 @@ def _run_program(name: str, flags: list[str], environ: Mapping[str, str], *, ext
     return LocalProcesses(SystemClock()).foreground(argv, environment=environ)
 
 
+def run_hub(flags: list[str], environ: Mapping[str, str]) -> int:
+    """Start the Hub over a folder with this terminal, and wait for its end; UsageRefused without its extra."""
+    from importlib.util import find_spec
+
+    from lmi_deploy.errors import NotInstalled
+
+    if find_spec("aiohttp") is None:
+        raise NotInstalled("aiohttp", extra="hub")
+    hashes = cache_folder(environ) / "hub-hashes"
+    return _run_program("hub", ["--hashes", str(hashes), *flags], environ, extras=())
+
+
 def run_proxy(flags: list[str], refs: Sequence[DeploymentRef], environ: Mapping[str, str]) -> int:
     """Start the proxy with this terminal, and wait for its end; UsageRefused if its extra is not installed."""
     import json

@@ -1,37 +1,37 @@
-"""The file downloads of the local Hub: `/<org>/<name>/resolve/...` and the signed URLs behind it."""
+"""The file downloads of the local Hub: large files by a redirect to a signed URL, as on the real one."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
 from aiohttp import web
 
 from lmi_deploy.emulator.faults.middleware import FaultyResponse
-from tests.support.hub.errors import Refusal, check_gate, revision_of, visible
-from tests.support.hub.repos import Blob, Repo
+from lmi_deploy.hub.files import file_headers, file_of, requested_part
+from lmi_deploy.hub.refusal import revision_of
+from lmi_deploy.hub.repositories import Blob
+from tests.support.hub.access import check_gate
+from tests.support.hub.repos import Repo
 from tests.support.hub.state import STATE, HubState
 
 RESOLVE_CACHE: Final = "/api/resolve-cache/models/"
-_RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 async def resolve(request: web.Request) -> web.StreamResponse:
     """Small files come directly; large ones by a redirect to a signed URL, with their names in headers."""
     state = request.app[STATE]
-    repo = visible(state, request)
+    repo = await state.visible(request, request.match_info["model"])
     check_gate(state, request, repo)
     snapshot = revision_of(repo, request.match_info["revision"])
-    blob = snapshot.files.get(request.match_info["path"])
-    if blob is None:
-        raise Refusal(404, "EntryNotFound", "Entry not found", snapshot.commit)
-    headers = {"X-Repo-Commit": snapshot.commit, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
+    blob = file_of(request, snapshot)
+    headers = file_headers(snapshot, blob)
     if blob.sha256 is None:
-        headers["ETag"] = f'"{blob.git_oid}"'
         if repo.settings.resolve_cache and not request.path.startswith(RESOLVE_CACHE):
             return _to_resolve_cache(request, snapshot.commit, headers)
         return ranged(request, blob, headers)
+    del headers["ETag"]
     headers |= {"X-Linked-Size": str(blob.size), "X-Linked-Etag": f'"{blob.sha256}"'}
     if repo.settings.xet:
         headers |= _xet_headers(state, repo, snapshot.commit, blob)
@@ -41,8 +41,8 @@ async def resolve(request: web.Request) -> web.StreamResponse:
 
 def _to_resolve_cache(request: web.Request, commit: str, headers: dict[str, str]) -> web.Response:
     """Small files of busy repositories: one more redirect, on the Hub itself, relative."""
-    repo = f"{request.match_info['org']}/{request.match_info['name']}"
-    headers["Location"] = f"{RESOLVE_CACHE}{repo}/{commit}/{quote(request.match_info['path'])}"
+    path = quote(request.match_info["path"])
+    headers["Location"] = f"{RESOLVE_CACHE}{request.match_info['model']}/{commit}/{path}"
     return web.Response(
         status=307, text=f"Temporary Redirect. Redirecting to {headers['Location']}", headers=headers
     )
@@ -81,26 +81,17 @@ async def cdn(request: web.Request) -> web.StreamResponse:
     return ranged(request, blob, {"ETag": f'"{name}"', "Accept-Ranges": "bytes"})
 
 
-def ranged(request: web.Request, blob: Blob, headers: dict[str, str]) -> web.StreamResponse:
-    """The whole file, or the one requested range (If-Range is respected)."""
-    requests = request.headers.get("Range")
-    if_range = request.headers.get("If-Range")
-    if requests is None or (if_range is not None and if_range != headers["ETag"]):
-        return FaultyResponse(blob.read(0, blob.size), length=blob.size, headers=headers)
-    span = _span(requests, blob.size)
-    if span is None:
-        return web.Response(status=416, headers=headers | {"Content-Range": f"bytes */{blob.size}"})
-    start, stop = span
-    headers = headers | {"Content-Range": f"bytes {start}-{stop - 1}/{blob.size}"}
-    return FaultyResponse(blob.read(start, stop), length=stop - start, headers=headers, status=206)
+async def xet_token(request: web.Request) -> web.Response:
+    """Where an xet client would get its token; there is no chunk store behind it."""
+    state = request.app[STATE]
+    await state.visible(request, request.match_info["model"])
+    expires = int(state.clock()) + state.link_seconds
+    return web.json_response({"accessToken": "local", "exp": expires, "casUrl": f"{state.url}/_cas"})
 
 
-def _span(requests: str, size: int) -> tuple[int, int] | None:
-    match = _RANGE.fullmatch(requests.strip())
-    if match is None or not (match[1] or match[2]):
-        return None
-    if not match[1]:
-        return (max(0, size - int(match[2])), size) if int(match[2]) and size else None
-    start = int(match[1])
-    stop = min(int(match[2]) + 1, size) if match[2] else size
-    return (start, stop) if start < size and stop > start else None
+def ranged(request: web.Request, blob: Blob, headers: Mapping[str, str]) -> web.StreamResponse:
+    part = requested_part(request, blob, headers)
+    if part.status == 416:
+        return web.Response(status=416, headers=part.headers)
+    chunks = blob.read(part.start, part.stop)
+    return FaultyResponse(chunks, length=part.stop - part.start, headers=part.headers, status=part.status)

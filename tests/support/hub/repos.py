@@ -7,54 +7,17 @@ memory.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
+from lmi_deploy.hub.repositories import CHUNK, Blob, ModelRepository, hash_blob
+
 SETTINGS_FILE: Final = ".hub.json"
-LARGE_BYTES: Final = 10 * 1024 * 1024
-LARGE_SUFFIXES: Final = frozenset(
-    (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", ".model", ".zip")
-)
-CHUNK: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """One file's bytes, with git's name for them; only large files have a `sha256`, as on the Hub."""
-
-    size: int
-    git_oid: str
-    sha256: str | None
-    source: Path | bytes
-
-    @property
-    def oid(self) -> str:
-        return self.sha256 or self.git_oid
-
-    def read(self, start: int, stop: int) -> Iterator[bytes]:
-        if isinstance(self.source, bytes):
-            yield self.source[start:stop]
-            return
-        with self.source.open("rb") as file:
-            file.seek(start)
-            left = stop - start
-            while left > 0 and (chunk := file.read(min(CHUNK, left))):
-                left -= len(chunk)
-                yield chunk
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The files of one commit; the commit's id is a digest of them."""
-
-    commit: str
-    files: Mapping[str, Blob]
 
 
 @dataclass(slots=True)
@@ -71,58 +34,38 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Repo:
-    """A model repository: branches by name, and all its commits."""
+class Repo(ModelRepository):
+    """A model repository with access settings."""
 
-    id: str
     settings: Settings = field(default_factory=Settings)
-    branches: dict[str, Snapshot] = field(default_factory=dict)
-    history: dict[str, Snapshot] = field(default_factory=dict)
 
-    def publish(self, files: Mapping[str, Blob], branch: str = "main") -> Snapshot:
-        stamp = json.dumps([self.id, sorted((path, blob.oid) for path, blob in files.items())])
-        snapshot = Snapshot(hashlib.sha1(stamp.encode(), usedforsecurity=False).hexdigest(), dict(files))
-        self.branches[branch] = snapshot
-        self.history[snapshot.commit] = snapshot
-        return snapshot
+    @property
+    def is_private(self) -> bool:
+        return self.settings.private
 
-    def at(self, revision: str) -> Snapshot | None:
-        branch = self.settings.tags.get(revision, revision)
-        return self.branches.get(branch) or self.history.get(branch)
+    @property
+    def is_gated(self) -> bool:
+        return self.settings.gated
 
+    @property
+    def tags(self) -> Mapping[str, str]:
+        return self.settings.tags
 
-def blob_of(path: str, content: bytes) -> Blob:
-    """A file from memory, large or small by the Hub's rule."""
-    return _named(path, len(content), content, iter([content]))
+    def file_entry(self, path: str, blob: Blob) -> dict[str, Any]:
+        # super() without arguments does not work in a class with slots.
+        xet = {"xetHash": blob.sha256[::-1]} if blob.sha256 and self.settings.xet else {}
+        return ModelRepository.file_entry(self, path, blob) | xet
 
 
 @lru_cache(maxsize=4096)
 def _blob_from_disk(path: Path, size: int, _mtime_ns: int) -> Blob:
     with path.open("rb") as file:
-        return _named(path.name, size, path, iter(lambda: file.read(CHUNK), b""))
+        return hash_blob(path.name, size, path, iter(lambda: file.read(CHUNK), b""))
 
 
-def _named(path: str, size: int, source: Path | bytes, chunks: Iterator[bytes]) -> Blob:
-    large = size > LARGE_BYTES or Path(path).suffix in LARGE_SUFFIXES
-    if not large:
-        return Blob(size, _git_oid(size, chunks), None, source)
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
-    pointer = pointer_text(digest.hexdigest(), size).encode()
-    return Blob(size, _git_oid(len(pointer), iter([pointer])), digest.hexdigest(), source)
-
-
-def pointer_text(sha256: str, size: int) -> str:
-    """What git itself stores for a large file."""
-    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n"
-
-
-def _git_oid(size: int, chunks: Iterator[bytes]) -> str:
-    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.hexdigest()
+def blob_of(path: str, content: bytes) -> Blob:
+    """A file from memory."""
+    return hash_blob(path, len(content), content, [content])
 
 
 class HubModels:

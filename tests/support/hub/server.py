@@ -14,33 +14,28 @@ from aiohttp import web
 
 from lmi_deploy.emulator.faults.middleware import FAULTS_PATH, NoResponse, add_fault_routes, deliver, faulty
 from lmi_deploy.emulator.faults.rules import FaultRule
-from tests.support.hub import api, files
-from tests.support.hub.errors import Refusal, check_token
-from tests.support.hub.repos import HubModels, Repo, Settings, Snapshot, blob_of
+from lmi_deploy.hub.api import HUB, MODEL, add_api
+from lmi_deploy.hub.files import RESOLVE
+from lmi_deploy.hub.refusal import Refusal
+from lmi_deploy.hub.repositories import Snapshot
+from tests.support.hub import files
+from tests.support.hub.access import check_token
+from tests.support.hub.repos import HubModels, Repo, Settings, blob_of
 from tests.support.hub.state import STATE, HubState, Logged, RequestLog
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 HOST: Final = "127.0.0.1"
-_MODEL: Final = "/api/models/{org}/{name}"
 
 
 def hub_app(state: HubState) -> web.Application:
     layers = [deliver, _logged, faulty(state.faults), _refusing]
     app = web.Application(middlewares=layers, client_max_size=1 << 24)
-    app[STATE] = state
+    app[STATE] = app[HUB] = state
     add_fault_routes(app, state.faults)
-    app.router.add_get("/api/whoami-v2", api.whoami)
-    app.router.add_get("/api/agent-harnesses", api.agent_harnesses)
-    app.router.add_get(_MODEL, api.model)
-    app.router.add_get(_MODEL + "/revision/{revision}", api.model)
-    app.router.add_get(_MODEL + "/tree/{revision}", api.tree)
-    app.router.add_get(_MODEL + "/tree/{revision}/{folder:.+}", api.tree)
-    app.router.add_post(_MODEL + "/paths-info/{revision}", api.paths_info)
-    app.router.add_get(_MODEL + "/refs", api.refs)
-    app.router.add_get(_MODEL + "/auth-check", api.auth_check)
-    app.router.add_get(_MODEL + "/xet-read-token/{commit}", api.xet_token)
-    app.router.add_get("/{org}/{name}/resolve/{revision}/{path:.+}", files.resolve)
-    app.router.add_get(files.RESOLVE_CACHE + "{org}/{name}/{revision}/{path:.+}", files.resolve)
+    app.router.add_get(MODEL + "/xet-read-token/{commit}", files.xet_token)
+    add_api(app)
+    app.router.add_get(RESOLVE, files.resolve)
+    app.router.add_get(files.RESOLVE_CACHE + "{model:[^/]+/[^/]+}/{revision}/{path:.+}", files.resolve)
     app.router.add_get("/cdn/{sha256}", files.cdn)
     return app
 

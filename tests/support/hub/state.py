@@ -14,6 +14,8 @@ from aiohttp import web
 
 from lmi_deploy.emulator.faults.middleware import FaultyResponse
 from lmi_deploy.emulator.faults.rules import FaultRules
+from lmi_deploy.hub.refusal import Refusal, no_repository, token_of
+from lmi_deploy.hub.repositories import ModelRepository
 from tests.support.hub.repos import HubModels, Repo, Settings
 
 WallClock = Callable[[], float]
@@ -112,6 +114,21 @@ class HubState:
     cdn_url: str = ""
     secret: bytes = b"only for tests"
 
+    async def visible(self, request: web.Request, model_id: str) -> Repo:
+        """The requested repository; a private one looks exactly like a missing one."""
+        repo = self.models.find(model_id)
+        token = token_of(request)
+        if repo is not None and self.may_see(repo, token):
+            return repo
+        raise (
+            Refusal(401, "RepoNotFound", "Invalid username or password.")
+            if token is None
+            else no_repository()
+        )
+
+    async def list_models(self) -> list[ModelRepository]:
+        return [repo for model_id in self.models.scan() if (repo := self.models.find(model_id)) is not None]
+
     def sign(self, name: str, expires: int) -> str:
         return hmac.new(self.secret, f"{name}:{expires}".encode(), hashlib.sha256).hexdigest()
 
@@ -127,8 +144,3 @@ class HubState:
 
 
 STATE: Final = web.AppKey("state", HubState)
-
-
-def token_of(request: web.Request) -> str | None:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token if scheme.lower() == "bearer" and token else None
