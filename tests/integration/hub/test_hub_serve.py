@@ -138,7 +138,7 @@ def test_interrupted_download_is_served_with_a_warning(tmp_path: Path) -> None:
         assert "model-2.safetensors" in ready["notices"][-1]
 
 
-def test_what_is_not_there_is_refused_in_the_words_of_the_hub(tmp_path: Path) -> None:
+def test_absent_models_are_refused_in_the_words_of_the_hub(tmp_path: Path) -> None:
     write(tmp_path / "models" / "org" / "m", FILES)
     write(tmp_path / "secret", {"key.json": b"{}"})
     with serving(tmp_path / "models") as (ready, _):
