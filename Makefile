@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit test-clients test-engines bless reference docs picture bench fuzz kills clean help lock wheelhouse
+.PHONY: quickstart test setup lint unit test-clients test-engines bless reference docs picture bench fuzz dist kills clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ fuzz: setup  ## 100,000 generated recipes, and 20 times the examples of each pro
 	@$(BIN)/python -m tools.fuzz --cases 100000
 	@$(BIN)/python -m pytest -q tests/unit -m hypothesis --hypothesis-profile=fuzz -n 2
 
+dist: setup  ## Build and check the packages of a release, with their SBOM: dist/
+	@$(BIN)/python -m tools.dist
+
 kills: setup  ## 200 random kills and 60 rounds of random faults on the emulator, with lag (half an hour on two cores)
 	@$(BIN)/python -m tools.kills --lag tags=300,reads=5,roles=10 $(KILLS)
 
@@ -77,6 +80,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  requirements/load-tools.in -o requirements/load-tools.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/policies.in \
 	  -o requirements/policies.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/dist.in \
+	  -o requirements/dist.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/docs.in \
 	  -o requirements/docs.txt
 
