@@ -21,7 +21,10 @@ _CALLS: Final = ("Recipe", "plan", "up", "Deployment", "show")
 _RESULTS: Final = ("Validation", "Problem", "Plan", "Run", "Answer", "ResponseStream", "Status", "Benchmark")
 _INPUTS: Final = ("InferenceRequest", "Turn", "ImageFile")
 _EVENTS: Final = ("Event", "Started", "Progress", "Line", "Finished", "Notice", "Answered")
-_ERRORS: Final = ("LmiError", "RecipeError", "NotFound", "Refused", "Interrupted")
+_ERRORS: Final = (
+    *("LmiError", "RecipeError", "UsageRefused", "AccessError", "NotFound", "Refused", "DeployFailed"),
+    "Interrupted",
+)
 _GROUPS: Final = {
     "Calls": _CALLS,
     "Results": _RESULTS,

@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from lmi_deploy.domain.inference_http import ImageFile as ImageFile
     from lmi_deploy.domain.inference_http import InferenceRequest as InferenceRequest
     from lmi_deploy.domain.inference_http import Turn as Turn
+    from lmi_deploy.errors import AccessError as AccessError
+    from lmi_deploy.errors import DeployFailed as DeployFailed
     from lmi_deploy.errors import Interrupted as Interrupted
     from lmi_deploy.errors import LmiError as LmiError
     from lmi_deploy.errors import NotFound as NotFound
     from lmi_deploy.errors import RecipeError as RecipeError
     from lmi_deploy.errors import Refused as Refused
+    from lmi_deploy.errors import UsageRefused as UsageRefused
     from lmi_deploy.errors.recipe_problem import Problem as Problem
     from lmi_deploy.workflows.status import Status as Status
 
@@ -52,7 +55,10 @@ _EXPORTS = {
     "api.up": ("up",),
     "domain.events": ("Answered", "Event", "Finished", "Line", "Notice", "Progress", "Started"),
     "domain.inference_http": ("ImageFile", "InferenceRequest", "Turn"),
-    "errors": ("Interrupted", "LmiError", "NotFound", "RecipeError", "Refused"),
+    "errors": (
+        *("AccessError", "DeployFailed", "Interrupted", "LmiError", "NotFound", "RecipeError", "Refused"),
+        "UsageRefused",
+    ),
     "errors.recipe_problem": ("Problem",),
     "workflows.status": ("Status",),
 }

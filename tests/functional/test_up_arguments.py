@@ -95,6 +95,28 @@ def test_a_mistake_in_one_recipe_deploys_none(app: LocalApp) -> None:
     assert app.artifacts_left("one") == []
 
 
+def test_mistakes_of_all_recipes_are_listed_together(app: LocalApp) -> None:
+    paths = recipes(RECIPE, "one", "two", "three")
+    for path in paths[::2]:
+        Path(path).write_text(Path(path).read_text() + f"unknown_{Path(path).stem}: 1\n")
+    result = app.lmi("up", *paths, "--yes")
+    assert result.code == 2
+    assert [name in result.err for name in ("unknown_one", "unknown_three", "two.yaml:")] == [
+        True,
+        True,
+        False,
+    ]
+    assert app.artifacts_left("two") == []
+
+
+def test_any_other_error_names_its_recipe(app: LocalApp) -> None:
+    one, two = recipes(RECIPE, "one", "two")
+    Path(two).write_text(Path(two).read_text().replace(MODEL, "org/absent"))
+    result = app.lmi("up", one, two, "--yes")
+    assert result.code == 1
+    assert "error: two.yaml: " in result.err
+
+
 def test_limit_counts_for_all_together(cloud: CloudApp) -> None:
     paths = recipes(CLOUD_RECIPE.replace(", ml.g6.xlarge", ""), "one", "two")
     result = cloud.lmi("up", *paths, "--yes", "--max-hourly", "2")

@@ -32,6 +32,13 @@ def test_requirement_names_the_source_of_the_installation(source: Any, expected:
     assert _requirement(json.dumps(source) if source else None, "bench") == expected
 
 
+def test_command_without_extra_upgrades_what_lmi_always_needs() -> None:
+    assert _requirement(None, "") == "lmi-deploy"
+    command = install_command()
+    assert command.startswith(f"{sys.executable} -m pip install --upgrade ")
+    assert command.endswith(str(Path(__file__).resolve().parents[2]))
+
+
 def test_this_checkout_is_installed_again_with_the_extra() -> None:
     command = install_command("bench")
     assert command.startswith(f"{sys.executable} -m pip install ")

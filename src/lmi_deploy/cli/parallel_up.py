@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,8 @@ from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.target_spec import LocalPlace
-from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, Refused, UsageRefused
+from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, RecipeError, Refused, UsageRefused
+from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.planning.stale_plan_check import Agreement, require_price
 from lmi_deploy.ui.view import View
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
@@ -26,6 +27,26 @@ def require_agreement(file: str, deployment: DeploymentPlan) -> None:
     agreed = load(Agreement, json.loads(Path(file).read_bytes()))
     agreed.require(deployment.plan)
     require_price(deployment.spec.name, agreed.prices, deployment.target.prices(deployment.inventory))
+
+
+def prepare_all(paths: Sequence[str], prepare: Callable[[str], DeploymentPlan]) -> dict[str, DeploymentPlan]:
+    """RecipeError with the mistakes of all recipes; any other error names its recipe."""
+    plans: dict[str, DeploymentPlan] = {}
+    mistakes: list[Problem] = []
+    hint = ""
+    for path in paths:
+        try:
+            plans[path] = prepare(path)
+        except RecipeError as error:
+            mistakes += error.problems
+            hint = error.hint
+        except LmiError as error:
+            if not mistakes:
+                error.message = f"{path}: {error.message}"
+                raise
+    if mistakes:
+        raise RecipeError(mistakes, hint=hint)
+    return plans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

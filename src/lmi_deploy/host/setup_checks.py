@@ -72,7 +72,7 @@ def version_findings() -> Iterator[SetupFinding]:
     yield SetupFinding("ok", f"lmi {__version__}" + (f", {shown}" if shown else ""))
     for one in core:
         if why := _lacking(one):
-            yield SetupFinding("broken", why, f"pip install --upgrade {PACKAGE}")
+            yield SetupFinding("broken", why, install_command())
 
 
 def extra_findings(needed: Mapping[str, str]) -> Iterator[SetupFinding]:

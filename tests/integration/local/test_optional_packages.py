@@ -18,7 +18,14 @@ from lmi_deploy.errors import EXTRAS
 ROOT = Path(__file__).parents[3]
 SOURCE = Path(lmi_deploy.__file__).parent
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys({names!r})); from lmi_deploy.cli import main; main()"
-OWN_PROGRAMS = ("server", "emulator", "proxy", "inference_client", "aws/s3/uploaders/obstore_worker.py")
+OWN_PROGRAMS = (
+    "server",
+    "emulator",
+    "hub/",
+    "proxy",
+    "inference_client",
+    "aws/s3/uploaders/obstore_worker.py",
+)
 """Started by commands that checked the package before, or with an interpreter that has it."""
 RECIPE = (
     "name: tiny\nmodel_id: ./model\nengine: accelerate\ntask: text-generation\nendpoint: {target: local}\n"
@@ -50,6 +57,7 @@ def run(
         ("local", ("up", "tiny.yaml", "--yes")),
         ("local", ("serve", "model")),
         ("emulator", ("emulator", "--port", "0")),
+        ("hub", ("hub", "serve", ".", "--port", "0")),
         ("proxy", ("proxy", "--port", "0")),
         ("sagemaker", ("images", "--source", "sdk")),
     ],

@@ -12,7 +12,7 @@ from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.api.up import deploying
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.model_recipe import is_hub_model, recipe_of_model
-from lmi_deploy.cli.parallel_up import ParallelUp, require_agreement
+from lmi_deploy.cli.parallel_up import ParallelUp, prepare_all, require_agreement
 from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import (
@@ -85,7 +85,7 @@ def command(
         _up_one(paths[0] if paths else None, options, context, max_hourly=max_hourly, yes=yes)
         return
     many = ParallelUp(
-        plans={path: options.prepare(path, context.deps) for path in paths},
+        plans=prepare_all(paths, lambda path: options.prepare(path, context.deps)),
         flags=options.words(),
         most=parallel,
     )
