@@ -80,6 +80,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  requirements/load-tools.in -o requirements/load-tools.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/policies.in \
 	  -o requirements/policies.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/pipelines.in \
+	  -o requirements/pipelines.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/dist.in \
 	  -o requirements/dist.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/docs.in \

@@ -1,5 +1,5 @@
 """Programs of other vendors, in environments of their own: AWS CLI, boto3, sagemaker-core; OpenAI's client library and
-LangChain; policy checkers; and Terraform's provider."""
+LangChain; checkers of policies and pipelines; and Terraform's provider."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def load_tools() -> Path:
 def policy_checkers() -> Path:
     """The bin folder of parliament and policy-sentry (about 90 MB)."""
     return _environment("policies")
+
+
+def pipeline_checkers() -> Path:
+    """The bin folder of check-jsonschema, sarif-pydantic and junitparser (about 30 MB)."""
+    return _environment("pipelines")
 
 
 def _environment(name: str) -> Path:

@@ -13,7 +13,7 @@ from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server, moto_s3, versitygw_s3
-from tests.support.versitygw import versitygw_missing
+from tests.support.versitygw import PROGRAM as VERSITYGW
 
 __all__ = [
     "bucket",
@@ -39,7 +39,7 @@ def moto() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def versity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    missing = versitygw_missing()
+    missing = VERSITYGW.missing()
     if missing and not os.environ.get("LMI_CI"):
         pytest.skip(missing)
     with versitygw_s3(tmp_path_factory.mktemp("versity")) as server:

@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-VERSION = "v1.8.0"
-MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
-_BUILD_SECONDS = 600
+from tests.support.go_programs import GoProgram
 
-
-def versitygw_missing() -> str:
-    """Why versitygw is missing here; empty where it exists, or where Go can build it."""
-    if _place().exists() or shutil.which("go"):
-        return ""
-    return "versitygw is not built and there is no Go to build it with: install Go 1.24 or newer"
-
-
-def versitygw() -> Path:
-    """The program; built once (about 90 s) into the tool's cache by the first test that needs it."""
-    final = _place()
-    if not final.exists():
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with final.with_name(f".{final.name}.lock").open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if not final.exists():
-                _build(final)
-    return final
-
-
-def _place() -> Path:
-    home = Path(os.environ.get("LMI_CACHE_HOME") or "~/.cache/lmi").expanduser()
-    return home / "tools" / f"versitygw-{VERSION}"
-
-
-def _build(final: Path) -> None:
-    scratch = Path(tempfile.mkdtemp(prefix=".versitygw-", dir=final.parent))
-    try:
-        subprocess.run(
-            ["go", "install", MODULE],
-            env={**os.environ, "GOBIN": str(scratch)},
-            cwd=scratch,
-            check=True,
-            timeout=_BUILD_SECONDS,
-        )
-        (scratch / "versitygw").rename(final)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+PROGRAM = GoProgram("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
+"""Its build takes about 90 s."""
 
 
 @contextmanager
@@ -66,7 +25,7 @@ def running(root: Path, *, access: str, secret: str, tls: tuple[Path, Path] | No
     metadata.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     certificate = ["--cert", str(tls[0]), "--key", str(tls[1])] if tls else []
-    words = [str(versitygw()), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", *certificate]
+    words = [str(PROGRAM.path()), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", *certificate]
     environ = {"PATH": os.environ["PATH"], "ROOT_ACCESS_KEY_ID": access, "ROOT_SECRET_ACCESS_KEY": secret}
     with (root / "versitygw.log").open("wb") as log:
         # Its attributes are stored in a folder beside: not every file system of a test machine supports them.

@@ -109,6 +109,37 @@ def test_action_stops_at_an_error(aws: Emulated, runner: Runner) -> None:
     assert endpoints(aws) == []
 
 
+MISSED = "--prompts prompts.jsonl --requests 4 --concurrency 1 --objective p50_ms=0.001"
+
+
+def test_action_rolls_back_or_removes_what_misses_its_objective(aws: Emulated, runner: Runner) -> None:
+    (runner.folder / "prompts.jsonl").write_text('{"body": {"inputs": "OK"}}\n')
+    first = runner.action(command="up", recipe="recipe.yaml", bench=MISSED)
+    assert first.returncode == 7, first.stdout + first.stderr
+    # There is nothing to go back to: it stays, and that is said.
+    assert "::warning title=lmi::echo was not rolled back" in first.stdout
+    assert endpoints(aws) == ["echo"]
+    config = served(aws)
+    (runner.folder / "recipe.yaml").write_text(RECIPE.replace("ml.m5.xlarge", "ml.m5.2xlarge"))
+    kept = runner.action(command="up", recipe="recipe.yaml", bench=MISSED, on_missed="keep")
+    assert (kept.returncode, served(aws) != config) == (7, True), kept.stdout + kept.stderr
+    # Nothing was deployed by this run, so that nothing is taken back.
+    again = runner.action(command="up", recipe="recipe.yaml", bench=MISSED)
+    assert (again.returncode, served(aws) != config) == (7, True), again.stdout + again.stderr
+    config = served(aws)
+    (runner.folder / "recipe.yaml").write_text(RECIPE)
+    back = runner.action(command="up", recipe="recipe.yaml", bench=MISSED)
+    assert (back.returncode, served(aws)) == (7, config), back.stdout + back.stderr
+    removed = runner.action(command="up", recipe="recipe.yaml", bench=MISSED, on_missed="down")
+    assert (removed.returncode, endpoints(aws)) == (7, []), removed.stdout + removed.stderr
+    assert "FAIL" in (runner.folder / "summary.md").read_text()
+
+
+def served(aws: Emulated) -> str:
+    """The configuration of the endpoint."""
+    return str(aws.client("sagemaker").describe_endpoint(EndpointName="echo")["EndpointConfigName"])
+
+
 def gitlab() -> tuple[dict[str, Any], dict[str, Any]]:
     header, jobs = yaml.safe_load_all((ROOT / "ci" / "gitlab.yml").read_text())
     return header["spec"]["inputs"], jobs
