@@ -166,6 +166,7 @@ def test_every_how_to_runs_a_block_or_is_listed_as_exception() -> None:
         "run-an-experiment.md",  # needs load: tests/functional/test_bench_experiment.py, test_published_experiments.py
         "run-vllm-here.md",  # tests/engines/test_vllm.py
         "serve-adapters.md",  # needs adapters: test_adapters.py
+        "serve-models-without-the-hub.md",  # a server: tests/integration/hub/test_hub_serve.py
         "serve-with-triton.md",  # tests/engines/test_triton.py
         "use-other-servers.md",  # recipes and no commands: test_image_servers.py
         "run-in-ci.md",  # test_pipeline_page.py runs its scripts
