@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit test-clients test-engines bless reference docs picture bench fuzz dist kills clean help lock wheelhouse
+.PHONY: quickstart test setup lint unit test-clients test-engines test-pythons bless reference docs picture bench fuzz dist kills clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ test-clients: setup  ## OpenAI's client library, LangChain, curl and a load tool
 
 test-engines: setup  ## Real engines in environments of their own (6.9 GB vLLM, 4.5 GB DeepSpeed; kept in lmi's cache)
 	@$(BIN)/python -m tools.check engines
+
+test-pythons: setup  ## Unit, golden and functional tests on the other Pythons that lmi supports, as far as they are on this machine
+	@$(BIN)/python -m tools.pythons --functional
 
 bless: setup  ## Take today's output as the golden files
 	@$(BIN)/python -m pytest -q tests/golden --bless

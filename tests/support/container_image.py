@@ -25,7 +25,7 @@ FLAGS = "--runtime runc --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --net
 created."""
 _FOLDERS = ("tmp", "opt/ml/model", "proc", "sys", "dev", "etc", "run")
 _LIST = """
-import runpy, sys, traceback, linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
+import collections.abc, runpy, sys, traceback, linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
 runpy.run_path(sys.argv[1], run_name="listed")
 print("\\n".join(sorted({m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)})))
 """
@@ -47,7 +47,9 @@ def image(program: Path = PROGRAM) -> str:
     changes."""
     engine = shutil.which("podman", path=podman_environ()["PATH"])
     assert engine is not None
-    stamp = hashlib.sha256(program.read_bytes() + sys.version.encode() + _python().encode()).hexdigest()[:10]
+    stamp = hashlib.sha256(program.read_bytes() + f"{sys.version}{_python()}{_LIST}".encode()).hexdigest()[
+        :10
+    ]
     base = "lmi-stand-in" if program == PROGRAM else f"lmi-{program.stem.replace('_', '-')}"
     name = f"localhost/{base}:{stamp}"
     lock = Path(tempfile.gettempdir(), f"lmi-stand-in-{os.getuid()}.lock")

@@ -243,26 +243,26 @@ def time_line(point: LoadPoint) -> Plot:
 
 def time_heat_map(point: LoadPoint) -> Plot:
     """How many responses had which latency, over the time of the run: two modes and pauses show here."""
-    classes = [number for one in point.timeline for number, _ in one.heat] or [0]
+    classes = [latency_class for one in point.timeline for latency_class, _ in one.heat] or [0]
     low, high = min(classes), max(classes)
     most = max((count for one in point.timeline for _, count in one.heat), default=1)
     cells = {
-        (column, klass - low): (
+        (column, latency_class - low): (
             math.log1p(count) / math.log1p(most),
-            f"{number(one.begin, 3)} s, {_class_label(klass)} ms and above: {count}",
+            f"{number(one.begin, 3)} s, {_class_label(latency_class)} ms and above: {count}",
         )
         for column, one in enumerate(point.timeline)
-        for klass, count in one.heat
+        for latency_class, count in one.heat
     }
     svg = heat_plot(
         f"Latencies of {point.name} over time",
         ("seconds", "latency, ms"),
         [tick_label(round(one.begin, 1)) for one in point.timeline],
-        [_class_label(klass) for klass in range(low, high + 1)],
+        [_class_label(latency_class) for latency_class in range(low, high + 1)],
         cells,
     )
     return Plot(title=f"Latencies over time: {point.name}", svg=svg)
 
 
-def _class_label(klass: int) -> str:
-    return number(HEAT_UNIT * 1000 * 2 ** (klass / HEAT_CLASSES), 2)
+def _class_label(latency_class: int) -> str:
+    return number(HEAT_UNIT * 1000 * 2 ** (latency_class / HEAT_CLASSES), 2)
