@@ -19,15 +19,17 @@ import pytest
 from pyarrow import parquet
 
 from lmi_deploy.bench.load import Load
+from lmi_deploy.bench.load_share import LoadShare
+from lmi_deploy.bench.merged_runs import MachineRun, merged_run
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.bench.report_layouts import LAYOUTS
-from lmi_deploy.bench.request_records import RequestRecord
+from lmi_deploy.bench.request_records import RequestRecord, RunResult
 from lmi_deploy.bench.request_records_file import read_records
 from lmi_deploy.bench.request_target import RequestForm, openai_target
 from lmi_deploy.bench.run_limits import RunLimits
-from lmi_deploy.bench.run_sequence import Measurement, measure
+from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement, measure
 from lmi_deploy.cli.report_outputs import LAYOUT_NAMES
 from tests.support.local_app import LocalApp
 
@@ -517,3 +519,53 @@ def test_server_that_is_replaced_in_the_run_makes_it_invalid(url: str) -> None:
     )
     (check,) = [check for check in report.points[0].checks if check.name == "endpoint"]
     assert (check.state, "g1 was replaced by g2" in check.text) == ("invalid", True)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [Load(kind="open", rate=200.0, arrivals="poisson"), Load(kind="closed", concurrency=4)],
+    ids=["open", "closed"],
+)
+def test_machines_together_send_the_requests_of_one_machine(url: str, load: Load) -> None:
+    """Each measures its share; of an open loop also the times are those of the whole schedule."""
+
+    def measured(share: LoadShare) -> RunResult:
+        results: list[MeasuredLoad] = []
+        measure(
+            Measurement(
+                name="m",
+                target=openai_target(url, "m", None),
+                requests=[BenchRequest(prompt="x" * 10**number) for number in range(4)],
+                form=RequestForm(stream=False),
+                loads=[load],
+                limits=RunLimits(seconds=20, requests=40, warmup_requests=0),
+                timeout=10,
+                self_test=False,
+                share=share,
+            ),
+            lambda progress: None,
+            results.append,
+        )
+        return results[0].result
+
+    def schedule(run: RunResult) -> list[float]:
+        begin = run.records[0].scheduled
+        return [record.scheduled - begin for record in run.records]
+
+    whole = measured(LoadShare())
+    runs = [measured(LoadShare(number=number, machines=2)) for number in range(2)]
+    # The first request of a Poisson schedule is at its start, the second one is the first of the other machine.
+    starts = [0.0, schedule(whole)[1]] if load.kind == "open" else [0.0, 0.0]
+    machines = [
+        MachineRun(result=run, origin=run.records[0].scheduled - at)
+        for run, at in zip(runs, starts, strict=True)
+    ]
+    merged = merged_run(machines, whole.settings).result
+    sizes = [sorted(record.sent_bytes for record in run.records) for run in (whole, merged)]
+    assert sizes[0] == sizes[1] if load.kind == "open" else len(sizes[1]) <= 40
+    if load.kind == "open":
+        assert schedule(merged) == pytest.approx(schedule(whole), abs=1e-6)
+        assert merged.kept_until is None
+    else:
+        assert [run.settings.load.concurrency for run in runs] == [2, 2]
+        assert merged.kept_until is not None

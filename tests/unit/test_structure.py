@@ -132,7 +132,7 @@ PURE = (
             ),
             *("html_report", "report_layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
             *("request_records_file", "text_reports", "prompt_files", "request_target", "response_reading"),
-            *("run_limits", "load", "load_search", "ramp_slices"),
+            *("run_limits", "load", "load_search", "load_share", "merged_runs", "ramp_slices"),
         )
     ),
     "targets/openai_example.py",

@@ -45,7 +45,8 @@ class LoadGenerator:
         self._reader = ResponseReader(target, form, self._failed_late)
         self._stopped = asyncio.Event()
         self._fatal: LmiError | None = None
-        self._interrupted = False
+        self._interrupted = self._has_ended_trace = False
+        self._stopped_at: float | None = None
         self._clients = settings.load.concurrency or 1
         self.stopped_because = ""
 
@@ -88,7 +89,7 @@ class LoadGenerator:
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """No more requests."""
         if not self._stopped.is_set():
-            self.stopped_because = why
+            self.stopped_because, self._stopped_at = why, time.perf_counter()
             self._stopped.set()
         self._interrupted = self._interrupted or interrupted
 
@@ -147,6 +148,7 @@ class LoadGenerator:
             if not self._may_begin():
                 return
             self._send(sender, self._began + at, is_warmup=self._phases.begin(), is_loop=False)
+        self._has_ended_trace = True
         self.stop("the trace has ended")
 
     def _send(self, sender: RequestSender, scheduled: float, *, is_warmup: bool, is_loop: bool) -> None:
@@ -196,8 +198,13 @@ class LoadGenerator:
             client=replace(health, send_lag_p99=p99(lags) if is_open else None),
             began=began,
             warm_at=self._phases.warm_since if self._phases.is_warm else None,
+            kept_until=None if is_open and self._has_sent_all() else self._stopped_at,
             interrupted=self._interrupted,
         )
+
+    def _has_sent_all(self) -> bool:
+        """Unless something else ended the run."""
+        return self._has_ended_trace or self._phases.has_sent_all
 
     def _checked(self, record: RequestRecord, early: frozenset[int]) -> RequestRecord:
         """A stream that ends without a reason, where others have one, ended early: it failed, and was not fast."""

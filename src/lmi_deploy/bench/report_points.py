@@ -152,7 +152,7 @@ def merged(
         },
         rates={name: _summed_rate([part.rates.get(name) for part in parts]) for name in first.rates},
         in_flight=math.fsum(part.in_flight for part in parts),
-        client=_worst([part.client for part in parts]),
+        client=worst_client([part.client for part in parts]),
         timeline=(),
         ramp=merged_slices([part.ramp for part in parts]),
     )
@@ -196,7 +196,9 @@ def _summed_rate(found: Sequence[Rate | None]) -> Rate:
     return Rate(value=value, interval=(max(0.0, value - half), value + half))
 
 
-def _worst(clients: Sequence[ClientFigures]) -> ClientFigures:
+def worst_client(clients: Sequence[ClientFigures]) -> ClientFigures:
+    """Of clients that measured together: if one of them did not keep up, the figures are not of the server."""
+
     def most(name: str) -> float | None:
         found = [getattr(client, name) for client in clients if getattr(client, name) is not None]
         return max(found, key=abs, default=None)
@@ -227,7 +229,7 @@ def pooled(parts: Sequence[LoadPoint], *, confidence: float = 0.95) -> LoadPoint
             for name in first.rates
         },
         in_flight=math.fsum(part.in_flight * part.seconds for part in parts) / seconds,
-        client=_worst([part.client for part in parts]),
+        client=worst_client([part.client for part in parts]),
         timeline=(),
         ramp=(),
         cloudwatch={},

@@ -68,5 +68,7 @@ class RunResult:
     """Wall clock, ISO 8601, UTC."""
     warm_at: float | None = None
     """When the warm-up ended, on the clock of the records; None: the run ended before."""
+    kept_until: float | None = None
+    """Until when the load was kept up, on the clock of the records; None: all that was planned was sent."""
     interrupted: bool = False
     cloudwatch: dict[str, float] = field(default_factory=dict)

@@ -22,6 +22,8 @@ class RunLimits:
     error_share: float = 0.5
     warmup_seconds: float = 30.0
     warmup_requests: int | None = None
+    until_steady: bool = True
+    """Without a number of requests; else the warm-up takes all of its seconds."""
     seconds_after: float = 300.0
     """For requests that are still running at the end."""
 
@@ -69,9 +71,13 @@ class RunPhases:
             self._warmed(now)
         if self.is_warm and now - self.warm_since >= self._limits.seconds:
             return "the time is over"
-        if self._limits.requests is not None and self.measured >= self._limits.requests:
+        if self.has_sent_all:
             return "the requests are sent"
         return ""
+
+    @property
+    def has_sent_all(self) -> bool:
+        return self._limits.requests is not None and self.measured >= self._limits.requests
 
     def begin(self) -> bool:
         """A request is sent; whether it belongs to the warm-up."""
@@ -114,7 +120,7 @@ class RunPhases:
         if self._limits.warmup_requests is not None:
             return self.completed >= self._limits.warmup_requests
         done, size = len(self._latencies), self._group
-        if done < 2 * size or done % size:
+        if not self._limits.until_steady or done < 2 * size or done % size:
             return False
         before, after = fmean(self._latencies[-2 * size : -size]), fmean(self._latencies[-size:])
         return abs(after - before) <= STEADY * before

@@ -22,6 +22,7 @@ from lmi_deploy.bench.client_health import HealthProbe
 from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.load_generator import LoadGenerator, Watch
 from lmi_deploy.bench.load_search import LoadSearch
+from lmi_deploy.bench.load_share import LoadShare
 from lmi_deploy.bench.objectives import Objective
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import BilledInstances, Factor, LoadPoint, Provenance, Report
@@ -59,6 +60,8 @@ class Measurement:
     confidence: float = 0.95
     seed: int = 0
     self_test: bool = True
+    share: LoadShare = field(default_factory=LoadShare)
+    """Of each load: what this machine sends of it."""
     billed: BilledInstances = field(default_factory=BilledInstances)
     settings: dict[str, Factor] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
@@ -120,10 +123,11 @@ def measure(
 
 
 def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watch) -> MeasuredLoad:
-    tested = self_test(load.most_concurrency) if measurement.self_test else None
+    part = measurement.share.load(load)
+    tested = self_test(part.most_concurrency) if measurement.self_test else None
     settings = RunSettings(
-        load=load,
-        factors=_factors(load),
+        load=part,
+        factors=_factors(part),
         billed=measurement.billed,
         settings=measurement.settings,
         streams=measurement.form.stream,
@@ -131,9 +135,9 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
     generator = LoadGenerator(
         settings,
         measurement.target,
-        cycle(_encoded(measurement, load)),
+        measurement.share.every(cycle(_encoded(measurement, load))),
         form=measurement.form,
-        limits=measurement.limits,
+        limits=measurement.share.limits(measurement.limits),
     )
     before = measurement.server()
     with _short_collections(), asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -205,7 +209,8 @@ async def _run(
 ) -> RunResult:
     client = InferenceClient(tls=certificate_authorities(measurement.environ))
     sender = RequestSender(measurement.target.endpoint, client, timeout=measurement.timeout)
-    arrivals = _arrivals(measurement, load, number, warm_at=generator.warm_at)
+    whole = _arrivals(measurement, load, number, warm_at=generator.warm_at)
+    arrivals = measurement.share.every(whole) if whole is not None else None
 
     def watched(progress: RunProgress) -> None:
         if measurement.is_stopped():
