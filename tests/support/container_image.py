@@ -25,7 +25,8 @@ FLAGS = "--runtime runc --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --net
 created."""
 _FOLDERS = ("tmp", "opt/ml/model", "proc", "sys", "dev", "etc", "run")
 _LIST = """
-import collections.abc, runpy, sys, traceback, linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
+import collections.abc, runpy, sys, traceback
+import linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
 runpy.run_path(sys.argv[1], run_name="listed")
 print("\\n".join(sorted({m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)})))
 """
