@@ -25,8 +25,7 @@ FLAGS = "--runtime runc --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --net
 created."""
 _FOLDERS = ("tmp", "opt/ml/model", "proc", "sys", "dev", "etc", "run")
 _LIST = """
-import collections.abc, runpy, sys, traceback
-import linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
+import runpy, sys, traceback, linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
 runpy.run_path(sys.argv[1], run_name="listed")
 print("\\n".join(sorted({m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)})))
 """
@@ -44,13 +43,13 @@ def podman_environ() -> dict[str, str]:
 
 @cache
 def image(program: Path = PROGRAM) -> str:
-    """The name of an image that runs the program; built once, and kept by podman until the interpreter or the program
-    changes."""
+    """The name of an image that runs the program; built once, and kept by podman until the interpreter, the program or
+    this file changes."""
     engine = shutil.which("podman", path=podman_environ()["PATH"])
     assert engine is not None
-    stamp = hashlib.sha256(program.read_bytes() + f"{sys.version}{_python()}{_LIST}".encode()).hexdigest()[
-        :10
-    ]
+    stamp = hashlib.sha256(
+        program.read_bytes() + f"{sys.version}{_python()}".encode() + Path(__file__).read_bytes()
+    ).hexdigest()[:10]
     base = "lmi-stand-in" if program == PROGRAM else f"lmi-{program.stem.replace('_', '-')}"
     name = f"localhost/{base}:{stamp}"
     lock = Path(tempfile.gettempdir(), f"lmi-stand-in-{os.getuid()}.lock")
@@ -113,8 +112,10 @@ def _files(program: Path) -> Iterator[str]:
         [_python(), "-I", "-S", "-c", _LIST, str(program)], check=True, capture_output=True, text=True
     ).stdout.split()
     modules = [path for path in listed if Path(path).is_file() and Path(path) != program]
-    # An interpreter finds its own library by os.py.
-    found = {_python(), str(Path(sysconfig.get_path("stdlib"), "os.py")), *modules}
+    # An interpreter finds its own library by os.py. From 3.13 on, collections.abc is loaded under another name at
+    # start-up, and from its file where site does not run.
+    library = Path(sysconfig.get_path("stdlib"))
+    found = {_python(), str(library / "os.py"), str(library / "collections" / "abc.py"), *modules}
     for binary in [_python(), *(path for path in modules if path.endswith(".so"))]:
         output = subprocess.run(["ldd", binary], check=False, capture_output=True, text=True).stdout
         found |= set(re.findall(r"(/\S+) \(0x", output))
