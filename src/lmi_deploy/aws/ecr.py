@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.aws.sagemaker.resource_fields import tag_pairs
 from lmi_deploy.domain.observed_state import Repository
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_fields import tag_pairs
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import CloudError, Conflict, NotFound
 from lmi_deploy.ports.image_registry import RegistryLogin

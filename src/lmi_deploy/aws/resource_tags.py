@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.aws.sagemaker.resource_fields import tag_pairs
+from lmi_deploy.domain.sagemaker.resource_fields import tag_pairs
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, ResourceKind
 
 _KINDS: Final[tuple[ResourceKind, ...]] = get_args(ResourceKind)

@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.aws.sagemaker.resource_fields import (
+from lmi_deploy.aws.sagemaker.runtime import SageMakerRuntime
+from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_fields import (
     endpoint_config_models,
     endpoint_config_request,
     endpoint_config_settings,
@@ -23,11 +28,6 @@ from lmi_deploy.aws.sagemaker.resource_fields import (
     tag_pairs,
     update_policy_request,
 )
-from lmi_deploy.aws.sagemaker.runtime import SageMakerRuntime
-from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
-from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
-from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     VARIANT,
     EndpointConfigSettings,

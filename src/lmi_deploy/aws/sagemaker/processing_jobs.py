@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.logs import CloudWatchLogs
-from lmi_deploy.aws.sagemaker.resource_fields import tag_list, vpc_request
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.resource_fields import tag_list, vpc_request
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 from lmi_deploy.errors import CloudError, Conflict, NotFound
 
