@@ -20,6 +20,7 @@ from lmi_deploy.bench.experiment_results import ResultsFolder
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.planning.stand_in_model import tokenizer_files
+from tests.support.fake_servers import Behaviour, FakeResponse, chat
 from tests.support.local_app import MODEL, RECIPE, LocalApp
 
 TOKENIZER = tokenizer_files()["tokenizer.json"]
@@ -182,6 +183,110 @@ def test_images_for_a_deployment_of_text_are_refused(app: LocalApp) -> None:
     assert (ran.code, "this deployment takes no images" in ran.err) == (2, True), ran.err
 
 
+class Asked:
+    """A server that keeps the bodies of its requests, and answers as a chat."""
+
+    def __init__(self, app: LocalApp) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        app.servers.next.extend([Behaviour(answer=self._answer)] * 4)
+
+    def _answer(self, body: dict[str, Any]) -> FakeResponse:
+        self.bodies.append(body)
+        return chat(body)
+
+    @property
+    def measured(self) -> list[dict[str, Any]]:
+        """Without the probe of `up`."""
+        return self.bodies[1:]
+
+    @property
+    def urls(self) -> set[str]:
+        contents = [body["messages"][0]["content"] for body in self.measured]
+        return {
+            part["image_url"]["url"] for parts in contents for part in parts if part["type"] == "image_url"
+        }
+
+
+VISION = RECIPE + "handler: {template: image-text-to-text}\n"
+
+
+def test_images_of_a_recipe_are_sent_in_turn_and_another_image_is_measured_again(app: LocalApp) -> None:
+    asked = Asked(app)
+    Path("pictures").mkdir()
+    for name, red in (("a.png", 1), ("b.jpg", 2)):
+        Image.new("RGB", (8, 8), (red, 0, 0)).save(Path("pictures") / name)
+    Path("pictures/e.yaml").write_text(
+        VISION + "bench: {prompt: what?, images: [a.png, b.jpg], requests: 20, warmup: 0, duration: 10}\n"
+    )
+    ran = app.lmi("bench", "pictures/e.yaml", "--yes")
+    assert ran.code == 0, ran.err
+    assert {body["messages"][0]["content"][0]["text"] for body in asked.measured} == {"what?"}
+    assert sorted(url[:15] for url in asked.urls) == ["data:image/jpeg", "data:image/png;"]
+    again = app.lmi("bench", "pictures/e.yaml", "--yes")
+    assert "all are measured already" in again.err
+    Image.new("RGB", (8, 8), (3, 0, 0)).save("pictures/a.png")
+    changed = app.lmi("bench", "pictures/e.yaml", "--yes")
+    assert "1 of 1 cell in 1 deployment" in changed.err
+
+
+def test_vision_model_without_a_prompt_gets_the_image_of_its_probe(app: LocalApp) -> None:
+    asked = Asked(app)
+    Path("e.yaml").write_text(VISION + "bench: {requests: 20, warmup: 0, output_tokens: 5}\n")
+    assert app.lmi("bench", "e.yaml", "--yes").code == 0
+    assert len(asked.urls) == 1
+    assert {body["max_tokens"] for body in asked.measured} == {5}
+    sent = asked.urls
+    asked.bodies.clear()
+    assert app.lmi("up", "e.yaml", "--yes").code == 0
+    assert app.lmi("bench", "tiny", *QUICK).code == 0
+    assert asked.urls == sent
+    assert report().provenance.details["requests"] == "the prompt and the image of the probe"
+
+
+@pytest.fixture
+def custom(app: LocalApp) -> Asked:
+    """A running deployment of the user's own code, whose probe is a body."""
+    Path("own.py").write_text("def handle(inputs): ...\n")
+    own = RECIPE.replace("accelerate", "custom") + "handler: {file: own.py}\n"
+    Path("e.yaml").write_text(own + "probe: {body: '{\"rows\": [1, 2]}', content_type: application/x-rows}\n")
+    asked = Asked(app)
+    assert app.lmi("up", "e.yaml", "--yes").code == 0
+    return asked
+
+
+def test_engine_whose_requests_are_unknown_gets_the_body_of_the_probe(app: LocalApp, custom: Asked) -> None:
+    ran = app.lmi("bench", "tiny", *QUICK)
+    assert ran.code == 0, ran.err
+    assert len(custom.measured) == 20
+    assert all(body == {"rows": [1, 2]} for body in custom.measured)
+    assert report().provenance.details["requests"] == "the probe of the deployment"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--output-tokens", "5"), "--output-tokens: no effect, because the requests are whole bodies"),
+        (("-p", "top_k=1"), "the parameters (-p): no effect, because the requests are whole bodies"),
+        (("--plain",), "--plain: no effect, because the requests are whole bodies"),
+        (("--image-size", "4x4"), "a request has a whole body"),
+        (("--prompt", "a"), "engine custom: lmi does not know the format of your requests"),
+    ],
+)
+def test_options_without_effect_on_a_body_are_refused(
+    app: LocalApp, custom: Asked, options: tuple[str, ...], words: str
+) -> None:
+    ran = app.lmi("bench", "tiny", *options, *QUICK)
+    assert (ran.code, custom.measured, words in ran.err) == (2, [], True), ran.err
+
+
+def test_experiment_of_whole_bodies_refuses_a_length(app: LocalApp) -> None:
+    Path("e.yaml").write_text(RECIPE + "bench: {prompts: p.jsonl, matrix: {output_tokens: [1, 2]}}\n")
+    Path("p.jsonl").write_text('{"body": {"inputs": "a"}}\n')
+    ran = app.lmi("bench", "e.yaml", "--yes")
+    assert ran.code == 2
+    assert "bench.output_tokens: no effect, because the requests of bench.prompts are whole bodies" in ran.err
+
+
 def test_same_seed_sends_the_same_prompts(app: LocalApp, server: OpenAIServer) -> None:
     Path("tokenizer.json").write_text(TOKENIZER)
     sent = []
@@ -242,7 +347,11 @@ def test_experiment_says_that_prompts_are_approximate(app: LocalApp) -> None:
         ("{input_tokens: 4, tokenizer: org/none}", "org/none"),
         ("{image_size: 4x4, chat: false}", "bench.image_size: only a chat has images"),
         ("{image_size: 4}", "bench.image_size: 4 is no size"),
-        ("{images_per_request: 2}", "bench.images_per_request: no effect without image_size"),
+        ("{images_per_request: 2}", "bench.images_per_request: no effect without images"),
+        ("{images: [none.png]}", "none.png: No such file"),
+        ("{images: [e.yaml]}", "e.yaml: not a PNG, JPEG or WebP image"),
+        ("{images: [e.yaml], image_size: 4x4}", "bench: images and image_size cannot be combined"),
+        ("{images: [e.yaml], chat: false}", "bench.images: only a chat has images"),
         ("{image_size: 4x4}", "this deployment takes no images"),
     ],
 )

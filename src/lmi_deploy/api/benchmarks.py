@@ -11,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 
 from lmi_deploy.api.load_measurement import (
-    DEFAULT_PROMPT,
     LiveProgress,
     LoadOptions,
     RequestOptions,
@@ -21,6 +20,7 @@ from lmi_deploy.api.load_measurement import (
 from lmi_deploy.api.run import Watch
 from lmi_deploy.bench.load import Load
 from lmi_deploy.bench.objectives import objectives_of
+from lmi_deploy.bench.probe_request import DEFAULT_PROMPT
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.report import LoadPoint, Report
 from lmi_deploy.bench.report_file import to_json

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
-from lmi_deploy.api.load_measurement import DEFAULT_PROMPT
 from lmi_deploy.api.responses import Answer, ResponseStream
 from lmi_deploy.api.run import Run, Watch
 from lmi_deploy.api.session import dependencies, explained
+from lmi_deploy.bench.probe_request import DEFAULT_PROMPT
 from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.record import DeploymentRef

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmi_deploy.api.recipe_loading import read_recipe
+from lmi_deploy.domain.inference_http import ImageFile, read_image
 from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:
@@ -48,22 +49,35 @@ def experiment_prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
             raise UsageRefused(
                 f"bench.{key}: no effect without {other}", hint=f"add {other}, or remove {key}"
             )
-    if bench.image_size is not None:
-        _require_images(bench.image_size, bench)
-    elif bench.images_per_request is not None:
-        hint = "add image_size, or remove images_per_request"
-        raise UsageRefused("bench.images_per_request: no effect without image_size", hint=hint)
     if bench.prompts is None:
         return ()
     path = Path(recipe.origin).parent / bench.prompts
     return read_requests(read_text(path), str(path))
 
 
-def _require_images(size: str, bench: Bench) -> None:
+def experiment_images(recipe: Recipe, bench: Bench) -> tuple[ImageFile, ...]:
+    """The files of `bench.images`. UsageRefused of one that is no image, and of what contradicts it."""
+    from lmi_deploy.api.input_files import read_bytes
+
+    key = "images" if bench.images else "image_size"
+    if not bench.images and bench.image_size is None:
+        if bench.images_per_request is not None:
+            hint = "add images or image_size, or remove images_per_request"
+            raise UsageRefused("bench.images_per_request: no effect without images", hint=hint)
+        return ()
+    if bench.images and bench.image_size is not None:
+        raise UsageRefused("bench: images and image_size cannot be combined", hint="use one of them")
+    if not bench.chat:
+        raise UsageRefused(f"bench.{key}: only a chat has images", hint="remove chat: false")
+    if bench.image_size is not None:
+        _require_size(bench.image_size)
+    paths = [Path(recipe.origin).parent / Path(name).expanduser() for name in bench.images]
+    return tuple(read_image(read_bytes(path), str(path)) for path in paths)
+
+
+def _require_size(size: str) -> None:
     from lmi_deploy.bench.request_images import image_size
 
-    if not bench.chat:
-        raise UsageRefused("bench.image_size: only a chat has images", hint="remove chat: false")
     try:
         image_size(size)
     except UsageRefused as error:
@@ -83,3 +97,4 @@ def require_valid_experiment(recipe: Recipe, overlay: str | None, sets: Sequence
         read(one.variant.recipe, one.variant.overlay or None, one.overrides)
     objectives_of(recipe.bench.objectives)
     experiment_prompts(recipe, recipe.bench)
+    experiment_images(recipe, recipe.bench)

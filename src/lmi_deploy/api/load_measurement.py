@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lmi_deploy.bench.probe_request import DEFAULT_PROMPT, default_request
+from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_target import RequestForm
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.number_text import counted, seconds_text
@@ -16,11 +18,11 @@ from lmi_deploy.errors import NotInstalled, Refused, UsageRefused
 
 if TYPE_CHECKING:  # `lmi bench compare` has no use for them
     from lmi_deploy.bench.cloudwatch_figures import Between
+    from lmi_deploy.bench.deployment_target import DeployedTarget
     from lmi_deploy.bench.load import Load
     from lmi_deploy.bench.load_search import LoadSearch
     from lmi_deploy.bench.model_tokenizer import ModelTokenizer
     from lmi_deploy.bench.objectives import Objective
-    from lmi_deploy.bench.prompt_files import BenchRequest
     from lmi_deploy.bench.request_target import RequestTarget
     from lmi_deploy.bench.run_limits import RunLimits, RunProgress
     from lmi_deploy.bench.run_sequence import Measurement
@@ -29,15 +31,15 @@ if TYPE_CHECKING:  # `lmi bench compare` has no use for them
     from lmi_deploy.domain.record import DeploymentRef
     from lmi_deploy.workflows.dependencies import Dependencies
 
-DEFAULT_PROMPT: Final = "Write a short paragraph about the sea."
+DEFAULT_REQUESTS: Final = (BenchRequest(prompt=DEFAULT_PROMPT),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
-    """`requests` in the order of the file; with `shape` there are none until `with_prompts`."""
+    """`requests` in the order of the file, or the default one; with `shape` there are none until `with_prompts`."""
 
-    requests: tuple[BenchRequest, ...]
-    source: str
+    requests: tuple[BenchRequest, ...] = DEFAULT_REQUESTS
+    source: str = "one prompt"
     form: RequestForm
     shape: PromptShape | None = None
     tokenizer: str = ""
@@ -45,6 +47,28 @@ class RequestOptions:
     images: tuple[ImageFile, ...] = ()
     images_each: int = 1
     images_kind: str = ""
+
+    def for_deployment(self, found: DeployedTarget) -> RequestOptions:
+        """With a request that the deployment takes, if none is asked for."""
+        if self.requests != DEFAULT_REQUESTS:
+            return self
+        request, source = default_request(found.target, found.probe)
+        return replace(self, requests=(request,), source=source)
+
+    def require_effect(self) -> None:
+        """UsageRefused of options that only a prompt has, if every request is a whole body."""
+        form = self.form
+        given = {
+            "the parameters (-p)": form.parameters,
+            "--output-tokens": form.output_tokens,
+            "--plain": not form.chat,
+        }
+        without = [name for name, value in given.items() if value]
+        if self.requests and without and all(one.body is not None for one in self.requests):
+            what = f"{without[0]}: no effect, because the requests are whole bodies ({self.source})"
+            raise UsageRefused(
+                what, hint='write it into the bodies: --prompts FILE with lines {"body": {...}}'
+            )
 
     def with_prompts(self, model: str, revision: str, deps: Dependencies) -> RequestOptions:
         """The synthetic prompts for that model. UsageRefused if its tokenizer cannot be read."""
@@ -106,7 +130,7 @@ def deployed_measurement(
     from lmi_deploy.bench.deployment_target import deployed_target
 
     found = deployed_target(ref, deps)
-    sending = sending.with_prompts(found.model, found.commit, deps)
+    sending = sending.for_deployment(found).with_prompts(found.model, found.commit, deps)
     given = {
         "billed": found.billed,
         "settings": found.settings,
@@ -126,9 +150,10 @@ def deployed_measurement(
 def measurement_of(
     name: str, target: RequestTarget, sending: RequestOptions, load: LoadOptions, **given: Any
 ) -> Measurement:
-    """What `lmi bench` measures, from what was asked."""
+    """What `lmi bench` measures, from what was asked. UsageRefused of options without an effect."""
     from lmi_deploy.bench.run_sequence import Measurement
 
+    sending.require_effect()
     return Measurement(
         name=name,
         target=target,

@@ -9,6 +9,7 @@ from datetime import datetime
 from lmi_deploy.bench.cloudwatch_figures import Between
 from lmi_deploy.bench.report import BilledInstances, Factor
 from lmi_deploy.bench.request_target import DeploymentTarget
+from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.serving_record import SageMakerServing
@@ -30,6 +31,7 @@ class DeployedTarget:
     server: Callable[[], str]
     model: str
     commit: str
+    probe: ProbeSpec | None
     measured: Between | None = None
     """What CloudWatch measured of it between two times; None where no service measures it."""
 
@@ -63,6 +65,7 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         server=lambda: _server(ref, deps),
         model=serving.model,
         commit=serving.commit,
+        probe=serving.probe,
         measured=_measured(ref, deps) if isinstance(serving.place, SageMakerServing) else None,
     )
 

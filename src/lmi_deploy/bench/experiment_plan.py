@@ -18,6 +18,7 @@ from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_target import DeploymentTarget, RequestForm
 from lmi_deploy.bench.run_limits import RunLimits
 from lmi_deploy.domain.deployment_names import MAX_NAME
+from lmi_deploy.domain.inference_http import ImageFile
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.recipe_bench_keys import Bench
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -87,7 +88,7 @@ class ExperimentPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentPlanner:
     """Reads only. `token` distinguishes the deployments of one results folder from all others; `prompts` are the
-    requests of `bench.prompts`.
+    requests of `bench.prompts`, `images` the files of `bench.images`.
     """
 
     recipe: Recipe
@@ -96,6 +97,7 @@ class ExperimentPlanner:
     prompts: Sequence[BenchRequest]
     token: str
     deps: Dependencies
+    images: Sequence[ImageFile] = ()
 
     def plan(self) -> ExperimentPlan:
         designed = design(self.bench)
@@ -147,7 +149,9 @@ class ExperimentPlanner:
         self, cell: Cell, deployment: DeploymentPlan, identity: str, synthetic: ModelPrompts
     ) -> PlannedCell:
         probe = deployment.spec.probe
-        requests = cell_requests(self.bench, cell, self.prompts, probe=probe, synthetic=synthetic.of)
+        requests = cell_requests(
+            self.bench, cell, self.prompts, probe=probe, synthetic=synthetic.of, images=self.images
+        )
         form = RequestForm(
             stream=self.bench.stream,
             output_tokens=cell.output_tokens,
@@ -162,8 +166,15 @@ class ExperimentPlanner:
         except UsageRefused as refused:
             hint = "change the request in `bench`, or write it whole as bench.body"
             raise UsageRefused(f"{cell.name}: {refused}", hint=hint) from None
-        key = _digest(identity, repr((cell, requests, form)))
+        key = _digest(identity, repr((cell, requests, form)), *_image_digests(requests))
         return PlannedCell(cell=cell, key=f"{_slug(cell.name)}-{key[:_DIGEST]}", requests=requests, form=form)
+
+
+def _image_digests(requests: Sequence[BenchRequest]) -> list[str]:
+    """The representation of a request leaves the bytes of its images out."""
+    images = [image for one in requests for image in one.images]
+    known = {image: _digest(image.data.hex()) for image in dict.fromkeys(images)}
+    return [known[image] for image in images]
 
 
 def _limits(bench: Bench) -> RunLimits:

@@ -15,6 +15,7 @@ from lmi_deploy.bench.model_tokenizer import (
     tokenizer_at,
     tokenizer_or_reason,
 )
+from lmi_deploy.bench.probe_request import probe_request
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_images import image_size, synthetic_images, with_images
 from lmi_deploy.bench.synthetic_prompts import (
@@ -25,7 +26,7 @@ from lmi_deploy.bench.synthetic_prompts import (
     synthetic_prompts,
 )
 from lmi_deploy.domain.deployment_spec import ModelSpec
-from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.inference_http import ImageFile, ProbeSpec
 from lmi_deploy.domain.recipe_bench_keys import Bench
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import UsageRefused
@@ -82,9 +83,17 @@ class ModelPrompts:
 
 
 def cell_requests(
-    bench: Bench, cell: Cell, prompts: Sequence[BenchRequest], *, probe: ProbeSpec, synthetic: Synthetic
+    bench: Bench,
+    cell: Cell,
+    prompts: Sequence[BenchRequest],
+    *,
+    probe: ProbeSpec,
+    synthetic: Synthetic,
+    images: Sequence[ImageFile] = (),
 ) -> tuple[BenchRequest, ...]:
-    """By default the deployment's own probe. UsageRefused if the workload of the cell has no place in the request."""
+    """By default the deployment's own probe. `images` are the files of `bench.images`. UsageRefused if a value of the
+    cell or of `bench` has no place in the request.
+    """
     given = [*prompts] if bench.prompt is None else [BenchRequest(prompt=bench.prompt)]
     if cell.input_tokens:
         if given:
@@ -95,14 +104,24 @@ def cell_requests(
         found = [_filled(bench, cell, one) for one in given] or [_filled(bench, cell, None)]
     elif given:
         found = given
-    elif probe.prompt:
-        found = [BenchRequest(prompt=probe.prompt)]
     else:
-        found = [BenchRequest(body=probe.body.encode(), content_type=probe.content_type)]
+        found = [probe_request(probe)]
     if bench.image_size is not None:
         images = synthetic_images(image_size(bench.image_size), seed=bench.seed)
+    if images:
         found = [*with_images(found, images, each=bench.images_per_request or 1)]
+    if bench.body is None and all(one.body is not None for one in found):
+        _require_prompts(bench, cell)
     return tuple(_batched(one, cell.batch) for one in found) if cell.batch else tuple(found)
+
+
+def _require_prompts(bench: Bench, cell: Cell) -> None:
+    """Whole bodies have their own length and parameters."""
+    for key, value in (("output_tokens", cell.output_tokens), ("parameters", bench.parameters)):
+        if value:
+            whose = "of bench.prompts" if bench.prompts else "of the probe"
+            what = f"bench.{key}: no effect, because the requests {whose} are whole bodies"
+            raise UsageRefused(what, hint=f"write it into the bodies, or remove {key}")
 
 
 def _shape(bench: Bench, tokens: int) -> PromptShape:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lmi_deploy.api.input_files import read_bytes, read_text
-from lmi_deploy.api.load_measurement import DEFAULT_PROMPT, RequestOptions
+from lmi_deploy.api.load_measurement import RequestOptions
 from lmi_deploy.bench.prompt_files import FORMS, BenchRequest, read_requests
 from lmi_deploy.bench.request_images import image_size, synthetic_images
 from lmi_deploy.bench.request_target import RequestForm
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 REQUEST_OPTIONS: Final = (
-    click.option("--prompt", help="Send this prompt each time.  [default: one about the sea]"),
+    click.option(
+        "--prompt",
+        help="Send this prompt each time.  [default: one about the sea; the deployment's probe, if it has an image or "
+        "is no prompt]",
+    ),
     click.option(
         "--prompts",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -148,7 +152,7 @@ def _without_images(given: Mapping[str, Any], form: RequestForm, seed: int) -> R
             prefixes=given["prefixes"] or 1,
         )
         named = given["tokenizer"] or ""
-        return RequestOptions(requests=(), source="", form=form, shape=shape, tokenizer=named, seed=seed)
+        return RequestOptions(requests=(), form=form, shape=shape, tokenizer=named, seed=seed)
     return _given_requests(given["prompt"], given["prompts"], given["form"], form)
 
 
@@ -170,8 +174,9 @@ def _given_requests(
     prompt: str | None, prompts: Path | None, form: str, asked: RequestForm
 ) -> RequestOptions:
     if prompts is None:
-        one = BenchRequest(prompt=prompt or DEFAULT_PROMPT)
-        return RequestOptions(requests=(one,), source="one prompt", form=asked)
+        if not prompt:
+            return RequestOptions(form=asked)
+        return RequestOptions(requests=(BenchRequest(prompt=prompt),), form=asked)
     requests = read_requests(read_text(prompts), str(prompts), form)
     if asked.exact and any(asked.tokens_of(one) is None for one in requests if one.body is None):
         raise UsageRefused("--exact needs a length", hint="add --output-tokens N")

@@ -130,13 +130,21 @@ class Bench:
         OneLine("model, folder or file"),
         Doc("Counts `input_tokens`, instead of that of the deployed model.", "EleutherAI/gpt-j-6b"),
     ] = None
+    images: Annotated[
+        tuple[str, ...],
+        ListOf(OneLine("path, relative to the recipe")),
+        Doc("PNG, JPEG or WebP files that the prompts get in turn.", "[cat.png, dog.jpg]"),
+    ] = ()
     image_size: Annotated[
         str | None,
         OneLine("size such as 512x512"),
-        Doc("Each prompt gets a synthetic image of that width and height in pixels.", "512x512"),
+        Doc(
+            "Each prompt gets a synthetic image of that width and height in pixels, instead of `images`.",
+            "512x512",
+        ),
     ] = None
     images_per_request: Annotated[
-        int | None, Integer(1, 100), Doc("Number of these images in a request; 1 by default.", "2")
+        int | None, Integer(1, 100), Doc("Number of images in a request; 1 by default.", "2")
     ] = None
     output_tokens: Annotated[
         int | None, Integer(1, 1_000_000), Doc("Longest answer of each request, in tokens.", "100")

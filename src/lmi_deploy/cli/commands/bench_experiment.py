@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmi_deploy.api.experiment_recipes import VariantRecipes, experiment_prompts
+from lmi_deploy.api.experiment_recipes import VariantRecipes, experiment_images, experiment_prompts
 from lmi_deploy.api.load_measurement import LiveProgress, require_client
 from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.bench_progress import show_measured, tables_if_lost
@@ -86,6 +86,7 @@ def command(
             bench=read.bench,
             read=VariantRecipes(read, overlay, sets),
             prompts=experiment_prompts(read, read.bench),
+            images=experiment_images(read, read.bench),
             token=folder.token,
             deps=context.deps,
         )
