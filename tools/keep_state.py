@@ -1,8 +1,8 @@
 """Keep what a version of lmi writes, for tests/kept: `python -m tools.keep_state SOURCE OUT`.
 
 SOURCE is a checkout of that version. Its `lmi` deploys on its own emulator, twice, so that there is something to roll
-back to, and saves a plan. OUT gets `aws.json` (what is in AWS then, with the record), lmi's state folder, the plan and
-the recipe.
+back to, and saves a plan. OUT gets `aws.json` (what is in AWS then, with the record), lmi's state folder, the plan, the
+recipe, and the schema of what `--json` prints.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.support.ci_runner import RECIPE
 from tests.support.emulator_process import emulator
 from tests.support.kept_state import read_account
 from tests.support.least_privilege import HANDLER, write_model
+from tests.support.output_changes import OUTPUT_SCHEMA
 
 
 def main(source: str, out: str) -> int:
@@ -37,6 +38,7 @@ def main(source: str, out: str) -> int:
         shutil.copytree(work / "state", target / "state")
         for file in ("recipe.yaml", "plan.json"):
             shutil.copy(work / file, target / file)
+        (target / OUTPUT_SCHEMA).write_text(_schema(code))
     return 0
 
 
@@ -46,6 +48,13 @@ def _deploy(work: Path, environ: Mapping[str, str]) -> None:
         subprocess.run(_lmi("up", "recipe.yaml", "--yes"), cwd=work, env=environ, check=True)
     changed = _lmi("plan", "recipe.yaml", "--set", "instance_type=ml.m5.4xlarge", "--out", "plan.json")
     subprocess.run(changed, cwd=work, env=environ, check=True)
+
+
+def _schema(code: Mapping[str, str]) -> str:
+    environ = {**os.environ, **code}
+    return subprocess.run(
+        _lmi("schema", "--events"), env=environ, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def _lmi(*arguments: str) -> list[str]:

@@ -12,6 +12,7 @@ import click
 from lmi_deploy.bench.report_file import json_schema as report_schema
 from lmi_deploy.catalog.known_failures_page import failures_page
 from lmi_deploy.cli.command_group import COMMANDS, lmi
+from lmi_deploy.cli.output_schema.schema import output_schema
 from lmi_deploy.recipe.json_schema import json_schema
 from lmi_deploy.recipe.reference_page import reference_page
 from lmi_deploy.targets.sagemaker.permissions.reference_page import rights_page
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "reference/recipe.schema.json": json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
         "reference/bench-report.schema.json": json.dumps(report_schema(), indent=2, ensure_ascii=False)
         + "\n",
+        "reference/json-output.schema.json": json.dumps(output_schema(), indent=2, ensure_ascii=False) + "\n",
         "reference/cli.md": cli_page(),
         "reference/python.md": python_page(),
         "reference/failures.md": failures_page(),

@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
+from collections.abc import Iterator
 
 from lmi_deploy import errors
+from lmi_deploy.cli.output_schema import VERSION
+from lmi_deploy.cli.output_schema.schema import OUTPUTS, output_schema
 from lmi_deploy.domain import events
 from lmi_deploy.domain.local_actions import LocalAction
 from lmi_deploy.domain.sagemaker.actions import CloudAction
+from lmi_deploy.domain.type_schema import Schema
 from lmi_deploy.errors import EXIT_ADVICE, EXIT_CODES, LmiError
 from lmi_deploy.ui.json_view import kebab
 
@@ -54,15 +58,39 @@ _OF_THE_VIEW = {
     "plan": ("the plan, before anything is changed", "`deployment`, `actions`, `changes`, `figures`"),
     "row": ("one row of a list (`ls`, `weights ls`, `images`, ...)", "as the columns of the list"),
     "ready": (
-        "`lmi proxy` accepts requests: always its first line",
-        "`url`, `base_url` (for OpenAI's clients), `models`",
+        "`lmi proxy` or `lmi hub serve` accepts requests: always its first line",
+        "`url`, `models`; of `lmi proxy` also `base_url` (for OpenAI's clients)",
     ),
+    "listening": ("`lmi emulator` accepts requests: always its first line", "`environment`"),
     "piece": ("a piece of a streamed answer (`invoke --stream`)", "`text`"),
     "result": (
         "the end",
         "`ok`; after a success the command's own fields; after an error `error`, `problems`",
     ),
 }
+_SCHEMA = """
+## The schema, and what may change
+
+[json-output.schema.json](json-output.schema.json) is the JSON Schema of every line: `lmi schema --events` prints it,
+`lmi schema COMMAND` that of one command. It is version {version} (`version` in the schema, `json_output` in that of
+`lmi --version --json`). The tests hold every command to it.
+
+| Version | Changes |
+|---|---|
+| minor, such as 1.1 | a new field, row, form of a result, command, event, action, error or word in a list of words |
+| major, such as 2.0 | a field is gone, may be absent, or has another name, type or meaning |
+
+So a program that ignores what it does not know works with every minor version. The schema of a version is closed: it
+allows exactly what that version prints. Check lines with the schema of the `lmi` that printed them.
+
+## Rows and results
+
+Every line also has `event`, and a result `ok`. A field with `?` may be absent. Types: the schema.
+
+| Command | Line | Fields |
+|---|---|---|
+{lines}
+"""
 _PLAN = """
 ## Plans
 
@@ -102,7 +130,24 @@ def events_page() -> str:
     rows = [_event(kind) for kind in typing.get_args(events.Event)]
     rows += [f"| `{name}` | {printed} | {fields} |" for name, (printed, fields) in _OF_THE_VIEW.items()]
     of_plans = _PLAN.format(local=_actions(LocalAction), cloud=_actions(CloudAction))
-    return _EVENTS + "\n".join(rows) + "\n" + of_plans + _ERRORS + "\n".join(_kinds()) + "\n"
+    schema = _SCHEMA.format(version=VERSION, lines="\n".join(_lines()))
+    return _EVENTS + "\n".join(rows) + "\n" + schema + of_plans + _ERRORS + "\n".join(_kinds()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    """Each row and each result of a command."""
+    for command in OUTPUTS:
+        schema = output_schema(command)
+        for reference in schema["anyOf"]:
+            line = schema["$defs"][reference["$ref"].rpartition("/")[2]]
+            heads = {name: value["const"] for name, value in line["properties"].items() if "const" in value}
+            if heads["event"] == "row" or heads.get("ok") is True:
+                yield f"| `{command}` | {heads['event']} | {_fields(line)} |"
+
+
+def _fields(line: Schema) -> str:
+    names = [name for name in line["properties"] if name not in ("event", "ok")]
+    return ", ".join(f"`{name}`" + "?" * (name not in line["required"]) for name in names)
 
 
 def _event(kind: type) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.json_output import require_described
 from tools.quickstart import sample_hub
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,9 +28,11 @@ class Installed:
         self, *arguments: str, env: dict[str, str] | None = None, **more: object
     ) -> subprocess.CompletedProcess[str]:
         environment = {**self.environment, **(env or {})}
-        return subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             [str(self.lmi), *arguments], env=environment, capture_output=True, text=True, check=False, **more
-        )  # type: ignore[call-overload,no-any-return]
+        )  # type: ignore[call-overload]
+        require_described(arguments, done.stdout)
+        return done
 
 
 @pytest.fixture(scope="session")

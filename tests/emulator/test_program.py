@@ -22,6 +22,7 @@ import pytest
 from tests.emulator.conftest import FULL_SPEED
 from tests.server.handlers import MANY_WAYS
 from tests.support.emulator_process import IMAGE, TIMEOUT, Emulated, emulator
+from tests.support.json_output import require_described
 
 LMI = str(Path(sys.executable).with_name("lmi"))
 FILES = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
@@ -126,6 +127,7 @@ def test_json_output_is_json_lines_only() -> None:
         subprocess.run([*argv, *more], capture_output=True, text=True, check=False, timeout=30)
         for more in (["0", "--stop-after", "0"], ["99999"])
     )
+    require_described(argv[1:], fine.stdout + wrong.stdout)
     listening, result = map(json.loads, fine.stdout.splitlines())
     assert listening["event"] == "listening"
     assert listening["environment"]["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")

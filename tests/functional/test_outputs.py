@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy import __version__
+from lmi_deploy.cli.output_schema import VERSION
 from tests.support.local_app import LocalApp
 
 FULL = Path("/dev/full")
@@ -194,7 +195,8 @@ def test_version_as_json() -> None:
     for words in ("--version --json", "--json --version"):
         result = _shell(f"lmi {words}")
         assert (result.returncode, result.stderr) == (0, b"")
-        assert json.loads(result.stdout) == {"event": "result", "ok": True, "version": __version__}
+        versions = {"version": __version__, "json_output": VERSION}
+        assert json.loads(result.stdout) == {"event": "result", "ok": True, **versions}
 
 
 def test_windows_is_refused_with_a_hint_to_wsl() -> None:

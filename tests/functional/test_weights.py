@@ -62,13 +62,13 @@ def test_weights_are_listed_verified_and_removed(app: LocalApp) -> None:
     name = app.lmi("weights", "push", recipe(app), "--json").result["name"]
     listed = app.lmi("weights", "ls", "--json")
     assert [line["name"] for line in listed.lines[:-1] if line["event"] == "row"] == [name]
-    assert app.lmi("weights", "verify", "org--tiny").code == 0
+    assert app.lmi("weights", "verify", "org--tiny", "--json").result["intact"] is True
     assert app.lmi("weights", "verify", "org--tiny", "--deep").code == 0
     assert app.lmi("weights", "rm", "org--tiny").code == 2, "no terminal, no --yes"
     requests = app.lmi("weights", "rm", "org--tiny", stdin=b"\n", terminal=True)
     assert (requests.code, "? [y/N] " in requests.err) == (130, True), "Enter alone is no consent"
     assert app.store.objects
-    assert app.lmi("weights", "rm", "--yes", "org--tiny").code == 0
+    assert app.lmi("weights", "rm", "--yes", "org--tiny", "--json").result["bytes"] > 0
     assert app.store.objects == {}
     missing = app.lmi("weights", "verify", "org--tiny")
     assert missing.code == 1

@@ -38,6 +38,7 @@ from tests.support.fake_images import FakeImageBuilder
 from tests.support.fake_servers import FakeModelServers
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock, FakeEnvironments, FakeHub, model_files
+from tests.support.json_output import require_described
 
 MODEL = "org/tiny"
 RECIPE = f"""\
@@ -163,7 +164,9 @@ class LocalApp:
         out, err = _stream(io.TextIOWrapper), _stream(kind)
         with redirect_stdout(out), redirect_stderr(err), _stdin(kind(io.BytesIO(stdin), encoding="utf-8")):
             code = run(lmi, argv, given=DependenciesFactory(self.deps))
-        return Ran(code, _text(out), _text(err))
+        ran = Ran(code, _text(out), _text(err))
+        require_described(argv, ran.out)
+        return ran
 
     def other_port(self) -> int:
         """A free port that no deployment gets by default."""

@@ -17,6 +17,7 @@ from typing import Any
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.state.state_dir import StateDir
 from tests.support.factories import generation
+from tests.support.json_output import require_described
 
 TIMEOUT = 60.0
 
@@ -112,7 +113,9 @@ def proxy(home: Path, *flags: str, environ: Mapping[str, str] | None = None) -> 
         text=True,
     )
     assert process.stdout is not None
-    running = RunningProxy(process, json.loads(process.stdout.readline() or "{}"))
+    first = process.stdout.readline()
+    require_described(["proxy", "--json"], first)
+    running = RunningProxy(process, json.loads(first or "{}"))
     try:
         yield running
     finally:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import types
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from lmi_deploy.bench.report import SCHEMA, VERSION, Report
 from lmi_deploy.domain import dataclass_json
+from lmi_deploy.domain.type_schema import DIALECT, TypeSchemas
 from lmi_deploy.errors import UsageRefused
-
-_TYPES: Final[dict[Any, str]] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    type(None): "null",
-}
 
 
 def to_json(report: Report) -> str:
@@ -56,55 +47,14 @@ def _refused(where: str, reason: str) -> UsageRefused:
 
 def json_schema() -> dict[str, Any]:
     """Of version 1, from the declarations in `report.py`. Readers must ignore fields that they do not know."""
-    definitions: dict[str, Any] = {}
-    _schema_of(Report, definitions)
-    root = definitions.pop("Report")
+    schemas = TypeSchemas(closed=False)
+    root = schemas.fields(Report)
     root["properties"]["schema"] = {"const": SCHEMA}
     root["properties"]["version"] = {"const": VERSION}
     root["required"] = [*root["required"], "schema", "version"]
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DIALECT,
         "title": "Report of lmi bench",
         **root,
-        "$defs": dict(sorted(definitions.items())),
-    }
-
-
-def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if kind.__name__ not in definitions:
-            definitions[kind.__name__] = {}
-            definitions[kind.__name__] = _object(kind, definitions)
-        return {"$ref": f"#/$defs/{kind.__name__}"}
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema_of(each, definitions) for each in arguments]}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": _schema_of(arguments[1], definitions)}
-    if origin is tuple:
-        return _array(arguments, definitions)
-    return {"type": _TYPES[kind]}
-
-
-def _array(arguments: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
-    if arguments[1:] == (...,):
-        return {"type": "array", "items": _schema_of(arguments[0], definitions)}
-    items = [_schema_of(each, definitions) for each in arguments]
-    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-
-
-def _object(kind: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    fields = dataclasses.fields(kind)
-    required = [
-        field.name
-        for field in fields
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
-    return {
-        "type": "object",
-        "properties": {field.name: _schema_of(hints[field.name], definitions) for field in fields},
-        "required": required,
+        "$defs": dict(sorted(schemas.definitions.items())),
     }

@@ -125,9 +125,10 @@ def _discard(stream: TextIO) -> None:
 
 def _version() -> int:
     from lmi_deploy import __version__
+    from lmi_deploy.cli.output_schema import VERSION
     from lmi_deploy.ui.view_selection import open_view
 
-    open_view(as_json=True).result({"version": __version__})
+    open_view(as_json=True).result({"version": __version__, "json_output": VERSION})
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.functional.sagemaker.test_crash_matrix import fault_free_run
-from tests.support.cloud_app import write_recipe
+from tests.support.cloud_app import CloudApp, write_recipe
 from tests.support.crash_injection import Crash
 from tests.support.crash_scenarios import LOCK, SCENARIOS, CrashApp
 
@@ -56,3 +56,9 @@ def test_lost_lock_is_a_json_result(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (result.code, result.err) == (1, "")
     assert (result.result["error"]["kind"], result.result["error"]["exit_code"]) == ("LockLost", 1)
     assert "still costs $1.41 an hour" in result.result["error"]["message"]
+
+
+def test_unlock_of_a_deployment_that_is_not_locked(app: CloudApp) -> None:
+    app.up()
+    result = app.lmi("unlock", "tiny", "00000000", "--json").result
+    assert (result["deployment"], result["held_by"]) == ("tiny", "")

@@ -23,6 +23,7 @@ from huggingface_hub.errors import (
 
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import HubClient
+from tests.support.json_output import require_described
 
 LMI = str(Path(sys.executable).with_name("lmi"))
 WEIGHTS = bytes(range(256)) * 12_000
@@ -48,6 +49,7 @@ def serving(
         try:
             events = []
             for line in process.stdout:
+                require_described(["hub", "serve", "--json"], line)
                 events.append(json.loads(line))
                 if events[-1]["event"] in ("ready", "result"):
                     break
@@ -217,8 +219,10 @@ def test_ctrl_c_ends_it_with_the_sum_of_what_it_sent(tmp_path: Path) -> None:
         hf_hub_download("org/m", "config.json", endpoint=ready["url"], cache_dir=tmp_path / "c")
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
-        events = [json.loads(line) for line in process.stdout]
+        out = process.stdout.read()
         assert process.wait(10) == 0
+    require_described(["hub", "serve", "--json"], out)
+    events = [json.loads(line) for line in out.splitlines()]
     assert events[-1] == {"event": "result", "ok": True, "exit_code": 0, "files_sent": 1, "bytes_sent": 2}
 
 

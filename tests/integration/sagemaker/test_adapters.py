@@ -12,6 +12,7 @@ from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
 from tests.support.adapters import write_adapter
 from tests.support.emulator_process import Emulated, emulator
+from tests.support.json_output import require_described
 from tests.support.least_privilege import write_model
 
 RECIPE = """\
@@ -72,6 +73,7 @@ def lmi_json(
         code = run(lmi, [*argv])
         captured = capsys.readouterr()
         assert code == 0, captured.err
+        require_described(argv, captured.out)
         return captured.out
 
     return command

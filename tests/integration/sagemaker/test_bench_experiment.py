@@ -13,6 +13,7 @@ from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import Emulated, emulator
+from tests.support.json_output import require_described
 from tests.support.talking_handler import RECIPE, write_talking
 
 pytestmark = pytest.mark.worker
@@ -80,7 +81,9 @@ def test_variants_are_measured_with_their_cost_and_no_endpoint_is_left(
     found = report()
     assert [point.counts.succeeded for point in found.points] == [20] * 4
     assert all(point.billed.instance == "ml.g5.xlarge" and point.billed.price for point in found.points)
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["points"] == 4
+    out = capsys.readouterr().out
+    require_described(["bench", "experiment", "--json"], out)
+    assert json.loads(out.splitlines()[-1])["points"] == 4
     assert endpoints(aws) == []
 
 

@@ -14,6 +14,7 @@ from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated
 from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
+from tests.support.json_output import require_described
 from tests.support.sagemaker_fixtures import SECRET
 
 TOKEN = "hf_canary_5e1c"
@@ -69,6 +70,7 @@ def doctor(
         out, err = capsys.readouterr()
         assert TOKEN not in out + err
         assert SECRET not in out + err
+        require_described(["doctor", "--json"], out)
         lines = [json.loads(line) for line in out.splitlines()]
         rows: dict[str, list[Any]] = {}
         for line in lines:

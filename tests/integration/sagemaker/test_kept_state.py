@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.emulator_process import Emulated, emulator
+from tests.support.json_output import require_described
 from tests.support.kept_state import create_account
 from tests.support.least_privilege import HANDLER, write_model
 
@@ -41,6 +42,7 @@ class OldDeployment:
             [LMI, *arguments, "--json"], cwd=self.folder, env=self.environment, text=True,
             capture_output=True, check=False,
         )  # fmt: skip
+        require_described([*arguments, "--json"], done.stdout)
         return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 
     @property

@@ -15,6 +15,7 @@ from tests.integration.sagemaker.test_killed_processes import (
     killed_run,
 )
 from tests.integration.sagemaker.test_signals import started
+from tests.support.json_output import require_described
 
 __all__ = ["killed_run"]  # created by the fixture
 BOTH = ("up", "one.yaml", "two.yaml", "--yes", "--json")
@@ -33,6 +34,7 @@ def two(killed_run: KilledRun) -> KilledRun:
 
 def ended(run: KilledRun, process: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]]]:
     code, output = run.ended(process, ('"AwaitService',))
+    require_described(BOTH, output)
     return code, [json.loads(line) for line in output.splitlines()]
 
 

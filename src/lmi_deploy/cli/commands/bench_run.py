@@ -217,9 +217,9 @@ def _show_self_test(context: CommandContext, load: LoadOptions) -> None:
             {
                 "concurrency": each.concurrency,
                 "requests": each.requests,
-                "mean error (ms)": round(each.mean_error * 1000, 3),
-                "p99 error (ms)": round(each.p99_error * 1000, 3),
-                "rate of the ideal": f"{each.efficiency:.1%}",
+                "mean_error_ms": round(each.mean_error * 1000, 3),
+                "p99_error_ms": round(each.p99_error * 1000, 3),
+                "rate_of_ideal": f"{each.efficiency:.1%}",
             }
             for each in tested
         ]

@@ -1,0 +1,129 @@
+"""The output of the commands for recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NotRequired, TypedDict
+
+from lmi_deploy.cli.output_schema.command_output import CommandOutput, Document
+from lmi_deploy.recipe.recipe_migration import RecipeEdit
+from lmi_deploy.sizing.fit_assessment import Verdict
+
+
+class InitResult(TypedDict):
+    """`target` and what follows: only for a model, not for an example. `file`: not with `-o -`."""
+
+    recipe: str
+    name: str
+    target: NotRequired[str]
+    region: NotRequired[str]
+    engine: NotRequired[str]
+    instance_type: NotRequired[str | None]
+    tensor_parallel_degree: NotRequired[int | str]
+    options: NotRequired[dict[str, Any]]
+    verdict: NotRequired[str]
+    notes: NotRequired[list[str]]
+    file: NotRequired[str]
+
+
+class ImportResult(TypedDict):
+    recipe: str
+    name: str
+    notes: list[str]
+    file: NotRequired[str]
+
+
+class MigrateResult(TypedDict):
+    recipe: str
+    version: str
+    changes: list[RecipeEdit]
+    written: bool
+
+
+class ValidateResult(TypedDict):
+    """`fit`: with --hub, the verdict of each recipe."""
+
+    recipes: list[str]
+    fit: NotRequired[dict[str, str]]
+
+
+class FitRemedy(TypedDict):
+    key: str
+    value: str
+    what: str
+    usd_per_hour: NotRequired[float]
+
+
+class FitFields(TypedDict):
+    """Bytes are of one device."""
+
+    verdict: Verdict
+    reason: str
+    model: str
+    engine: str
+    instance: str
+    device: str
+    devices: int
+    degree: int
+    context: int
+    sequences: int
+    kv_tokens: int
+    max_context: int
+    max_sequences: int
+    usable: int
+    budget: int
+    outside: int
+    reserve: int
+    parts: dict[str, int]
+    left: int
+    needed: int
+    remedies: list[FitRemedy]
+    notes: list[str]
+
+
+class RenderResult(TypedDict):
+    folder: str
+    files: list[str]
+    digest: str
+
+
+class StepOutcome(TypedDict):
+    step: str
+    outcome: str
+    seconds: float
+
+
+class RehearseResult(TypedDict):
+    """`folder`, `environment`: with --keep."""
+
+    deployment: str
+    target: str
+    steps: list[StepOutcome]
+    artifact: str
+    engine: str
+    stand_in: str
+    replaced: list[str]
+    proved: list[str]
+    emulated: list[str]
+    not_provable: list[str]
+    seconds: float
+    emulated_seconds: float
+    cost: str
+    folder: NotRequired[str]
+    environment: NotRequired[dict[str, str]]
+
+
+class SchemaResult(TypedDict):
+    schema: Document
+
+
+OUTPUTS: Final[Mapping[str, CommandOutput]] = {
+    "init": CommandOutput(results=(InitResult,)),
+    "import": CommandOutput(results=(ImportResult,)),
+    "migrate": CommandOutput(results=(MigrateResult,)),
+    "validate": CommandOutput(results=(ValidateResult,)),
+    "fit": CommandOutput(results=(FitFields,)),
+    "render": CommandOutput(results=(RenderResult,)),
+    "rehearse": CommandOutput(results=(RehearseResult,)),
+    "schema": CommandOutput(results=(SchemaResult,)),
+}
