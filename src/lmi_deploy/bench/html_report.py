@@ -34,19 +34,22 @@ h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2r
 .scroll { overflow-x: auto; } .scroll:focus-visible { outline: 2px solid var(--c0); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, .words { text-align: left; } .words { white-space: normal; min-width: 14rem; }
+th:first-child, td:first-child, .words, .name { text-align: left; } .words { white-space: normal; min-width: 14rem; }
+td:first-child { white-space: normal; min-width: 8rem; }
 th { background: var(--panel); } .note { color: var(--soft); font-size: .85rem; margin: .3rem 0; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); gap: 1rem; }
 figure { margin: 0; padding: .8rem; background: var(--panel); border: 1px solid var(--line); border-radius: 6px; }
 figcaption { font-weight: 600; margin-bottom: .4rem; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--soft); font-size: 14px; } svg .grid { stroke: var(--line); stroke-width: 1; }
+svg text { fill: var(--soft); font-size: 14px; } svg text.inner { fill: var(--text); }
+svg text.inner.dark { fill: var(--page); } svg .grid { stroke: var(--line); stroke-width: 1; }
 svg .rule { stroke: var(--bad); stroke-dasharray: 4 3; } svg text.rule { fill: var(--bad); stroke: none; }
 svg polyline { fill: none; stroke-width: 2; } svg .heat { fill: var(--heat); }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1rem; font-size: .85rem; color: var(--soft); margin-top: .4rem; }
 .legend svg { width: 26px; height: 10px; display: inline-block; vertical-align: middle; margin-right: .3rem; }
 details { margin: .6rem 0; } summary { cursor: pointer; font-weight: 600; padding: .3rem 0; }
 .none { stroke: var(--soft); }
+@media (max-width: 40rem) { svg text { font-size: 19px; } th, td { padding: .3rem .4rem; } }
 """
 _COLOURS: Final = "\n".join(
     f"polyline.s{n}, line.s{n} {{ stroke: var(--c{n}); }} circle.s{n} {{ fill: var(--c{n}); }}"
@@ -110,11 +113,12 @@ def _colour(number: int) -> str:
 def _table(table: ReportTable) -> Iterator[str]:
     yield f"<h2>{escape(table.title)}</h2>"
     if table.rows:
-        heads = "".join(f'<th scope="col"{_words(name)}>{escape(name)}</th>' for name in table.columns)
+        kinds = {name: _kind(name, [row[i] for row in table.rows]) for i, name in enumerate(table.columns)}
+        heads = "".join(f'<th scope="col"{_class(kinds[name])}>{escape(name)}</th>' for name in table.columns)
         yield f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>'
         for row in table.rows:
             cells = (
-                f"<td{_style(name, cell)}>{escape(cell)}</td>"
+                f"<td{_class(kinds[name], _KIND.get(cell, ''))}>{escape(cell)}</td>"
                 for name, cell in zip(table.columns, row, strict=True)
             )
             yield f"<tr>{''.join(cells)}</tr>"
@@ -122,10 +126,13 @@ def _table(table: ReportTable) -> Iterator[str]:
     yield from (f'<p class="note">{escape(note)}</p>' for note in table.notes)
 
 
-def _words(column: str) -> str:
-    return ' class="words"' if column in _WORDS else ""
+def _kind(column: str, cells: Sequence[str]) -> str:
+    """Of a column: sentences, names, or numbers, which end at the right."""
+    if column in _WORDS:
+        return "words"
+    return "" if any(cell.lstrip("-+$<>~ ")[:1].isdigit() for cell in cells) else "name"
 
 
-def _style(column: str, cell: str) -> str:
-    kind = _KIND.get(cell)
-    return f' class="{kind}"' if kind else _words(column)
+def _class(*kinds: str) -> str:
+    found = " ".join(filter(None, kinds))
+    return f' class="{found}"' if found else ""

@@ -176,7 +176,9 @@ class KneeSearch:
         if found and over is not None:
             text = f"the knee is at {at}; at {_clients(over)}: {_figures(over)} ({done})"
         else:
-            text = f"highest power so far at {at}; more --steps decide ({done})"
+            invalid = sum(not one.is_valid for one in points)
+            left_out = f", of which {invalid} INVALID" if invalid else ""
+            text = f"highest power so far at {at}; more --steps decide ({done}{left_out})"
         return SearchAnswer(
             kind="knee",
             state="FOUND" if found else "UNDECIDED",

@@ -64,8 +64,13 @@ def _load(point: LoadPoint) -> float:
 
 
 def _group(point: LoadPoint) -> str:
+    """A text says what it is; a number needs the name of its factor."""
     names = [name for name in point.factors if name not in LOADS]
-    return ", ".join(factor_cell(point, name) for name in names)
+    shown = {name: factor_cell(point, name) for name in names}
+    return ", ".join(
+        text if isinstance(point.factors[name], str) and not text[:1].isdigit() else f"{name}={text}"
+        for name, text in shown.items()
+    )
 
 
 def latency_against_load(points: Sequence[LoadPoint]) -> Plot:
@@ -120,10 +125,14 @@ def ramp_plot(point: LoadPoint) -> Plot:
 
 
 def distributions(points: Sequence[LoadPoint], metric: str, title: str) -> Plot:
-    """Percentile curves, as far as each sample supports them."""
-    shown = sorted(points, key=lambda point: point.metrics[metric].mean)
+    """Percentile curves, as far as each sample supports them; in the order of the report, so that a point has the same
+    colour in each plot.
+    """
+    shown = [*points]
     if len(shown) > _MOST_CURVES:
-        shown = [shown[round(i * (len(shown) - 1) / (_MOST_CURVES - 1))] for i in range(_MOST_CURVES)]
+        by_mean = sorted(shown, key=lambda point: point.metrics[metric].mean)
+        chosen = [by_mean[round(i * (len(by_mean) - 1) / (_MOST_CURVES - 1))] for i in range(_MOST_CURVES)]
+        shown = [point for point in shown if point in chosen]
     series, legend = [], []
     for colour, point in enumerate(shown):
         sample = point.metrics[metric].sample()
@@ -196,12 +205,13 @@ def factor_heat_map(points: Sequence[LoadPoint]) -> Iterator[Plot]:
             (column, row): (
                 mean(values) / most,
                 f"{down} {rows[row]}, {across} {columns[column]}: {number(mean(values))} ms",
+                number(mean(values), 3),
             )
             for (column, row), values in cells.items()
         }
         title = ", ".join(("Mean latency", *group))
         svg = heat_plot(title, (across, down), [*map(str, columns)], [*map(str, rows)], shown)
-        yield Plot(title=title, svg=svg, note=f"the darkest cell: {number(most)} ms")
+        yield Plot(title=title, svg=svg, note=f"in milliseconds; the darkest cell: {number(most)} ms")
 
 
 def _level(point: LoadPoint, name: str) -> float:
@@ -250,6 +260,7 @@ def time_heat_map(point: LoadPoint) -> Plot:
         (column, latency_class - low): (
             math.log1p(count) / math.log1p(most),
             f"{number(one.begin, 3)} s, {_class_label(latency_class)} ms and above: {count}",
+            "",
         )
         for column, one in enumerate(point.timeline)
         for latency_class, count in one.heat

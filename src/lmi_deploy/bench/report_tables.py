@@ -22,6 +22,7 @@ from lmi_deploy.bench.table_cells import (
     percentile_cell,
     undecided_notes,
 )
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.report_table import ReportTable
 
 _STREAM_METRICS: Final = (("ttft", "TTFT"), ("itl", "gap"), ("tpot", "TPOT"))
@@ -273,7 +274,7 @@ def _checks_across(report: Report) -> Iterator[Check]:
     found = [check for pair in pairs if (check := check_same_load([*map(row_of, pair)]))]
     unequal = [check for check in found if check.state != "ok"]
     if unequal:
-        more = f"; so had {len(unequal) - 1} other pairs" if len(unequal) > 1 else ""
+        more = f"; so had {counted(len(unequal) - 1, 'other pair')}" if len(unequal) > 1 else ""
         yield replace(unequal[0], text=unequal[0].text + more)
 
 

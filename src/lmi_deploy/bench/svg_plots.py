@@ -12,12 +12,17 @@ from lmi_deploy.bench.table_cells import number
 
 WIDTH: Final = 720
 HEIGHT: Final = 340
-_LEFT: Final = 80
+_LEFT: Final = 88
 _RIGHT: Final = 30
 _TOP: Final = 12
 _BOTTOM: Final = 46
 COLOURS: Final = 8
 _TICKS: Final = 6
+_FEWEST_TICKS: Final = 3
+_ROOM: Final = 60
+"""The width of a cell that has room for a number."""
+_DARK: Final = 0.55
+"""The share from which a cell is too dark for the text of the page."""
 
 
 def tick_label(value: float) -> str:
@@ -47,7 +52,11 @@ class Axis:
         multiples = (1, 2, 5) if last - first <= 3 else (1,)
         found = [m * 10.0**e for e in range(first, last + 1) for m in multiples]
         inside = [tick for tick in found if self.low <= tick * 1.0001 and tick <= self.high * 1.0001]
-        return inside if len(inside) >= 2 else [self.low, self.high]
+        if len(inside) >= _FEWEST_TICKS:
+            return inside
+        # Less than a decade: even steps say where the values are.
+        steps = [tick for tick in _round_steps(self.low, self.high) if tick > 0]
+        return steps if len(steps) >= 2 else [self.low, self.high]
 
 
 def _round_steps(low: float, high: float) -> list[float]:
@@ -122,7 +131,7 @@ def _frame(x: Axis, y: Axis) -> Iterator[str]:
     yield f'<text x="{(_LEFT + right) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x.title)}</text>'
     middle = (_TOP + bottom) / 2
     yield (
-        f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{escape(y.title)}</text>'
+        f'<text transform="translate(20 {middle}) rotate(-90)" text-anchor="middle">{escape(y.title)}</text>'
     )
 
 
@@ -149,10 +158,10 @@ def heat_plot(
     titles: tuple[str, str],
     columns: Sequence[str],
     rows: Sequence[str],
-    cells: Mapping[tuple[int, int], tuple[float, str]],
+    cells: Mapping[tuple[int, int], tuple[float, str, str]],
 ) -> str:
-    """`cells` by column and row: the share of the darkest from 0 to 1, and the text of the cell's tooltip. The first
-    row is at the bottom. Not every column or row has room for its name.
+    """`cells` by column and row: the share of the darkest from 0 to 1, the text of the cell's tooltip, and what is
+    written in it. The first row is at the bottom. Not every column or row has room for its name.
     """
     wide = (WIDTH - _LEFT - _RIGHT) / max(len(columns), 1)
     high = (HEIGHT - _TOP - _BOTTOM) / max(len(rows), 1)
@@ -161,8 +170,14 @@ def heat_plot(
         f'<rect class="heat" x="{_LEFT + column * wide:.1f}" y="{bottom - (row + 1) * high:.1f}" '
         f'width="{wide + 0.3:.1f}" height="{high + 0.3:.1f}" fill-opacity="{0.06 + 0.94 * share:.2f}">'
         f"<title>{escape(text)}</title></rect>"
-        for (column, row), (share, text) in cells.items()
+        for (column, row), (share, text, _) in cells.items()
         if share > 0
+    ]
+    parts += [
+        f'<text class="{"inner dark" if share > _DARK else "inner"}" x="{_LEFT + (column + 0.5) * wide:.1f}" '
+        f'y="{bottom - (row + 0.5) * high + 5:.1f}" text-anchor="middle">{escape(value)}</text>'
+        for (column, row), (share, _, value) in cells.items()
+        if value and wide >= _ROOM
     ]
     every = max(1, math.ceil(len(columns) / 10))
     parts += [
@@ -179,6 +194,6 @@ def heat_plot(
     middle = (_TOP + bottom) / 2
     parts += [
         f'<text x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(titles[0])}</text>',
-        f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{escape(titles[1])}</text>',
+        f'<text transform="translate(20 {middle}) rotate(-90)" text-anchor="middle">{escape(titles[1])}</text>',
     ]
     return _svg(label, parts)

@@ -15,6 +15,7 @@ from lmi_deploy.bench.comparison import compare, comparison_table
 from lmi_deploy.bench.html_report import to_html
 from lmi_deploy.bench.objectives import parse_objective, read_objective
 from lmi_deploy.bench.report import BilledInstances, LoadPoint, Provenance, Report
+from lmi_deploy.bench.report_plots import report_plots
 from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.bench.report_tables import brief_tables, report_tables
 from lmi_deploy.bench.table_cells import number
@@ -325,3 +326,33 @@ def test_gaps_of_the_same_stream_are_not_independent() -> None:
     assert gaps.n == 2000
     assert gaps.percentile(0.5) is not None
     assert gaps.percentile(0.99) is None
+
+
+def test_point_has_one_colour_in_all_plots_and_numbers_have_their_names() -> None:
+    factors = [
+        {"variant": "hf", "output_tokens": count, "concurrency": c} for count in (5, 10) for c in (2, 1)
+    ]
+    made = report(
+        *(
+            point_of(
+                closed_run(1 / one["concurrency"], concurrency=one["concurrency"], tokens=5, factors=one)
+            )
+            for one in factors
+        )
+    )
+    load, *curves = list(report_plots(made, ()))[:3]
+    assert [name for name, *_ in load.legend[:2]] == ["hf, output_tokens=5", "hf, output_tokens=10"]
+    assert curves[0].legend == curves[1].legend
+    assert [name for name, *_ in curves[0].legend] == [point.name for point in made.points]
+
+
+def test_cells_of_a_heat_map_have_their_values(factorial: Report) -> None:
+    (first, *_) = (plot for plot in report_plots(factorial, ()) if plot.title.startswith("Mean latency"))
+    assert first.svg.count('<text class="inner') == 16
+
+
+def test_columns_of_words_begin_at_the_left(sweep: Report) -> None:
+    page = to_html(sweep, report_tables(sweep), OBJECTIVES)
+    assert '<th scope="col" class="name">check</th>' in page
+    assert '<td class="name open">warning</td>' in page
+    assert '<th scope="col">requests</th>' in page
