@@ -85,6 +85,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  -o requirements/policies.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/pipelines.in \
 	  -o requirements/pipelines.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/stacks.in \
+	  -o requirements/stacks.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/dist.in \
 	  -o requirements/dist.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/docs.in \

@@ -36,6 +36,7 @@ def main(target: str) -> int:
         ("OpenAI's client library", ["--require-hashes", "-r", str(requirements / "openai-clients.txt")]),
         ("a load tool", ["--require-hashes", "-r", str(requirements / "load-tools.txt")]),
         ("checkers of policies", ["--require-hashes", "-r", str(requirements / "policies.txt")]),
+        ("checker of stacks", ["--require-hashes", "-r", str(requirements / "stacks.txt")]),
         ("checkers of pipelines", ["--require-hashes", "-r", str(requirements / "pipelines.txt")]),
         ("checks of the packages", ["--require-hashes", "-r", str(requirements / "dist.txt")]),
         ("the site of docs/", ["--require-hashes", "-r", str(requirements / "docs.txt")]),

@@ -1,5 +1,5 @@
 """Programs of other vendors, in environments of their own: AWS CLI, boto3, sagemaker-core; OpenAI's client library and
-LangChain; checkers of policies and pipelines; and Terraform's provider."""
+LangChain; checkers of policies, pipelines and CloudFormation templates; and Terraform's provider."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ def policy_checkers() -> Path:
 def pipeline_checkers() -> Path:
     """The bin folder of check-jsonschema, sarif-pydantic and junitparser (about 30 MB)."""
     return _environment("pipelines")
+
+
+def stack_checkers() -> Path:
+    """The bin folder of cfn-lint (about 180 MB)."""
+    return _environment("stacks")
 
 
 def _environment(name: str) -> Path:

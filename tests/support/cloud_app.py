@@ -19,6 +19,7 @@ from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 from lmi_deploy.state.state_dir import StateDir
 from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
+from lmi_deploy.targets.sagemaker.export.exporter import SageMakerExporter
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -64,6 +65,7 @@ class CloudApp(LocalApp):
             plain,
             targets={**plain.targets, "sagemaker": self.target(remote)},
             compilers={**plain.compilers, "sagemaker": self.compiler(SageMakerCompiler(target=remote))},
+            exporters={"sagemaker": SageMakerExporter(target=remote)},
             weights=self._weights,
             cloud=self.cloud.cloud,
             images=self.cloud.builder,

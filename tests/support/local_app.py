@@ -146,6 +146,7 @@ class LocalApp:
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             compilers={"local": LocalCompiler(target=local)},
+            exporters={},
             compiled_models=compiled_models,
             trial=local,
             machine=local.machine,

@@ -72,6 +72,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "migrate": CommandEntry("migrate", "Rewrite a recipe for another version of the server."),
         "validate": CommandEntry("validate", "Check recipes, without network access.", reads=True),
         "fit": CommandEntry("fit", "Compute whether a model fits on an instance type or a GPU.", reads=True),
+        "export": CommandEntry("export", "Write the resources of a recipe for CloudFormation or Terraform."),
         "render": CommandEntry("render", "Write the files that would be deployed to a folder."),
         "rehearse": CommandEntry(
             "rehearse", "Deploy a recipe on this machine as on its target, with a small stand-in model."

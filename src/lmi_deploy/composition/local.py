@@ -44,6 +44,7 @@ def wire(
     from lmi_deploy.composition.targets import (
         CloudFactory,
         compilers,
+        exporters,
         journals,
         locks,
         recipe_issues,
@@ -61,7 +62,6 @@ def wire(
     cloud = sagemaker(
         clouds, state.root / REMEMBERED, local.builder, hub_address=lambda: _hub_address(environ)
     )
-
     return Dependencies(
         hub=_hubs(environ, notify),
         files=LocalModelFiles,
@@ -72,6 +72,7 @@ def wire(
         targets={"local": local, "sagemaker": cloud},
         trial=local,
         compilers=compilers(local, cloud),
+        exporters=exporters(cloud),
         servers=local.servers,
         environments=local.environments,
         images=local.builder,

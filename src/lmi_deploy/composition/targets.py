@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lmi_deploy.targets.local.target import LocalTarget
     from lmi_deploy.targets.model_compiler import ModelCompiler
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
+    from lmi_deploy.targets.stack_exporter import StackExporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,12 @@ def compilers(local: LocalTarget, cloud: SageMakerTarget) -> Mapping[TargetName,
     from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 
     return {"local": LocalCompiler(target=local), "sagemaker": SageMakerCompiler(target=cloud)}
+
+
+def exporters(cloud: SageMakerTarget) -> Mapping[TargetName, StackExporter]:
+    from lmi_deploy.targets.sagemaker.export.exporter import SageMakerExporter
+
+    return {"sagemaker": SageMakerExporter(target=cloud)}
 
 
 def image_builder(environ: Mapping[str, str], inherited: Mapping[str, str]) -> ImageBuilder:

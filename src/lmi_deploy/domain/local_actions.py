@@ -100,7 +100,8 @@ class PutArtifact(ActionBase):
 
     @property
     def title(self) -> str:
-        return f"write the artifact {self.artifact[:10]}"
+        folder, _, stored = self.artifact.rpartition("/")
+        return f"write the {folder} artifact {stored[:10]}" if folder else f"write the artifact {stored[:10]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,7 +160,7 @@ class CloudObserved:
     incomplete_artifacts: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""
     stored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Of each artifact, the existing files, and their sizes."""
+    """Of each artifact, the existing files, and their sizes; those of exported stacks among them."""
     weights_missing_reason: str = ""
     """Which weights are missing in the bucket, in words; checked only for `status`."""
     schedule: ObservedSchedule | None = None

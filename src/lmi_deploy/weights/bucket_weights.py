@@ -10,6 +10,7 @@ from pathlib import Path
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.record_json import parse_record
+from lmi_deploy.domain.sagemaker.exported_stack import claimant, claimed_weights
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
 from lmi_deploy.domain.weights import (
     IntegrityIssue,
@@ -182,7 +183,9 @@ class BucketWeights:
     def references(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}
         for stored in self.store.list(_RECORDS):
-            if stored.key.endswith(_RECORD):
+            if stack := claimant(stored.key):
+                found |= dict.fromkeys(self._claimed(stored.key), stack)
+            elif stored.key.endswith(_RECORD):
                 deployment = stored.key.removeprefix(_RECORDS).removesuffix(_RECORD)
                 if deployment == but:
                     continue
@@ -228,6 +231,17 @@ class BucketWeights:
 
     def _unfinished(self, before: datetime) -> tuple[weights_maintenance.UnfinishedUpload, ...]:
         return weights_maintenance.unfinished(self.store, before=before, used=self.references)
+
+    def _claimed(self, key: str) -> tuple[str, ...]:
+        """The weights that an exported stack loads. A claim that was deleted just now names none."""
+        text = self.store.get(key)
+        try:
+            return claimed_weights(text[0]) if text else ()
+        except ValueError as why:
+            raise UsageRefused(
+                f"{key}: not the claim of an exported stack: {why}",
+                hint="check it before you remove anything",
+            ) from None
 
     def _named(self, key: str) -> tuple[str, ...]:
         """The weights that a record names. One that cannot be read names none, and frees none."""

@@ -26,6 +26,7 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.model_compiler import ModelCompiler
+from lmi_deploy.targets.stack_exporter import StackExporter
 from lmi_deploy.targets.target import AnyTarget, TrialTarget
 
 
@@ -43,6 +44,7 @@ class Dependencies:
     targets: Mapping[TargetName, AnyTarget]
     trial: TrialTarget[Any, Any]
     compilers: Mapping[TargetName, ModelCompiler]
+    exporters: Mapping[TargetName, StackExporter]
     servers: Mapping[str, ModelServer]
     environments: Environments
     images: ImageBuilder

@@ -9,6 +9,7 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
+from lmi_deploy.domain.sagemaker.exported_stack import claimant
 from lmi_deploy.errors import Conflict, Refused, UsageRefused
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 
@@ -52,10 +53,11 @@ class BucketRecords:
         return ""
 
     def remove(self, name: str) -> None:
-        """All its objects, the record last. The holder releases the lock."""
+        """All its objects, the record last, but the claims of exported stacks. The holder releases the lock."""
         prefix = deployment_prefix(name)
+        found = (stored.key for stored in self._store.list(prefix))
         keys = sorted(
-            (stored.key for stored in self._store.list(prefix) if not stored.key.endswith("/lock.json")),
+            (key for key in found if not key.endswith("/lock.json") and not claimant(key)),
             key=lambda key: key.endswith(_RECORD),
         )
         self._store.delete(keys)

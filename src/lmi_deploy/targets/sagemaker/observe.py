@@ -15,6 +15,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.expiry import is_expired
+from lmi_deploy.domain.sagemaker.exported_stack import is_exported, split_stored
 from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
@@ -64,7 +65,8 @@ def observe(
     if not own_tags and _is_stale(resources, record):
         resources, foreign, tags = _owned_resources(ref.name, endpoint, found, cloud, own_tags=True)
     stored = _stored(ref.name, bucket_services)
-    full = {one for one, files in stored.items() if any(path in files for path in WRITTEN_LAST)}
+    own = {one: files for one, files in stored.items() if not is_exported(one)}
+    full = {one for one, files in own.items() if any(path in files for path in WRITTEN_LAST)}
     owned = ownership(endpoint, tags, resources, record) if foreign else ""
     scheduled = not foreign and _may_be_scheduled(resources, record)
     config, missing = parts_of(endpoint if owned or not foreign else None, ref.name, record, cloud)
@@ -83,7 +85,7 @@ def observe(
         ),
         compile_jobs=running_compile_jobs(compiling, cloud),
         artifacts=tuple(sorted(full)),
-        incomplete_artifacts=tuple(sorted(stored.keys() - full)),
+        incomplete_artifacts=tuple(sorted(own.keys() - full)),
         schedule=cloud.schedules.deletion(ref.name) if scheduled else None,
         stored=stored,
         bucket=bucket_services is not None,
@@ -234,7 +236,7 @@ def _stored(name: str, bucket_services: BucketServices | None) -> dict[str, dict
     """Stored artifacts by id: path and size of each file."""
     prefix, found = artifacts_prefix(name), defaultdict[str, dict[str, int]](dict)
     for stored in bucket_services.store.list(prefix) if bucket_services else ():
-        stored_id, _, path = stored.key.removeprefix(prefix).partition("/")
+        stored_id, path = split_stored(stored.key.removeprefix(prefix))
         found[stored_id][path] = stored.size
     return dict(found)
 

@@ -11,6 +11,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.local_actions import PutArtifact, RemoveArtifact
 from lmi_deploy.domain.sagemaker.actions import PushWeights
+from lmi_deploy.domain.sagemaker.exported_stack import claim_key, claim_text, is_exported
 from lmi_deploy.domain.sagemaker.s3_layout import (
     WRITTEN_LAST,
     artifact_prefix,
@@ -56,6 +57,9 @@ class ArtifactStorage:
     def put(self, action: PutArtifact) -> Steps:
         """Nothing is overwritten; serving.properties is written last and completes it."""
         store = self.depot().store
+        if is_exported(action.artifact):
+            # First: from then on no command removes the weights.
+            store.put(claim_key(self.spec.name, action.artifact), claim_text(self.spec))
         prefix = artifact_prefix(self.spec.name, action.artifact)
         copied = yield from self._copy(store, prefix, action.key)
         written = sorted(

@@ -11,6 +11,7 @@ from lmi_deploy.domain.local_actions import PutArtifact
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change
 from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights
+from lmi_deploy.domain.sagemaker.exported_stack import exported_id
 from lmi_deploy.domain.sagemaker.job_actions import MovedModel, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
@@ -24,14 +25,36 @@ def storage_actions(
 ) -> Iterator[Action]:
     """The objects in the bucket. Handled for every current generation: the next instance starts from them."""
     yield from make_bucket(spec, inventory)
+    yield from _weights_actions(spec, observed, inventory)
+    stored = artifact_id(spec, artifact)
+    yield from _put(stored, spec, artifact, observed, missing=stored not in observed.artifacts)
+
+
+def export_actions(
+    spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: CloudInventory, *, claimed: bool
+) -> Iterator[Action]:
+    """The same for a stack, with an artifact of its own; `claimed`: its claim on the weights is in the bucket."""
+    yield from make_bucket(spec, inventory)
+    yield from _weights_actions(spec, observed, inventory)
+    stored = exported_id(spec, artifact)
+    missing = not claimed or stored not in observed.stored
+    yield from _put(stored, spec, artifact, observed, missing=missing)
+
+
+def _weights_actions(spec: Spec, observed: CloudObserved, inventory: CloudInventory) -> Iterator[Action]:
     moved = moved_by_job(spec, inventory)
     yield from _stop_jobs(transfer_job_name(spec) if moved else "", observed)
     if moved:
         yield _run_job(spec, moved)
     yield from _push_from_here(spec, inventory, frozenset(model.weights for model in moved))
-    stored, copied = artifact_id(spec, artifact), copied_objects(spec, artifact)
+
+
+def _put(
+    stored: str, spec: Spec, artifact: Artifact, observed: CloudObserved, *, missing: bool
+) -> Iterator[PutArtifact]:
+    copied = copied_objects(spec, artifact)
     files = (*(each.path for each in copied), *(f.path for f in artifact.files))
-    if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, copied):
+    if missing or _lacks(observed.stored.get(stored), files, copied):
         yield PutArtifact(artifact=stored, files=files)
 
 
