@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.plan import Plan
-from lmi_deploy.domain.sagemaker.exported_stack import RequiredObjects
+from lmi_deploy.domain.sagemaker.exported_stack import RequiredObjects, StackFormat
 from lmi_deploy.targets.target import Hubs, Perform
-
-StackFormat = Literal["cloudformation", "terraform"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.sagemaker.exported_stack import StackFormat
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.errors import Interrupted, UsageRefused
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.targets.stack_exporter import StackExporter
-from lmi_deploy.targets.stack_exporter import StackFormat as StackFormat
 from lmi_deploy.targets.stack_exporter import StackText as StackText
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies

@@ -21,9 +21,9 @@ from lmi_deploy.cli.shared_options import (
 )
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.plan import Estimate
-from lmi_deploy.domain.sagemaker.exported_stack import WRITTEN_BY
+from lmi_deploy.domain.sagemaker.exported_stack import WRITTEN_BY, StackFormat
 from lmi_deploy.workflows import export as workflow
-from lmi_deploy.workflows.export import PreparedExport, StackFormat, StackText
+from lmi_deploy.workflows.export import PreparedExport, StackText
 
 _SUFFIXES: dict[StackFormat, str] = {"cloudformation": ".template.yaml", "terraform": ".tf"}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NotRequired, TypedDict
 
 from lmi_deploy.cli.output_schema.command_output import CommandOutput, Document
+from lmi_deploy.domain.sagemaker.exported_stack import RequiredObjects, StackFormat
 from lmi_deploy.recipe.recipe_migration import RecipeEdit
 from lmi_deploy.sizing.fit_assessment import Verdict
 
@@ -87,6 +88,20 @@ class RenderResult(TypedDict):
     digest: str
 
 
+class ExportResult(TypedDict):
+    """`file`: with --out, else `text`. `without_default`: the parameters that must be given."""
+
+    deployment: str
+    format: StackFormat
+    file: NotRequired[str]
+    text: NotRequired[str]
+    uploaded: bool
+    resources: list[str]
+    parameters: list[str]
+    without_default: list[str]
+    objects: list[RequiredObjects]
+
+
 class StepOutcome(TypedDict):
     step: str
     outcome: str
@@ -123,6 +138,7 @@ OUTPUTS: Final[Mapping[str, CommandOutput]] = {
     "migrate": CommandOutput(results=(MigrateResult,)),
     "validate": CommandOutput(results=(ValidateResult,)),
     "fit": CommandOutput(results=(FitFields,)),
+    "export": CommandOutput(results=(ExportResult,)),
     "render": CommandOutput(results=(RenderResult,)),
     "rehearse": CommandOutput(results=(RehearseResult,)),
     "schema": CommandOutput(results=(SchemaResult,)),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, artifact_prefix, weights_of
 
+StackFormat = Literal["cloudformation", "terraform"]
 WRITTEN_BY: Final = "Written by `lmi export`"
 """The start of the first comment of a stack: another export may replace a file that starts so."""
 EXPORTED: Final = "exported"

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.plan import Plan
-from lmi_deploy.domain.sagemaker.exported_stack import claim_key, exported_id
+from lmi_deploy.domain.sagemaker.exported_stack import StackFormat, claim_key, exported_id
 from lmi_deploy.targets.sagemaker.export.cloudformation import cloudformation
 from lmi_deploy.targets.sagemaker.export.header import required_objects
 from lmi_deploy.targets.sagemaker.export.stack import stack_of
 from lmi_deploy.targets.sagemaker.export.terraform import terraform
 from lmi_deploy.targets.sagemaker.plan.storage_actions import export_actions
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
-from lmi_deploy.targets.stack_exporter import StackFormat, StackText
+from lmi_deploy.targets.stack_exporter import StackText
 from lmi_deploy.targets.target import Hubs, Perform
 
 
