@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit test-clients test-engines test-pythons bless reference docs picture bench fuzz dist kills clean help lock wheelhouse
+.PHONY: quickstart test setup lint unit test-clients test-engines test-pythons bless reference docs picture recording bench fuzz dist kills clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ docs: setup  ## Build the site of docs/ strictly: .build/site/index.html
 
 picture: setup  ## Run the quickstart and draw its output as docs/quickstart.svg
 	@$(BIN)/python -m tools.picture
+
+recording: setup  ## Record up, Ctrl-C, up, invoke and down on the emulator: docs/session.cast and .svg
+	@$(BIN)/python -m tools.recording
 
 bench: setup  ## Measure every published figure, write benchmarks/results/ and docs/performance.md
 	@$(BIN)/python -m benchmarks

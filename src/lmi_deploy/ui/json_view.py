@@ -36,7 +36,7 @@ class MachineView:
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         self._write("plan", plan_fields(plan, estimate))
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, copied: bool = False) -> None:
         self._write("notice", {"text": mask_urls(text.strip())})
 
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:

@@ -23,7 +23,8 @@ def plan_lines(plan: Plan, estimate: Estimate, paint: Paint) -> Iterator[str]:
         return
     yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
     for action in plan.actions:
-        yield f"  {paint('+', 'green')} {action.title}"
+        sign = paint("-", "red") if action.phase.removes else paint("+", "green")
+        yield f"  {sign} {action.title}"
     if any(change.before for change in plan.changes):
         for change in plan.changes:
             yield f"  {paint('~', 'yellow')} {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -27,7 +28,9 @@ _LATELY = 2_000
 """Lines that are not repeated when a failure contains them."""
 _MOST_ROWS: Final = 60
 """In a terminal: a longer list scrolls its beginning away."""
-_TIMES: Final = frozenset({"since", "expires"})
+_TIMES: Final = frozenset({"created", "since", "expires", "start", "end"})
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
+_NOT_PROSE: Final = re.compile(r"^[+@-]|\S {2,}\S")
 
 
 @dataclass(slots=True)
@@ -107,8 +110,12 @@ class HumanView:
         for line in plan_lines(plan, estimate, self._paint):
             self._write_line(line)
 
-    def note(self, text: str) -> None:
-        if not self._quiet:
+    def note(self, text: str, *, copied: bool = False) -> None:
+        if self._quiet:
+            return
+        if copied and self._live is None:
+            self._story.write(mask_urls(text) + "\n")
+        else:
             self._write_line(text)
 
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
@@ -122,14 +129,15 @@ class HumanView:
         # A pipe has no width: lines are not cut.
         width = get_terminal_size().columns if self._out.isatty() else 0
         paint = Paint(self._out)
-        for line in format_table([heads, *cells], spare=spare, width=width):
-            self._out.write((paint.standing(line) if "standing" in heads else line) + "\n")
+        head, *lines = format_table([heads, *cells], spare=spare, width=width)
+        for line in (head, *(paint.standing(line) if "standing" in heads else line for line in lines)):
+            self._out.write(line + "\n")
         if len(shown) < len(rows):
             self.note(f"... and {len(rows) - len(shown)} more; `| cat` or --json shows all of them")
 
     def words(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self._out.write(line + "\n")
+            self._out.write((line if _NOT_PROSE.search(line) else _fitted(line, self._out)) + "\n")
         self._out.flush()
 
     def refresh(self, fields: Fields, lines: Sequence[str], line: str) -> None:
@@ -158,12 +166,13 @@ class HumanView:
     def fail(self, error: LmiError) -> None:
         self.close()
         for line in error.details:
-            self._story.write(f"  {plain(line)}\n" if not hasattr(error, "problems") else f"{plain(line)}\n")
+            text = plain(line) if hasattr(error, "problems") else f"  {plain(line)}"
+            self._story.write(_fitted(text, self._story) + "\n")
         paint = self._paint
-        message = self._fitted(f"error: {plain(error.message)}")
+        message = _fitted(f"error: {plain(error.message)}", self._story)
         self._story.write(message.replace("error:", paint("error:", "red"), 1) + "\n")
         if error.hint:
-            hint = self._fitted(f"  next: {plain(error.hint)}")
+            hint = _fitted(f"  next: {plain(error.hint)}", self._story)
             self._story.write(hint.replace("next:", paint("next:", "bold"), 1) + "\n")
 
     def close(self) -> None:
@@ -203,23 +212,8 @@ class HumanView:
         if self._live is not None:
             self._live.above(text)
         else:
-            self._story.write(self._fitted(text) + "\n")
+            self._story.write(_fitted(text, self._story) + "\n")
             self._story.flush()
-
-    def _fitted(self, text: str) -> str:
-        """In a terminal: broken between words, so that names and commands stay whole; what follows is indented."""
-        if not self._story.isatty():
-            return text
-        import textwrap
-        from shutil import get_terminal_size
-
-        width, lines = get_terminal_size().columns, []
-        for line in text.split("\n"):
-            lead = " " * (len(line) - len(line.lstrip()) + 2)
-            lines += textwrap.wrap(
-                line, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
-            ) or [""]
-        return "\n".join(lines)
 
     def _live_line(self) -> LiveLine:
         if self._live is None:
@@ -247,6 +241,25 @@ def human_view(verbosity: Verbosity = "normal") -> HumanView:
     verbose = verbosity in ("verbose", "debug")
     live = sys.stderr.isatty() and not verbose
     return HumanView(sys.stdout, sys.stderr, live=live, quiet=verbosity == "quiet", verbose=verbose)
+
+
+def _fitted(text: str, stream: TextIO) -> str:
+    """In a terminal: broken between words, so that names and commands stay whole; what follows is indented."""
+    if not stream.isatty():
+        return text
+    import textwrap
+    from shutil import get_terminal_size
+
+    width, lines = get_terminal_size().columns, []
+    for line in text.split("\n"):
+        if len(_COLOUR.sub("", line)) <= width:
+            lines.append(line)
+            continue
+        lead = " " * (len(line) - len(line.lstrip()) + 2)
+        lines += textwrap.wrap(
+            line, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False
+        )
+    return "\n".join(lines)
 
 
 def _in_a_line(text: str) -> str:

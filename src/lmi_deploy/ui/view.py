@@ -24,8 +24,8 @@ class View(Protocol):
     def plan(self, plan: Plan, estimate: Estimate) -> None:
         """The plan before it is carried out: informational."""
 
-    def note(self, text: str) -> None:
-        """Part of the story; never the result."""
+    def note(self, text: str, *, copied: bool = False) -> None:
+        """Part of the story; never the result. `copied`: commands, whose lines are not broken to fit a terminal."""
 
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         """Several results of one form; `spare` names columns that may be left out on a narrow terminal, least needed
@@ -33,7 +33,9 @@ class View(Protocol):
         """
 
     def words(self, lines: Iterable[str]) -> None:
-        """The result as text, if it is more than a line; a program reads the fields of `result`."""
+        """The result as text, if it is more than a line; a program reads the fields of `result`. A terminal breaks
+        long lines between words, except those with columns and those of a difference.
+        """
 
     def refresh(self, fields: Fields, lines: Sequence[str], line: str) -> None:
         """A state that is shown again and again: a terminal shows `lines` in place of the ones before, anything else

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -224,7 +225,7 @@ def test_plan_shows_actions_and_changes(people: People) -> None:
     plan = Plan(deployment="m", actions=actions, changes=changes)
     people.view.plan(plan, Estimate(figures=(("weights", "1500"),)))
     assert people.story.getvalue() == (
-        "m: 1 action\n  + stop the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 "
+        "m: 1 action\n  - stop the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 "
         "kB\n"
     )
 
@@ -264,10 +265,12 @@ def test_colour_is_added_in_a_terminal_and_changes_no_word(colours: None) -> Non
     view.rows([{"name": "chat", "standing": "failed"}, {"name": "in-step-2", "standing": "in-step"}])
     view.fail(DeployFailed("it failed", hint="do that"))
     shown = story.getvalue() + out.getvalue()
-    for painted in ("\x1b[32m+\x1b[0m stop", "\x1b[33m~\x1b[0m model", "\x1b[32mok\x1b[0m  fetch"):
+    for painted in ("\x1b[31m-\x1b[0m stop", "\x1b[33m~\x1b[0m model", "\x1b[32mok\x1b[0m  fetch"):
         assert painted in shown
     assert "\x1b[31merror:\x1b[0m it failed" in shown
     assert "chat       \x1b[31mfailed\x1b[0m" in shown
+    view.rows([{"name": "chat", "standing": "in-step", "expired": ""}])
+    assert "standing  expired\n" in out.getvalue(), "no colour in the heads"
     plain_out, plain_story = io.StringIO(), io.StringIO()
     view = HumanView(plain_out, plain_story, live=False)
     view.plan(plan, Estimate())
@@ -347,3 +350,44 @@ def test_events_of_several_deployments_name_theirs() -> None:
     assert {line["deployment"] for line in lines} == {"one"}
     assert [parse_event(line) for line in lines] == events
     assert parse_event({"event": "row", "name": "x"}) is None
+
+
+def test_mistakes_and_prose_break_between_words_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out, story = TerminalText(), TerminalText()
+    view = HumanView(out, story, live=False)
+    what = "is not a valid deployment name: use lower case letters"
+    view.fail(RecipeError([Problem(origin="a.yaml", line=1, column=7, key="name", what=what)]))
+    assert story.getvalue().splitlines()[:3] == [
+        "a.yaml:1:7: name: is not a valid",
+        "  deployment name: use lower case",
+        "  letters",
+    ]
+    columns = "name            a value that is in a second column"
+    view.words(["fit: cannot tell, because lmi cannot judge it", columns, "+" + "x y" * 20])
+    assert out.getvalue().splitlines() == [
+        "fit: cannot tell, because lmi cannot",
+        "  judge it",
+        columns,
+        "+" + "x y" * 20,
+    ]
+
+
+def test_commands_to_copy_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    story = TerminalText()
+    command = '  curl -s http://127.0.0.1:8080/invocations -d \'{"inputs": "a b c"}\''
+    HumanView(io.StringIO(), story, live=False).note(command, copied=True)
+    assert story.getvalue() == f"{command}\n"
+
+
+@pytest.mark.parametrize("title", ["wait until chat is in service", "push " + "a-long-name/" * 9])
+def test_moving_line_leaves_room_for_the_echo_of_ctrl_c(colours: None, title: str) -> None:
+    story = TerminalText()
+    view = HumanView(io.StringIO(), story, live=True)
+    view.show(Started(key=KEY, title=title, phase=Phase.WAIT))
+    note = "Creating: provisioning an instance, pulling the image, starting the container"
+    view.show(Progress(key=KEY, done=1, total=None, unit="seconds", note=note))
+    view.close()
+    lines = [re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", part) for part in re.split(r"[\r\n]", story.getvalue())]
+    assert 60 < max(map(len, lines)) <= 77

@@ -29,7 +29,8 @@ def ls(*, as_json: bool) -> None:
     context = open_context(as_json=as_json)
     entries = (*context.deps.environments.entries(), *context.deps.compiled_models.entries())
     context.view.rows(
-        [{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries]
+        [{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries],
+        spare=("path",),
     )
     total = sum(entry.size for entry in entries)
     context.view.note(f"{counted(len(entries), 'entry', 'entries')}, {size_text(total)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,6 +11,9 @@ from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.workflows.cost import NOT_SEEN, Month, Usage, usages
+
+_SPARE: Final = ("price_date", "autoscaled", "end", "hourly", "start", "region")
+"""Columns that `--json` also contains, least needed first."""
 
 
 @click.command("cost")
@@ -27,7 +30,7 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
     now = context.deps.clock.now()
     chosen = Month.parse(month or f"{now:%Y-%m}")
     found = [*usages(chosen, region, context.deps)]
-    context.view.rows([_row(usage) for usage in found])
+    context.view.rows([_row(usage) for usage in found], spare=_SPARE)
     currency = next((usage.price.currency for usage in found if usage.price), "USD")
     total = sum(usage.cost or 0.0 for usage in found)
     projected = total + sum(usage.rest(chosen.end) for usage in found)

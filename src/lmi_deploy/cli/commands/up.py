@@ -136,7 +136,7 @@ def _up_one(
     context.show_events(deploying(deployment, context.deps, how, check_handler=options.check_handler))
     address = deployment.target.address(deployment.ref)
     if options.agreed is None and not (options.detach and deployment.plan.actions):
-        context.view.note(_how_to_invoke(deployment, address))
+        context.view.note(_how_to_invoke(deployment, address), copied=True)
     context.view.result(_how_to_invoke_fields(deployment, address), address)
 
 

@@ -16,10 +16,13 @@ def request_examples(spec: Spec, address: str) -> tuple[str, str]:
         where,
         f"""\
 {openai_example(spec)}\
-  curl -s {address} -H 'Content-Type: {kind}' -d {shlex.quote(body)}
+  curl -s {address} \\
+    -H 'Content-Type: {kind}' -d {shlex.quote(body)}
 From Python:
   import urllib.request
   body = {body!r}
-  request = urllib.request.Request("{address}", body.encode(), {{"Content-Type": "{kind}"}})
+  request = urllib.request.Request(
+      "{address}", body.encode(), {{"Content-Type": "{kind}"}}
+  )
   print(urllib.request.urlopen(request).read().decode())""",
     )

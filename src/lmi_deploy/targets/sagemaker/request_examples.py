@@ -16,14 +16,18 @@ def request_examples(spec: Spec, address: str) -> tuple[str, str]:
         f"""\
 {openai_example(spec)}\
   {aws_cli_command(name, region, kind, body)}
-  curl -s {address} -H 'Content-Type: {kind}' -d {shlex.quote(body)} \\
-    --aws-sigv4 aws:amz:{region}:sagemaker --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
+  curl -s {address} \\
+    -H 'Content-Type: {kind}' -d {shlex.quote(body)} \\
+    --aws-sigv4 aws:amz:{region}:sagemaker \\
+    --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
     ${{AWS_SESSION_TOKEN:+-H "X-Amz-Security-Token: $AWS_SESSION_TOKEN"}}
 From Python:
   import boto3
   runtime = boto3.client("sagemaker-runtime", region_name="{region}")
   body = {body!r}
-  answer = runtime.invoke_endpoint(EndpointName="{name}", ContentType="{kind}", Body=body)
+  answer = runtime.invoke_endpoint(
+      EndpointName="{name}", ContentType="{kind}", Body=body
+  )
   print(answer["Body"].read().decode())""",
     )
 
@@ -34,6 +38,7 @@ def aws_cli_command(name: str, region: str, content_type: str, body: str) -> str
     """
     return (
         f"printf %s {shlex.quote(body)} |\n"
-        f"  aws sagemaker-runtime invoke-endpoint --region {region} --endpoint-name {name} \\\n"
+        f"  aws sagemaker-runtime invoke-endpoint --region {region} \\\n"
+        f"    --endpoint-name {name} \\\n"
         f"    --content-type '{content_type}' --body fileb:///dev/stdin /dev/stdout"
     )
