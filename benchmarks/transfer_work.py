@@ -110,7 +110,8 @@ def _weights() -> BucketWeights:
 
     import boto3
 
-    from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
+    from lmi_deploy.aws.s3.client_factory import S3Settings
+    from lmi_deploy.aws.s3.object_store import BucketLocation, S3Store
     from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
     from lmi_deploy.aws.s3.uploaders.obstore import Obstore
     from lmi_deploy.host.clock import SystemClock

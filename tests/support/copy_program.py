@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from lmi_deploy.aws.s3 import S3Settings
+from lmi_deploy.aws.s3.client_factory import S3Settings
 from lmi_deploy.host.clock import SystemClock
 from tests.support.s3_servers import S3Server
 

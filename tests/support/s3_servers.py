@@ -11,7 +11,8 @@ from typing import Any
 
 import boto3
 
-from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
+from lmi_deploy.aws.s3.client_factory import S3Settings
+from lmi_deploy.aws.s3.object_store import BucketLocation, S3Store
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.message_callback import Notify, ignore

@@ -24,7 +24,7 @@ from lmi_deploy.aws.metrics import EndpointMetrics
 from lmi_deploy.aws.price_list import AwsPrices
 from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.resource_tags import AwsResourceTags
-from lmi_deploy.aws.s3 import BucketLocation
+from lmi_deploy.aws.s3.object_store import BucketLocation
 from lmi_deploy.aws.s3.record_journal import BucketRecords
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.aws.sagemaker.optimization_jobs import OptimizationJobs

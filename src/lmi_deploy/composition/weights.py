@@ -25,7 +25,7 @@ from lmi_deploy.ports.weights import WeightsStore
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
-    from lmi_deploy.aws.s3 import BucketLocation
+    from lmi_deploy.aws.s3.object_store import BucketLocation
     from lmi_deploy.aws.session import SessionFactory
     from lmi_deploy.ports.external_uploader import ExternalUploader
 
@@ -63,7 +63,7 @@ def open_weights(
     from lmi_deploy.aws.account import AwsAccount
     from lmi_deploy.aws.client import AwsConnection
     from lmi_deploy.aws.resource_tags import AwsResourceTags
-    from lmi_deploy.aws.s3 import BucketLocation
+    from lmi_deploy.aws.s3.object_store import BucketLocation
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 
     session = session_at(bucket_request.region, environ, profile=bucket_request.profile)
@@ -91,7 +91,8 @@ def open_bucket(
     memory_mb: int | None,
 ) -> tuple[ObjectStore, WeightsStore]:
     """Our existing bucket: its objects, and the models in it."""
-    from lmi_deploy.aws.s3 import S3Settings, S3Store
+    from lmi_deploy.aws.s3.client_factory import S3Settings
+    from lmi_deploy.aws.s3.object_store import S3Store
     from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
     from lmi_deploy.weights.bucket_weights import BucketWeights
     from lmi_deploy.weights.transfer_settings import TransferSettings
@@ -141,7 +142,7 @@ def _external_uploaders(
 def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str], *, notify: Notify = ignore) -> Hub:
     """Credentials by the AWS chain, the region by the bucket; nothing is opened before it is read."""
     from lmi_deploy.aws.account import AwsAccount, bucket_region
-    from lmi_deploy.aws.s3 import BucketLocation, S3Store
+    from lmi_deploy.aws.s3.object_store import BucketLocation, S3Store
     from lmi_deploy.aws.session import aws_session
     from lmi_deploy.sources.s3_prefix import S3Models
     from lmi_deploy.weights.manifests import read_manifest

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from lmi_deploy.domain.gathered_facts import OidKind
+if TYPE_CHECKING:
+    from lmi_deploy.domain.gathered_facts import OidKind
 
 
 class Digest(Protocol):

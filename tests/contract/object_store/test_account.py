@@ -7,7 +7,7 @@ import boto3
 import pytest
 
 from lmi_deploy.aws.account import AwsAccount
-from lmi_deploy.aws.s3 import S3Settings
+from lmi_deploy.aws.s3.client_factory import S3Settings
 from lmi_deploy.aws.session import aws_session
 from lmi_deploy.domain.default_bucket import default_bucket, upload_rule_advice
 from lmi_deploy.emulator.faults import rules as do

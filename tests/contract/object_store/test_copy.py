@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmi_deploy.aws.s3 import S3Store
+from lmi_deploy.aws.s3.object_store import S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults.rules import Call, FaultRule
 from lmi_deploy.errors import TransferFailed

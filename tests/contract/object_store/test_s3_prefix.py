@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.aws.account import bucket_region
-from lmi_deploy.aws.s3 import S3Settings
+from lmi_deploy.aws.s3.client_factory import S3Settings
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import weights_name, weights_prefix

@@ -9,7 +9,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
+from lmi_deploy.aws.s3.client_factory import S3Settings
+from lmi_deploy.aws.s3.object_store import BucketLocation, S3Store
 from lmi_deploy.aws.session import SessionFactory, aws_session
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.errors import AccessError, NoCredentials, UsageRefused

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmi_deploy.aws.s3 import S3Settings, S3Store
+from lmi_deploy.aws.s3.client_factory import S3Settings
+from lmi_deploy.aws.s3.object_store import S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults.rules import Action, Answer, Drop, FaultRule, Lose
 from lmi_deploy.errors import Conflict

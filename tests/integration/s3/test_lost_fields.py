@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.aws.response_fields import FIELDS
-from lmi_deploy.aws.s3 import S3Store
+from lmi_deploy.aws.s3.object_store import S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.errors import IntegrityError, LmiError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.aws.s3 import S3Store
+from lmi_deploy.aws.s3.object_store import S3Store
 from lmi_deploy.emulator.faults.rules import Drop, FaultRule
 from lmi_deploy.weights.weights_maintenance import give_up, orphans
 from tests.integration.weights.test_push import stored_objects

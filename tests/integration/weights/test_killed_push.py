@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.aws.s3 import S3Store
+from lmi_deploy.aws.s3.object_store import S3Store
 from tests.integration.weights.test_push import stored_objects
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import HubClient

@@ -2,7 +2,8 @@
 
 import pytest
 
-from lmi_deploy.aws.s3 import S3Settings, S3Store
+from lmi_deploy.aws.s3.client_factory import S3Settings
+from lmi_deploy.aws.s3.object_store import S3Store
 from lmi_deploy.emulator.faults import rules as do
 from lmi_deploy.emulator.faults.rules import Action, Call, FaultRule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, TransferFailed

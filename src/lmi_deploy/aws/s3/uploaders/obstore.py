@@ -84,7 +84,7 @@ class Obstore:
             "owner": target.owner,
             "kms_key": target.kms_key,
             "retries": target.retries,
-            "at_once": 2 * target.files_at_once if small else _FEW,
+            "at_once": target.files_at_once if small else _FEW,
             "authorities": Path(bundle).read_text() if bundle and Path(bundle).is_file() else "",
             "keys": [keys.access_key, keys.secret_key, keys.token or ""],
         }

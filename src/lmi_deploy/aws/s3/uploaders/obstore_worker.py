@@ -9,10 +9,10 @@ aborted.
 from __future__ import annotations
 
 import json
+import queue
 import sys
-import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from lmi_deploy.domain.crc32 import crc32, crc32_text
 
 _TIMEOUT: Final = "300s"
 _PARTS_AT_ONCE: Final = 2
-_reporting = threading.Lock()
+_QUIET: Final = 0.1
 
 
 class UploadHashMismatch(Exception):
@@ -119,19 +119,28 @@ def _chunks(path: Path, hasher: StreamHasher, size: int) -> Iterator[bytes]:
     hasher.check()
 
 
-def _upload(store: Any, load: Mapping[str, Any]) -> None:
-    line = json.dumps(send(store, load)) + "\n"
-    with _reporting:
-        sys.stdout.write(line)
-        sys.stdout.flush()
+def _report(results: queue.SimpleQueue[Future[dict[str, Any]]], count: int) -> None:
+    """Print the results as they come. Standard output is flushed when none came for a moment: for small files a write
+    for each would cost more than the upload."""
+    while count:
+        try:
+            result = results.get(timeout=_QUIET).result()
+        except queue.Empty:
+            sys.stdout.flush()
+            continue
+        sys.stdout.write(json.dumps(result) + "\n")
+        count -= 1
+    sys.stdout.flush()
 
 
 def main() -> None:
     order = json.loads(sys.stdin.readline())
-    store = open_store(order)
+    store, loads = open_store(order), [json.loads(line) for line in sys.stdin]
+    results: queue.SimpleQueue[Future[dict[str, Any]]] = queue.SimpleQueue()
     with ThreadPoolExecutor(order["at_once"]) as pool:
-        for done in [pool.submit(_upload, store, json.loads(line)) for line in sys.stdin]:
-            done.result()
+        for load in loads:
+            pool.submit(send, store, load).add_done_callback(results.put)
+        _report(results, len(loads))
 
 
 if __name__ == "__main__":
