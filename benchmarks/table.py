@@ -31,6 +31,7 @@ ORDER = (
     "client",
     "emulator",
     "sagemaker",
+    "first_up",
     "many",
 )
 
