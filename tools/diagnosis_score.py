@@ -1,7 +1,8 @@
 """How well failures are diagnosed whose entries are left out of the table.
 
 `python -m tools.diagnosis_score [train|left-out]` takes the entries of that part out of the table of known failures,
-composes logs around its lines (`composed`), and judges what `find_causes` makes of them:
+composes logs around its lines (`composed`), and judges what `find_causes` makes of them. `fresh` are excerpts of logs
+in public issue threads (`diagnosis_fresh.json`), which nobody had read while the rules were written:
 
 - the cause line is right if the first cause's evidence is one of the entry's lines;
 - the cause is explained if it is right and a class of failures, a vendor's message or AWS's model explains it;
@@ -28,6 +29,7 @@ from tools.diagnosis_split import PARTS, Entry, failures, noise
 from tools.generate_failures import SAMPLES, table
 
 FIRST_LOOK: Final = Path(__file__).with_name("diagnosis_first_look.json")
+FRESH: Final = Path(__file__).with_name("diagnosis_fresh.json")
 _WORKER: Final = "[INFO ] PyProcess - W-196-model-stdout: "
 _BEFORE: Final = (
     "[INFO ] ModelServer - Starting model server ...",
@@ -101,6 +103,15 @@ def _plain(setting: str) -> str:
     return setting.rpartition(".")[2].replace("image_uri", "image")
 
 
+def fresh() -> Iterator[tuple[str, Cause | None, bool]]:
+    """Each log of FRESH: its issue, the cause that is found with the whole table, and whether its line is right."""
+    for row in json.loads(FRESH.read_text(encoding="utf-8"))["rows"]:
+        causes = [each for each in find_causes(row["lines"]) if not each.wrapper]
+        found = causes[0] if causes else None
+        right = found is not None and any(words in found.evidence for words in row["cause"])
+        yield row["source"], found, right
+
+
 def mistaken_noise(part: str) -> list[tuple[str, Cause]]:
     """Harmless lines of that part that are taken for a cause, if the table does not know them."""
     around = _without(part, failures_too=False)
@@ -138,8 +149,19 @@ def _score(part: str) -> dict[str, int]:
     }
 
 
+def fresh_score() -> dict[str, int]:
+    judged = [*fresh()]
+    explained = sum(bool(right and found and found.explained) for _, found, right in judged)
+    return {"failures": len(judged), "right": sum(right for *_, right in judged), "explained": explained}
+
+
 def main(parts: Sequence[str]) -> int:
-    for part in parts or PARTS:
+    if not parts or "fresh" in parts:
+        print(f"== fresh: {fresh_score()}")
+        for source, found, right in fresh():
+            if not (right and found and found.explained):
+                print(f"{source}: right {right}\n{_shown(found)}")
+    for part in [each for each in parts if each != "fresh"] or ([] if parts else PARTS):
         print(f"== {part}: {_score(part)}")
         for each in judge(part):
             if not (each.right and each.explained and each.settings in (True, None)):

@@ -33,6 +33,7 @@ _CONSEQUENCES: Final = frozenset(
         *("CancelledError", "CalledProcessError", "ChildFailedError", "EngineDeadError", "EngineException"),
         *("ExecutionException", "CompletionException", "TranslateException", "RemoteDisconnected"),
         *("ActorDiedError", "WorkerCrashedError", "ProcessRaisedException", "BrokenProcessPool"),
+        "SubprocessError",
     }
 )
 _PROBES: Final = frozenset(

@@ -37,6 +37,7 @@ _JAVA: Final = re.compile(
 _CAUSED: Final = re.compile(r"^\s*Caused by: (?P<class>[\w.$]+)")
 _JAVA_FRAME: Final = re.compile(r"^\s+(?:at [\w.$/]+[(<]|\.\.\. \d+ more|Suppressed: )")
 _WHAT: Final = re.compile(r"^\s*what\(\):\s")
+_TERMINATED: Final = re.compile(r"^terminate called after throwing")
 _WARNED: Final = re.compile(r"^(?:.{0,200}:\d+: )?\w*Warning\b")
 
 
@@ -149,7 +150,8 @@ class _Stream:
             self.later = False
             java = _JAVA.match(text.strip()) if kind == "java" else None
             exception = java["class"] if java else named["class"] if named else ""
-            yield self._event(kind, line, text.strip(), exception, same=kind == "java" and self._headed(line))
+            same = self._headed(line) if kind == "java" else self._thrown(line, text)
+            yield self._event(kind, line, text.strip(), exception, same=same)
         elif self.last is not None and self._continues(line, text):
             self.last.more.append((line.number, text))
         elif kind and text.strip():
@@ -161,6 +163,14 @@ class _Stream:
         if self.last is not None and headed:
             self.last.heading = True
         return headed
+
+    def _thrown(self, line: ParsedLine, text: str) -> bool:
+        """Whether the line is the message of the C++ exception that the line before only names."""
+        last = self.last
+        if last is None or not (_WHAT.match(text) and _TERMINATED.match(last.text)):
+            return False
+        last.heading = line.number - last.line == 1
+        return last.heading
 
     def _continues(self, line: ParsedLine, text: str) -> bool:
         """Whether the line is the next one of the last event's message."""

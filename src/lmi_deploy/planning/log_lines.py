@@ -25,7 +25,9 @@ _PREFIXES: Final = tuple(
         r"^\[?\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\]? ?",
         r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+\[\d+\]: ",
         r'^\d{13},"?',
-        r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M (?P<level>[A-Z]+) \d+ \[[^\]]*\]: ?",
+        r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d [AP]M (?P<level>[A-Z]+) (?:\d+ )?\[[^\]]*\]: ?",
+        # docker compose: the name of the container.
+        r"^(?P<process>[a-z][\w.-]{1,40}) *\| (?!$)",
         r"^\[(?P<rank>\d+,\d+)\]<std(?:out|err)>: ?",
         r"^\((?P<process>[\w<>]+[^()]*\b(?:pid|rank|ip)=[^()]*)\) ?",
         r"^\((?P<process>EngineCore(?:_\w+)?|APIServer(?:_\w+)?|Worker\w*)\) ?",

@@ -10,7 +10,7 @@ from lmi_deploy.catalog.known_failures import KnownFailures, known_failures
 from lmi_deploy.planning.cause_search import find_causes
 from lmi_deploy.planning.failure_cause import UNKNOWN_CAUSE, Cause
 from lmi_deploy.planning.log_diagnosis import DiagnosisContext
-from tools.diagnosis_score import scores
+from tools.diagnosis_score import fresh_score, scores
 from tools.diagnosis_split import SAMPLES, failures
 
 NO_ENTRIES = DiagnosisContext(known=KnownFailures((), known_failures().noise))
@@ -203,3 +203,44 @@ def test_failures_outside_the_table_are_found_and_explained(part: str) -> None:
     assert score["right"] / score["failures"] >= 0.95
     assert score["explained"] / score["failures"] >= 0.80
     assert score["mistaken"] == 0
+
+
+def test_failures_of_public_issues_are_found() -> None:
+    score = fresh_score()
+    assert score["right"] / score["failures"] >= 0.95
+    assert score["explained"] / score["failures"] >= 0.80
+
+
+def test_message_of_a_c_plus_plus_exception_is_its_cause() -> None:
+    found = first(
+        """
+terminate called after throwing an instance of 'std::runtime_error'
+  what():  engine plan was built for another device
+"""
+    )
+    assert found.line == 2
+
+
+def test_lines_of_docker_compose_are_read_without_the_name_of_the_container() -> None:
+    found = first(
+        """
+embed-1  | 2025-04-23T03:14:07.818830Z ERROR backend: src/lib.rs:255: Could not start: cannot find tensor a.weight
+embed-1  | Error: Could not create backend
+"""
+    )
+    assert (found.line, found.id) == (1, "weights-mismatch")
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("TypeError: code() takes at most 16 arguments (18 given)", "python-version"),
+        (
+            "onnx runtime error 2: Failed to load model with error: Unknown model file format version.",
+            "model-format",
+        ),
+        ("OSError: /x/torchvision.libs/libcudart.so.12: cannot open shared object file", "missing-symbol"),
+    ],
+)
+def test_kind_of_a_failure(message: str, kind: str) -> None:
+    assert first(message).id == kind
