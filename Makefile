@@ -92,6 +92,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  -o requirements/stacks.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/dist.in \
 	  -o requirements/dist.txt
+	@$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --extra bench -c requirements/dev.txt \
+	  pyproject.toml requirements/notebook.in -o requirements/notebook.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/docs.in \
 	  -o requirements/docs.txt
 

