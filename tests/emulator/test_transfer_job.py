@@ -95,8 +95,8 @@ def test_transfer_job_uploads_two_models_with_two_instances(
 ) -> None:
     secret = aws.client("secretsmanager").create_secret(Name="hub", SecretString=TOKEN)["ARN"]
     put_job_files(aws, hub, tmp_path, secret)
-    command = ["python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json"]
-    command.append("/opt/ml/config/resourceconfig.json")
+    command = ["python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", "weights", "job"]
+    command += [f"{INPUT}/order/order.json", "/opt/ml/config/resourceconfig.json"]
     api = aws.client("sagemaker")
     api.create_processing_job(
         ProcessingJobName="move",

@@ -20,12 +20,14 @@ from lmi_deploy.state.state_dir import StateDir
 from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 from lmi_deploy.targets.sagemaker.export.exporter import SageMakerExporter
+from lmi_deploy.targets.sagemaker.load_job.machines import LoadMachinesFactory
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.compile_jobs import run_processing
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fake_hosting import Process
+from tests.support.load_jobs import let_machines_work
 from tests.support.local_app import MODEL, LocalApp, Ran
 
 BUCKET = "lmi-123456789012-us-east-1-an"
@@ -49,6 +51,7 @@ class CloudApp(LocalApp):
         super().__post_init__()
         self.cloud = FakeCloud(self.clock)
         self.cloud.jobs.work = self.run_job
+        self.cloud.jobs.look = self.run_load_machines
         self.cloud.optimizations.work = self.run_optimization
 
     def deps(self) -> Dependencies:
@@ -68,6 +71,12 @@ class CloudApp(LocalApp):
             exporters={"sagemaker": SageMakerExporter(target=remote)},
             weights=self._weights,
             cloud=self.cloud.cloud,
+            load_machines=LoadMachinesFactory(
+                cloud=self.cloud.cloud,
+                store=lambda ref: remote.opened(ref).store,
+                clock=self.clock,
+                job_files=dict,
+            ),
             images=self.cloud.builder,
             journal=journal,
             lock=lambda ref: plain.lock(ref) if ref.target == "local" else remote.opened(ref).lock,
@@ -92,8 +101,12 @@ class CloudApp(LocalApp):
         if job.startswith(COMPILE_JOB):
             settings = self.cloud.jobs.started[job][0]
             return run_processing(settings, self.depot_of_a_job().store, self.root / "jobs" / job)
-        self.run_transfer_job(job)
+        if self.cloud.jobs.started[job][0].purpose == "transfer":
+            self.run_transfer_job(job)
         return None
+
+    def run_load_machines(self, job: str, machines: int) -> None:
+        let_machines_work(self.depot_of_a_job().store, job, machines)
 
     def run_optimization(self, job: str) -> str | None:
         """Its result: the model's files, and what an image of LMI adds."""

@@ -27,7 +27,16 @@ CrashKind = Literal["SIGKILL", "SIGINT", "SIGSTOP", "broken connection"]
 _WRITES = frozenset(
     {
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag"),
-        *("delete_endpoint", "delete_endpoint_config", "delete_model", "scale", "remove", "start", "stop"),
+        *(
+            "delete_endpoint",
+            "delete_endpoint_config",
+            "delete_model",
+            "scale",
+            "remove",
+            "start",
+            "stop",
+            "delete_job",
+        ),
         *("delete_at", "set_instance_count"),
         *("create", "delete_image", "delete_repository"),
         *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),

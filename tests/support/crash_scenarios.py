@@ -153,6 +153,7 @@ class CrashApp(CloudApp):
 
     def _employ(self) -> None:
         self.cloud.jobs.work = self.run_job
+        self.cloud.jobs.look = self.run_load_machines
         self.cloud.optimizations.work = self.run_optimization
 
     def depot_of_a_job(self) -> BucketServices:

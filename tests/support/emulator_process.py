@@ -133,7 +133,7 @@ class Emulated:
         everything."""
         statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
         policy = {"Version": "2012-10-17", "Statement": [statement]}
-        for role in ("lmi-endpoint", "lmi-transfer-job"):
+        for role in ("lmi-endpoint", "lmi-transfer-job", "lmi-load-job"):
             self.role(role)
             self.client("iam").put_role_policy(
                 RoleName=role, PolicyName="all", PolicyDocument=json.dumps(policy)

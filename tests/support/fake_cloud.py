@@ -290,6 +290,8 @@ class FakeJobs(Generic[SettingsT]):
     seconds: float = 600.0
     reason: str = ""
     work: Callable[[str], str | None] = lambda job: None
+    look: Callable[[str, int], None] = lambda job, machines: None
+    """Called at each look at a running job that sends load."""
     started: dict[str, tuple[SettingsT, float]] = field(default_factory=dict)
     stopping: dict[str, float] = field(default_factory=dict)
     ended: dict[str, ObservedJob] = field(default_factory=dict)
@@ -307,6 +309,9 @@ class FakeJobs(Generic[SettingsT]):
             reason = self.reason or self.work(name) or ""
             status = "Failed" if reason else "Completed"
             self.ended[name] = replace(self._observed(name), status=status, reason=reason)
+        observed = self._observed(name)
+        if name not in self.ended and observed.purpose == "load":
+            self.look(name, observed.count)
         return self.ended.get(name, self._observed(name))
 
     def start(self, name: str, settings: SettingsT, tags: Pairs) -> None:
@@ -327,6 +332,14 @@ class FakeJobs(Generic[SettingsT]):
             self.stopping.setdefault(name, self.state.clock.monotonic() + self.grace)
         self.state.failures.lose("stop")
 
+    def delete(self, name: str) -> None:
+        self.state.call("delete_job")
+        if name in self.ended:
+            del self.started[name], self.ended[name]
+            self.stopping.pop(name, None)
+            self.state.tags.pop(self.state.arn(self.kind, name), None)
+        self.state.failures.lose("delete_job")
+
     def lines(self, name: str) -> Iterator[str]:
         yield from self.printed if name in self.started else ()
 
@@ -340,6 +353,7 @@ class FakeJobs(Generic[SettingsT]):
             instance=requests.instance,
             count=requests.count if isinstance(requests, JobSettings) else 1,
             kind=self.kind,
+            purpose=requests.purpose if isinstance(requests, JobSettings) else "transfer",
         )
 
 

@@ -91,6 +91,8 @@ class Principal:
         iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=response["execution"])
         if "job" in response:
             iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=response["job"])
+        if "load" in response:
+            iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="l", PolicyDocument=response["load"])
         if "compile" in response:
             iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="c", PolicyDocument=response["compile"])
         if "scheduler" in response:

@@ -30,6 +30,7 @@ from lmi_deploy.state.price_files import PriceFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from lmi_deploy.targets.local.compiler import LocalCompiler
 from lmi_deploy.targets.local.target import LocalTarget
+from lmi_deploy.targets.sagemaker.load_job.machines import LoadMachinesFactory
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
@@ -150,6 +151,9 @@ class LocalApp:
             compiled_models=compiled_models,
             trial=local,
             machine=local.machine,
+            load_machines=LoadMachinesFactory(
+                cloud=no_cloud, store=lambda ref: self.store, clock=self.clock, job_files=dict
+            ),
             runtimes=local.runtimes,
         )
 

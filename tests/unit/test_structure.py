@@ -133,6 +133,7 @@ PURE = (
             *("html_report", "report_layouts", "report_plots", "report_tables", "svg_plots", "table_cells"),
             *("request_records_file", "text_reports", "prompt_files", "request_target", "response_reading"),
             *("run_limits", "load", "load_search", "load_share", "merged_runs", "ramp_slices"),
+            *("load_job_messages", "shared_clock"),
         )
     ),
     "targets/openai_example.py",
@@ -223,6 +224,7 @@ SMALL_MODULES_WITH_A_REASON = {
     "targets/sagemaker/status_details.py": "reads, and its importer is at the limit of a file",
     "aws/rehearsal_account.py": "boto3, and its importer only composes",
     "sources/hub/token_owner.py": "a request to the Hub, and its importer only composes",
+    "bench/shared_clock.py": "pure, and its importer is not",
     "host/deadline.py": "threads, and its importer only composes",
 }
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|manager|misc|common|data|info|config)(_|$)", re.IGNORECASE)

@@ -114,10 +114,10 @@ class Benchmark:
 def benchmark(ref: DeploymentRef, deps: Dependencies, options: BenchOptions, progress: Watch) -> Benchmark:
     """DeployFailed if no request succeeded. Ctrl-C ends it with the report of what was measured."""
     require_client()
-    measurement, _ = deployed_measurement(
+    found = deployed_measurement(
         ref, deps, options.sending, options.load, note=lambda text: progress(Notice(text=text))
     )
-    report = _measured(measurement, progress)
+    report = _measured(found.measurement, progress)
     errors = sorted({name for point in report.points for name in point.counts.errors})
     if errors and not any(point.counts.succeeded for point in report.points):
         raise DeployFailed(

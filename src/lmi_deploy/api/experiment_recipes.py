@@ -49,10 +49,21 @@ def experiment_prompts(recipe: Recipe, bench: Bench) -> Sequence[BenchRequest]:
             raise UsageRefused(
                 f"bench.{key}: no effect without {other}", hint=f"add {other}, or remove {key}"
             )
+    _require_job_keys(bench)
     if bench.prompts is None:
         return ()
     path = Path(recipe.origin).parent / bench.prompts
     return read_requests(read_text(path), str(path))
+
+
+def _require_job_keys(bench: Bench) -> None:
+    keys = ("instances", "job_instance_type", "job_role", "job_time_limit")
+    if bench.via != "job" and (
+        unused := next((key for key in keys if getattr(bench, key) is not None), None)
+    ):
+        raise UsageRefused(
+            f"bench.{unused}: no effect without via: job", hint=f"add via: job, or remove {unused}"
+        )
 
 
 def experiment_images(recipe: Recipe, bench: Bench) -> tuple[ImageFile, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # `lmi bench compare` has no use for them
     from lmi_deploy.bench.cloudwatch_figures import Between
     from lmi_deploy.bench.deployment_target import DeployedTarget
     from lmi_deploy.bench.load import Load
+    from lmi_deploy.bench.load_job import LoadJob
     from lmi_deploy.bench.load_search import LoadSearch
     from lmi_deploy.bench.model_tokenizer import ModelTokenizer
     from lmi_deploy.bench.objectives import Objective
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # `lmi bench compare` has no use for them
     from lmi_deploy.bench.synthetic_prompts import PromptShape
     from lmi_deploy.domain.inference_http import ImageFile
     from lmi_deploy.domain.record import DeploymentRef
+    from lmi_deploy.domain.sagemaker.load_job_options import LoadJobOptions
     from lmi_deploy.workflows.dependencies import Dependencies
 
 DEFAULT_REQUESTS: Final = (BenchRequest(prompt=DEFAULT_PROMPT),)
@@ -118,6 +120,15 @@ class LoadOptions:
     seed: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedMeasurement:
+    """Of a deployment. `between` reads CloudWatch's figures of it; without a `job` this machine sends the load."""
+
+    measurement: Measurement
+    between: Between | None
+    job: LoadJob | None = None
+
+
 def deployed_measurement(
     ref: DeploymentRef,
     deps: Dependencies,
@@ -125,8 +136,9 @@ def deployed_measurement(
     load: LoadOptions,
     *,
     note: Callable[[str], None],
-) -> tuple[Measurement, Between | None]:
-    """Of a deployment, and what reads CloudWatch's figures of it; `note` gets what it may cost. Nothing is sent yet."""
+    by_job: LoadJobOptions | None = None,
+) -> DeployedMeasurement:
+    """`note` gets what it may cost. Nothing is sent or started yet."""
     from lmi_deploy.bench.deployment_target import deployed_target
 
     found = deployed_target(ref, deps)
@@ -143,8 +155,24 @@ def deployed_measurement(
     except UsageRefused as refused:
         hint = 'change the options of the request, or send whole bodies: --prompts FILE with lines {"body": {...}}'
         raise UsageRefused(str(refused), hint=hint) from None
-    require_affordable(measurement, load.max_cost, note)
-    return measurement, found.measured
+    job = _load_job(ref, found, measurement, by_job, deps) if by_job else None
+    require_affordable(measurement, load.max_cost, note, job)
+    if job is not None:
+        for unchecked in job.machines.require_able():
+            note(unchecked)
+    return DeployedMeasurement(measurement=measurement, between=found.measured, job=job)
+
+
+def _load_job(
+    ref: DeploymentRef,
+    found: DeployedTarget,
+    measurement: Measurement,
+    options: LoadJobOptions,
+    deps: Dependencies,
+) -> LoadJob:
+    from lmi_deploy.bench.deployed_load import planned_load_job
+
+    return planned_load_job(ref, found, measurement, options, deps)
 
 
 def measurement_of(
@@ -171,15 +199,19 @@ def measurement_of(
     )
 
 
-def require_affordable(measurement: Measurement, most: float | None, note: Callable[[str], None]) -> None:
+def require_affordable(
+    measurement: Measurement, most: float | None, note: Callable[[str], None], job: LoadJob | None = None
+) -> None:
     """Says the cost before anything is sent. Nothing is billed for a deployment without instances."""
     from lmi_deploy.bench.cost import cost_of_seconds, money
 
-    billed, longest = measurement.billed, measurement.longest
+    billed, longest = measurement.billed, measurement.longest if job is None else job.longest
     cost = cost_of_seconds(billed, longest)
     if billed.price and cost is not None:
         time = f"{counted(measurement.most_loads, 'load')} in at most {seconds_text(longest)}"
         note(f"{time}: {billed.count} x {billed.instance} cost at most {money(cost, billed.price.currency)}")
+    if job is not None:
+        cost = _with_job(cost, job, most, note)
     if most is None or not billed.instance:
         return
     if cost is None:
@@ -187,11 +219,29 @@ def require_affordable(measurement: Measurement, most: float | None, note: Calla
             f"--max-cost {most:g}: the price of {billed.instance} is unknown",
             hint="run `lmi catalog refresh`, or omit --max-cost; nothing was sent",
         )
+    who = f"{billed.count} x {billed.instance}" + (" and the job" if job else "")
     if cost > most:
         raise Refused(
-            f"--max-cost {most:g}: {billed.count} x {billed.instance} may cost {cost:.3g} in {seconds_text(longest)}",
+            f"--max-cost {most:g}: {who} may cost {cost:.3g} in {seconds_text(longest)}",
             hint="shorten --duration or --timeout, or allow more; nothing was sent",
         )
+
+
+def _with_job(
+    cost: float | None, job: LoadJob, most: float | None, note: Callable[[str], None]
+) -> float | None:
+    """And of its machines."""
+    from lmi_deploy.bench.deployed_load import cost_of_job, job_notes
+
+    for line in job_notes(job):
+        note(line)
+    own = cost_of_job(job)
+    if own is None and most is not None:
+        raise Refused(
+            f"--max-cost {most:g}: the price of {job.machines.instance} is unknown",
+            hint="name another --job-instance-type, or omit --max-cost; nothing was started",
+        )
+    return None if cost is None or own is None else cost + own
 
 
 def require_client() -> None:

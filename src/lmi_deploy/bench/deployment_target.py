@@ -12,7 +12,7 @@ from lmi_deploy.bench.request_target import DeploymentTarget
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
-from lmi_deploy.domain.serving_record import SageMakerServing
+from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -32,6 +32,7 @@ class DeployedTarget:
     model: str
     commit: str
     probe: ProbeSpec | None
+    serving: ServingRecord
     measured: Between | None = None
     """What CloudWatch measured of it between two times; None where no service measures it."""
 
@@ -66,6 +67,7 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         model=serving.model,
         commit=serving.commit,
         probe=serving.probe,
+        serving=serving,
         measured=_measured(ref, deps) if isinstance(serving.place, SageMakerServing) else None,
     )
 

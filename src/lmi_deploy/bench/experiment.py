@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from lmi_deploy.bench.deployed_load import measured_by_job, planned_load_job
 from lmi_deploy.bench.deployment_target import DeployedTarget, deployed_target
 from lmi_deploy.bench.experiment_design import Stay
 from lmi_deploy.bench.experiment_plan import ExperimentPlan, PlannedCell, PlannedDeployment
@@ -119,7 +120,7 @@ class Experiment:
                 elapsed = self._deps.clock.monotonic() - began
                 if self.outcome.has_ended or not self._may_continue(one, elapsed):
                     break
-                self._run_cell(planned, turn, target)
+                self._run_cell(planned, turn, target, deployment.ref)
         except Interrupted:
             self.outcome.interrupted = True
         except LmiError as error:
@@ -135,12 +136,25 @@ class Experiment:
     def _cost(self, one: PlannedDeployment, seconds: float) -> float:
         return (one.hourly or 0.0) * seconds / 3600
 
-    def _run_cell(self, planned: PlannedCell, turn: int, target: DeployedTarget) -> None:
+    def _measure(self, measurement: Measurement, target: DeployedTarget, ref: DeploymentRef) -> Report:
+        """Ctrl-C while a job sends the load raises, if nothing was measured yet."""
+        watch, measured = self._observer.watch, self._observer.measured
+        if self._plan.by_job is None:
+            return measure(measurement, watch, measured)
+        job = planned_load_job(ref, target, measurement, self._plan.by_job, self._deps)
+        return measured_by_job(
+            ref,
+            job,
+            self._deps,
+            watch=watch,
+            notify=measured,
+            show=lambda event: self._observer.events([event]),
+        )
+
+    def _run_cell(self, planned: PlannedCell, turn: int, target: DeployedTarget, ref: DeploymentRef) -> None:
         name = planned.cell.name
         try:
-            report = measure(
-                self._measurement(planned, turn, target), self._observer.watch, self._observer.measured
-            )
+            report = self._measure(self._measurement(planned, turn, target), target, ref)
         except Interrupted:
             raise
         except LmiError as error:

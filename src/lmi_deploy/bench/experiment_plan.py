@@ -13,6 +13,9 @@ from typing import Any, Final
 
 from lmi_deploy.bench.experiment_design import Cell, DesignedDeployment, Stay, design, stays
 from lmi_deploy.bench.experiment_requests import ModelPrompts, cell_requests
+from lmi_deploy.bench.load_job import AROUND_SECONDS
+from lmi_deploy.bench.load_job import START_SECONDS as JOB_START_SECONDS
+from lmi_deploy.bench.load_share import require_divisible
 from lmi_deploy.bench.objectives import Objective, objectives_of
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_target import DeploymentTarget, RequestForm
@@ -22,10 +25,12 @@ from lmi_deploy.domain.inference_http import ImageFile
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.recipe_bench_keys import Bench
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.sagemaker.load_job_options import LoadJobOptions, load_job_of_recipe
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
+from lmi_deploy.ports.load_machines import LoadMachines
 from lmi_deploy.workflows import up
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
@@ -60,6 +65,8 @@ class PlannedDeployment:
     hourly: float | None
     notices: tuple[str, ...] = ()
     currency: str = "USD"
+    job_hourly: float | None = 0.0
+    """Of the machines that send the load; None: unknown."""
 
     @property
     def billed(self) -> bool:
@@ -74,15 +81,18 @@ class ExperimentPlan:
     stays: tuple[Stay, ...]
     objectives: tuple[Objective, ...]
     limits: RunLimits
+    by_job: LoadJobOptions | None = None
+    """None: this machine sends the load; else a job for each cell."""
 
     def seconds(self, cells: int) -> float:
         """The longest that so many cells take."""
-        return cells * (WARMUP_SECONDS + self.limits.seconds)
+        return cells * (WARMUP_SECONDS + self.limits.seconds + _job_seconds(self.by_job))
 
     def cost(self, stay: Stay, cells: int) -> float:
         """The most that it costs, with the assumed time to start; 0 if nothing is billed."""
-        hourly = self.deployments[stay.number].hourly or 0.0
-        return hourly * (START_SECONDS + self.seconds(cells)) / 3600 if cells else 0.0
+        one = self.deployments[stay.number]
+        seconds = START_SECONDS + self.seconds(cells)
+        return ((one.hourly or 0.0) + (one.job_hourly or 0.0)) * seconds / 3600 if cells else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +113,8 @@ class ExperimentPlanner:
         designed = design(self.bench)
         objectives, limits = objectives_of(self.bench.objectives), _limits(self.bench)
         fixed = repr((self.bench.seed, self.bench.confidence, objectives, limits))
+        by_job = load_job_of_recipe(self.bench)
+        fixed += repr(by_job) if by_job else ""
         return ExperimentPlan(
             name=self.recipe.name,
             bench=self.bench,
@@ -110,6 +122,7 @@ class ExperimentPlanner:
             stays=stays(self.bench, designed),
             objectives=objectives,
             limits=limits,
+            by_job=by_job,
         )
 
     def _deployment(self, one: DesignedDeployment, fixed: str) -> PlannedDeployment:
@@ -124,20 +137,40 @@ class ExperimentPlanner:
         identity = _digest(content, deployment.artifact.digest, fixed)
         synthetic = ModelPrompts(self.bench, self.recipe, deployment.spec.model, self.deps)
         cells = {cell.name: self._cell(cell, deployment, identity, synthetic) for cell in one.cells}
+        machines = self._machines(one, deployment)
+        unchecked = tuple(machines.require_able()) if machines else ()
         return PlannedDeployment(
+            job_hourly=_hourly(machines),
             label=one.label,
             recipe=recipe,
             deployment=deployment,
             cells=cells,
             hourly=price.hourly * count if price else None,
             currency=price.currency if price else "USD",
-            notices=synthetic.notices,
+            notices=(*synthetic.notices, *unchecked),
         )
+
+    def _machines(self, one: DesignedDeployment, deployment: DeploymentPlan) -> LoadMachines | None:
+        """What sends the load of its cells; None: this machine. UsageRefused of a variant that runs here, and of a load
+        that they cannot divide.
+        """
+        options = load_job_of_recipe(self.bench)
+        if options is None:
+            return None
+        serving = deployment.target.serving(deployment.spec, deployment.artifact)
+        try:
+            machines = self.deps.load_machines(deployment.ref, serving, options)
+            for cell in one.cells:
+                require_divisible(cell.load, _limits(self.bench), machines.count)
+        except UsageRefused as refused:
+            raise UsageRefused(f"{one.label}: {refused.message}", hint=refused.hint) from None
+        return machines
 
     def _lifetime(self, one: DesignedDeployment) -> int:
         """Twice as long as it takes at most, and an hour for a slow start."""
         cells = len(one.cells) * self.bench.repeats
-        longest = START_SECONDS + cells * (WARMUP_SECONDS + self.bench.duration)
+        around = _job_seconds(load_job_of_recipe(self.bench))
+        longest = START_SECONDS + cells * (WARMUP_SECONDS + self.bench.duration + int(around))
         return min(2 * longest + 3600, 90 * 86_400)
 
     def _name(self, name: str, one: DesignedDeployment) -> str:
@@ -175,6 +208,18 @@ def _image_digests(requests: Sequence[BenchRequest]) -> list[str]:
     images = [image for one in requests for image in one.images]
     known = {image: _digest(image.data.hex()) for image in dict.fromkeys(images)}
     return [known[image] for image in images]
+
+
+def _hourly(machines: LoadMachines | None) -> float | None:
+    if machines is None:
+        return 0.0
+    price = machines.price
+    return price.hourly * machines.count if price else None
+
+
+def _job_seconds(by_job: LoadJobOptions | None) -> float:
+    """Around each cell, for its job to start and to end."""
+    return JOB_START_SECONDS + AROUND_SECONDS if by_job else 0.0
 
 
 def _limits(bench: Bench) -> RunLimits:

@@ -64,3 +64,11 @@ class LoadShare:
                 hint="use fewer machines",
             )
         return whole // self.machines + (self.number < whole % self.machines)
+
+
+def require_divisible(load: Load, limits: RunLimits, machines: int) -> None:
+    """UsageRefused if so many machines cannot divide it."""
+    for number in range(machines):
+        share = LoadShare(number=number, machines=machines)
+        share.load(load)
+        share.limits(limits)

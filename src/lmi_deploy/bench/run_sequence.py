@@ -65,6 +65,8 @@ class Measurement:
     billed: BilledInstances = field(default_factory=BilledInstances)
     settings: dict[str, Factor] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
+    ready: Callable[[], None] = lambda: None
+    """Called when a load is prepared; returns at the moment at which it begins."""
     server: Callable[[], str] = str
     """Reads the generation that answers, before and after each load. Empty if that cannot be known."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -109,6 +111,10 @@ def measure(
         points.append(measured.point)
         notify(measured)
         interrupted = measured.result.interrupted
+    return measured_report(measurement, points, interrupted=interrupted)
+
+
+def measured_report(measurement: Measurement, points: Sequence[LoadPoint], *, interrupted: bool) -> Report:
     return Report(
         name=measurement.name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -123,17 +129,19 @@ def measure(
 
 
 def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watch) -> MeasuredLoad:
+    result, ended = run_load(measurement, load, number, watch)
+    point = point_of(result, confidence=measurement.confidence, objectives=measurement.objectives)
+    return MeasuredLoad(result=result, point=point, ended=ended)
+
+
+def run_load(measurement: Measurement, load: Load, number: int, watch: Watch) -> tuple[RunResult, str]:
+    """What this machine measures of a load, and why its run ended. `number` is that of the load: it has a schedule of
+    its own.
+    """
     part = measurement.share.load(load)
     tested = self_test(part.most_concurrency) if measurement.self_test else None
-    settings = RunSettings(
-        load=part,
-        factors=_factors(part),
-        billed=measurement.billed,
-        settings=measurement.settings,
-        streams=measurement.form.stream,
-    )
     generator = LoadGenerator(
-        settings,
+        run_settings(measurement, part),
         measurement.target,
         measurement.share.every(cycle(_encoded(measurement, load))),
         form=measurement.form,
@@ -141,15 +149,30 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
     )
     before = measurement.server()
     with _short_collections(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        measurement.ready()
         result = runner.run(_run(generator, measurement, load, number, watch))
-    result = replace(result, client=replace(result.client, endpoint_changed=_change(before, measurement)))
+    result = with_change(result, before, measurement)
     if tested is not None:
         client = replace(
             result.client, self_test_error=tested.mean_error, self_test_error_p99=tested.p99_error
         )
         result = replace(result, client=client)
-    point = point_of(result, confidence=measurement.confidence, objectives=measurement.objectives)
-    return MeasuredLoad(result=result, point=point, ended=generator.stopped_because)
+    return result, generator.stopped_because
+
+
+def run_settings(measurement: Measurement, load: Load) -> RunSettings:
+    return RunSettings(
+        load=load,
+        factors=_factors(load),
+        billed=measurement.billed,
+        settings=measurement.settings,
+        streams=measurement.form.stream,
+    )
+
+
+def with_change(result: RunResult, before: str, measurement: Measurement) -> RunResult:
+    """With what replaced the generation that served `before` the load, if anything did."""
+    return replace(result, client=replace(result.client, endpoint_changed=_change(before, measurement)))
 
 
 @contextmanager

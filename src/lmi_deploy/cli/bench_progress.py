@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +18,11 @@ from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:
     from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
+    from lmi_deploy.bench.load_generator import Watch
+    from lmi_deploy.bench.load_job import LoadJob
     from lmi_deploy.bench.report import Report
-    from lmi_deploy.bench.run_sequence import MeasuredLoad
+    from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement
+    from lmi_deploy.domain.record import DeploymentRef
 
 cloudwatch_option: Final = click.option(
     "--cloudwatch-wait",
@@ -29,6 +32,24 @@ cloudwatch_option: Final = click.option(
     metavar="SECONDS",
     help="Longest wait for CloudWatch's figures of the loads, which come minutes late; 0: leave them out.",
 )
+
+
+def measure_here(measurement: Measurement, watch: Watch, ended: Callable[[MeasuredLoad], None]) -> Report:
+    from lmi_deploy.bench.run_sequence import measure
+
+    return measure(measurement, watch, ended)
+
+
+def measure_by_job(
+    ref: DeploymentRef,
+    job: LoadJob,
+    context: CommandContext,
+    watch: Watch,
+    ended: Callable[[MeasuredLoad], None],
+) -> Report:
+    from lmi_deploy.bench.deployed_load import measured_by_job
+
+    return measured_by_job(ref, job, context.deps, watch=watch, notify=ended, show=context.view.show)
 
 
 def show_measured(each: MeasuredLoad, context: CommandContext) -> None:

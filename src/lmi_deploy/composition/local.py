@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,7 @@ def wire(
         compilers,
         exporters,
         journals,
+        load_machines,
         locks,
         recipe_issues,
         sagemaker,
@@ -59,15 +60,12 @@ def wire(
     compiled_models = CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
     local = _local_target(environ, state, clock, compiled_models)
     clouds = CloudFactory(clock, environ, notify, LeaseGuard(), profile)
-    cloud = sagemaker(
-        clouds, state.root / REMEMBERED, local.builder, hub_address=lambda: _hub_address(environ)
-    )
+    hub = partial(_hub_address, environ)
+    cloud = sagemaker(clouds, state.root / REMEMBERED, local.builder, hub_address=hub)
     return Dependencies(
         hub=_hubs(environ, notify),
         files=LocalModelFiles,
-        weights=lambda bucket_request, memory_mb: open_weights(
-            bucket_request, memory_mb, clock, environ, notify=notify
-        ),
+        weights=lambda asked, memory_mb: open_weights(asked, memory_mb, clock, environ, notify=notify),
         target_issues=recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,
@@ -84,6 +82,7 @@ def wire(
         price_cache=price_cache(environ),
         clock=clock,
         machine=local.machine,
+        load_machines=load_machines(cloud, environ),
         runtimes=local.runtimes,
     )
 

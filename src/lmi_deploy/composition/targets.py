@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lmi_deploy.targets.model_compiler import ModelCompiler
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
     from lmi_deploy.targets.stack_exporter import StackExporter
+    from lmi_deploy.workflows.dependencies import LoadMachinesOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,18 @@ def journals(state: StateDir, target: SageMakerTarget) -> Callable[[DeploymentRe
         "sagemaker": lambda ref: target.opened(ref).records.journal(ref),
     }
     return lambda ref: places[ref.target](ref)
+
+
+def load_machines(target: SageMakerTarget, environ: Mapping[str, str]) -> LoadMachinesOf:
+    from lmi_deploy.composition.load_job import load_job_files
+    from lmi_deploy.targets.sagemaker.load_job.machines import LoadMachinesFactory
+
+    return LoadMachinesFactory(
+        cloud=target.cloud,
+        store=lambda ref: target.opened(ref).store,
+        clock=target.clock,
+        job_files=lambda: load_job_files(environ),
+    )
 
 
 def locks(state: StateDir, target: SageMakerTarget, clock: Clock) -> Callable[[DeploymentRef], Lock]:

@@ -45,3 +45,5 @@ class OrphanedDeployment:
     ref: DeploymentRef
     why: str
     resources: int
+    jobs_only: bool = False
+    """Only its load job is left over: the deployment itself stays."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from lmi_deploy.domain.image_build import BuildContext
 from lmi_deploy.domain.settings_digest import digest_tag
@@ -100,6 +100,16 @@ class AvailableRuntimes:
 
     names: tuple[str, ...]
     lacking: Mapping[str, str] = field(default_factory=dict)
+
+
+class AccountLocation(Protocol):
+    """An account in one of AWS's partitions."""
+
+    @property
+    def account(self) -> str: ...
+
+    @property
+    def partition(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from lmi_deploy.domain.recipe_key_types import (
     Integer,
     ListOf,
     Named,
-    NotImplementedYet,
     Number,
     OneLine,
     PairsOf,
@@ -206,6 +205,35 @@ class Bench:
     confidence: Annotated[float, Number(0.5, 0.9999), Doc("Of intervals and verdicts.", "0.99")] = 0.95
     via: Annotated[
         Literal["here", "job"],
-        Doc("What sends the load: this machine.", "here"),
-        NotImplementedYet("load from several machines", ("job",)),
+        Doc("What sends the load: this machine, or the machines of a job inside AWS.", "job"),
     ] = "here"
+    instances: Annotated[
+        int | None,
+        Integer(1, 100),
+        Doc("With `via: job`: number of machines that share each load; 1 by default.", "4"),
+    ] = None
+    job_instance_type: Annotated[
+        str | None,
+        EnumOf("job_instance_types", "processing instance type"),
+        Doc(
+            "With `via: job`: SageMaker processing instance type; by default ml.c5.xlarge. The client uses one core.",
+            "ml.c5.2xlarge",
+        ),
+    ] = None
+    job_role: Annotated[
+        str | None,
+        Named("role"),
+        Doc(
+            "With `via: job`: the role of the job; by default `lmi-load-job`. `lmi iam` prints its policy.",
+            "arn:aws:iam::123456789012:role/load-job",
+        ),
+    ] = None
+    job_time_limit: Annotated[
+        int | None,
+        Seconds(60, 432_000),
+        Doc(
+            "With `via: job`: SageMaker stops the job after this time; by default after the longest time that its "
+            "loads may take.",
+            "1h",
+        ),
+    ] = None

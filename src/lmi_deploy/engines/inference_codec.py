@@ -36,16 +36,23 @@ class Codec:
 
 def codec_of(serving: ServingRecord) -> Codec:
     """An engine that this lmi does not know is Unresolvable."""
+    return named_codec(
+        engine=serving.engine, handler=serving.handler, template=serving.template, task=serving.task
+    )
+
+
+def named_codec(*, engine: str, handler: str, template: str, task: str) -> Codec:
+    """By the fields of a record. An engine that this lmi does not know is Unresolvable."""
     known: dict[str, Engine] = {name: name for name in get_args(Engine)}
     tasks: dict[str, Task] = {name: name for name in get_args(Task)}
-    name = known.get(serving.engine)
+    name = known.get(engine)
     if name is None:
         raise Unresolvable(
-            f"unknown engine in the record: {serving.engine!r}",
+            f"unknown engine in the record: {engine!r}",
             hint="use the newer lmi that wrote it",
         )
-    handler = HandlerSpec(entry_point=serving.handler, template=serving.template or None)
-    return Codec(ENGINES[name], handler, tasks.get(serving.task))
+    code = HandlerSpec(entry_point=handler, template=template or None)
+    return Codec(ENGINES[name], code, tasks.get(task))
 
 
 def streams_adapters(serving: ServingRecord) -> bool:

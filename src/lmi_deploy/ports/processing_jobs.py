@@ -18,5 +18,8 @@ class Jobs(Protocol):
     def stop(self, name: str) -> None:
         """Stopping a finished job is no error."""
 
+    def delete(self, name: str) -> None:
+        """A finished job, so that its name is free again. A missing one is no error."""
+
     def lines(self, name: str) -> Iterator[str]:
         """The output of its containers so far."""

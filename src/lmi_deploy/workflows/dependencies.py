@@ -11,6 +11,8 @@ from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.load_job_options import LoadJobOptions
+from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
@@ -19,6 +21,7 @@ from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.journal import Journal
+from lmi_deploy.ports.load_machines import LoadMachines
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.ports.price_cache import PriceCache
@@ -28,6 +31,9 @@ from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.targets.stack_exporter import StackExporter
 from lmi_deploy.targets.target import AnyTarget, TrialTarget
+
+LoadMachinesOf = Callable[[DeploymentRef, ServingRecord, LoadJobOptions], LoadMachines]
+"""The machines in AWS that may send load to a deployment. UsageRefused if none can reach it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,4 +62,5 @@ class Dependencies:
     price_cache: PriceCache
     clock: Clock
     machine: Callable[[], Machine]
+    load_machines: LoadMachinesOf
     runtimes: Callable[[str | None], AvailableRuntimes]

@@ -12,6 +12,7 @@ from lmi_deploy.domain.local_actions import RemoveDeployment
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.job_actions import StopTransferJob
 from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.planning.stale_plan_check import require_agreed
@@ -28,12 +29,13 @@ class TeardownScope:
     """How much is deleted: `purge` includes weights that no other deployment uses, `logs` the containers' logs.
 
     `unattended`: only what has expired or was left by an interrupted run; `in_use`: why it must stay, empty if it need
-    not. Both are checked again under the lock.
+    not. Both are checked again under the lock. `jobs_only`: only jobs that an interrupted run left.
     """
 
     purge: bool = False
     logs: bool = False
     unattended: bool = False
+    jobs_only: bool = False
     in_use: Callable[[Observed], str] | None = None
 
 
@@ -53,6 +55,8 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
     """What would be deleted; an empty plan if there is nothing. Refused if the existing resources are not ours."""
     scope, target = scope or TeardownScope(), deps.targets[ref.target]
     observed = target.observe_all(ref)
+    if scope.jobs_only:
+        return TeardownPlan(ref=observed.ref, plan=_of_jobs(target.plan_teardown(observed)), extent=scope)
     if scope.unattended and not target.unattended(observed):
         # In use after all: it was extended, or deployed again.
         stays = f"until {expires}" if (expires := target.details(observed).expires) else "without an expiry"
@@ -70,6 +74,10 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
         recorded=observed.lockable,
         created=observed.created,
     )
+
+
+def _of_jobs(plan: Plan) -> Plan:
+    return replace(plan, actions=tuple(one for one in plan.actions if isinstance(one, StopTransferJob)))
 
 
 def _kept(observed: Observed, scope: TeardownScope, why: str) -> TeardownPlan:
@@ -136,6 +144,7 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     if len(failed) == 1:
         raise failed[0]
     left = target.plan_teardown(target.observe_all(ref))
+    left = _of_jobs(left) if teardown_plan.extent.jobs_only else left
     if failed or not left.empty:
         names = [action.title for action in left.actions]
         raise DeployFailed(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
+from lmi_deploy.domain.sagemaker.transfer_job import LOAD_INPUT, JobSettings, ObservedJob
 from lmi_deploy.errors import Conflict, LmiError
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated, emulator
@@ -104,3 +104,25 @@ def test_job_can_be_stopped(aws: Emulated, cloud: Cloud) -> None:
     cloud.jobs.stop("long")
     assert ended(cloud, "long").status == "Stopped"
     cloud.jobs.stop("nobody")
+
+
+def test_ended_job_is_deleted_and_its_name_is_free_again(aws: Emulated, cloud: Cloud) -> None:
+    requests = settings(aws, "print('once')")
+    cloud.jobs.delete("again")
+    for _ in range(2):
+        cloud.jobs.start("again", requests, TAGS)
+        assert ended(cloud, "again").status == "Completed"
+        cloud.jobs.delete("again")
+        assert cloud.jobs.job("again") is None
+
+
+def test_job_that_sends_load_is_recognized_by_its_input(aws: Emulated, cloud: Cloud) -> None:
+    place = "/opt/ml/processing/input/load"
+    program = aws.upload("jobs/load", {"run.py": "print('sent')"})
+    requests = settings(
+        aws, "", inputs=((LOAD_INPUT, program, place),), command=("python3", f"{place}/run.py")
+    )
+    cloud.jobs.start("sends", requests, TAGS)
+    assert ended(cloud, "sends").purpose == "load"
+    cloud.jobs.start("moves", settings(aws, "print('moved')"), TAGS)
+    assert ended(cloud, "moves").purpose == "transfer"

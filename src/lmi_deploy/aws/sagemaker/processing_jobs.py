@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.logs import CloudWatchLogs
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_fields import tag_list, vpc_request
-from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob, purpose_of
 from lmi_deploy.errors import CloudError, Conflict, NotFound
 
 _LOGS: Final = "/aws/sagemaker/ProcessingJobs"
@@ -36,6 +37,7 @@ class ProcessingJobs:
             message=str(response.get("ExitMessage") or ""),
             instance=str(cluster.get("InstanceType") or ""),
             count=int(cluster.get("InstanceCount") or 0),
+            purpose=purpose_of([str(one.get("InputName")) for one in response.get("ProcessingInputs") or ()]),
         )
 
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
@@ -50,6 +52,10 @@ class ProcessingJobs:
             observed = self.job(name)
             if observed is not None and observed.status in _IN_PROGRESS - {"Stopping"}:
                 raise
+
+    def delete(self, name: str) -> None:
+        with suppress(NotFound):
+            self._about("delete_processing_job", name)
 
     def lines(self, name: str) -> Iterator[str]:
         return self._logs.stream(_LOGS, f"{name}/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.commands import bench_compare, bench_experiment, bench_report, bench_run
+from lmi_deploy.cli.commands import bench_compare, bench_experiment, bench_job, bench_report, bench_run
 
 
 class _BenchGroup(click.Group):
@@ -30,5 +30,6 @@ def command() -> None:
 
 command.add_command(bench_run.command)
 command.add_command(bench_experiment.command)
+command.add_command(bench_job.command)
 command.add_command(bench_report.command)
 command.add_command(bench_compare.command)

@@ -124,7 +124,7 @@ def _agree(
         return
     used = {stay.number: plan.deployments[stay.number] for stay, count in waiting if count}
     billed = [one for one in used.values() if one.billed]
-    unknown = [one.label for one in billed if one.hourly is None]
+    unknown = [one.label for one in billed if one.hourly is None or one.job_hourly is None]
     cost = sum(plan.cost(stay, count) for stay, count in waiting)
     for one in used.values():
         price = f", {one.hourly:.2f} {one.currency} an hour" if one.hourly else ""
@@ -136,6 +136,9 @@ def _agree(
         f"{cells} of {counted(all_cells, 'cell')} in {counted(stays, 'deployment')}, one after the other; measuring "
         f"takes at most {seconds_text(plan.seconds(cells))}"
     )
+    if plan.by_job is not None:
+        machines = counted(plan.by_job.instances, "machine")
+        context.view.note(f"the load of each cell is sent by a job of {machines}, which is in the cost")
     if billed:
         priced = f"at most about {cost:.2f} {billed[0].currency}, if each deployment starts within 10 minutes"
         context.view.note(f"price unknown: {', '.join(unknown)}" if unknown else f"cost: {priced}")

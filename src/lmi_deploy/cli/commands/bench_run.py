@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +23,15 @@ from lmi_deploy.api.load_measurement import (
 from lmi_deploy.cli.bench_options import bench_options
 from lmi_deploy.cli.bench_progress import (
     cloudwatch_option,
+    measure_by_job,
+    measure_here,
     show_measured,
     with_cloudwatch,
     write_report,
 )
 from lmi_deploy.cli.commands.bench_report import show_report
 from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.load_job_options import load_job_options
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.report_outputs import (
     RecordsFile,
@@ -37,13 +42,16 @@ from lmi_deploy.cli.report_outputs import (
 )
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.sagemaker.load_job_options import LoadJobOptions
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import DeployFailed, ObjectiveMissed, UsageRefused
 
 if TYPE_CHECKING:
-    from lmi_deploy.bench.cloudwatch_figures import LoadTime
+    from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
+    from lmi_deploy.bench.load_generator import Watch
     from lmi_deploy.bench.report import Report
-    from lmi_deploy.bench.run_sequence import MeasuredLoad, Measurement
+    from lmi_deploy.bench.run_sequence import MeasuredLoad
+    from lmi_deploy.domain.record import DeploymentRef
 
 OUTPUT = Path("bench.json")
 _SELF_TEST_SECONDS = 3.0
@@ -63,6 +71,7 @@ _SELF_TEST_SECONDS = 3.0
     help="With --url: the key. Set it in the variable: other users can read the command line.",
 )
 @bench_options
+@load_job_options
 @click.option(
     "--self-test",
     "only_self_test",
@@ -96,6 +105,7 @@ def command(
     api_key: str | None,
     sending: RequestOptions,
     load: LoadOptions,
+    by_job: LoadJobOptions | None,
     only_self_test: bool,
     output: Path,
     records: Path | None,
@@ -109,29 +119,28 @@ def command(
 
     --concurrency keeps that many requests running (closed loop). --rate sends by a schedule, whatever the server does
     (open loop), and counts latency from the schedule. Repeat either to measure several loads, or let --find choose
-    them.
+    them. --via job sends the load from machines beside the endpoint, for more than this machine can send.
 
     Exit code 7: an objective is not met. Ctrl-C writes the report of what was measured until then.
     """
     require_client()
-    if url and name:
-        raise UsageRefused("NAME and --url cannot be combined", hint="name what to measure: one of them")
+    if url:
+        _require_only_url(name, by_job)
     context = open_context(as_json=as_json)
     if only_self_test:
         _show_self_test(context, load)
         return
     if url:
         prompted = sending.with_prompts(model, "main", context.deps)
-        key, measured = Secret(api_key) if api_key else None, None
-        measurement = _of_url(url, model, key, prompted, load)
+        planned = _of_url(url, model, Secret(api_key) if api_key else None, prompted, load)
     else:
         ref = find_deployment(name, context.deps, where)
-        measurement, measured = deployed_measurement(ref, context.deps, sending, load, note=context.view.note)
+        planned = _of_deployment(ref, context, sending, load, by_job)
     with writing(output):
         output.touch()  # refused before the run, not after it
-    kept = RecordsFile(records, measurement.name) if records else None
-    report, times = _measure(measurement, context, kept)
-    report = in_layout(with_cloudwatch(report, times, measured, cloudwatch_wait, context), layout)
+    kept = RecordsFile(records, planned.name) if records else None
+    report, times = _measure(planned.run, context, kept)
+    report = in_layout(with_cloudwatch(report, times, planned.between, cloudwatch_wait, context), layout)
     write_report(report, output, context)
     show_report(report, context, files)
     _require_success(report)
@@ -140,9 +149,32 @@ def command(
         kept.require_complete()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlannedRun:
+    """`between` reads CloudWatch's figures, where it has them."""
+
+    name: str
+    run: Callable[[Watch, Callable[[MeasuredLoad], None]], Report]
+    between: Between | None = None
+
+
+def _of_deployment(
+    ref: DeploymentRef,
+    context: CommandContext,
+    sending: RequestOptions,
+    load: LoadOptions,
+    by_job: LoadJobOptions | None,
+) -> _PlannedRun:
+    note = context.view.note
+    found = deployed_measurement(ref, context.deps, sending, load, note=note, by_job=by_job)
+    here = partial(measure_here, found.measurement)
+    run = here if found.job is None else partial(measure_by_job, ref, found.job, context)
+    return _PlannedRun(name=found.measurement.name, run=run, between=found.between)
+
+
 def _of_url(
     url: str, model: str, key: Secret | None, sending: RequestOptions, load: LoadOptions
-) -> Measurement:
+) -> _PlannedRun:
     from lmi_deploy.bench.request_target import openai_target
 
     if load.max_cost is not None:
@@ -151,14 +183,24 @@ def _of_url(
         )
     target = openai_target(url, model, key, chat=sending.form.chat)
     details = {"url": target.endpoint.url, "model": model}
-    return measurement_of(model or url, target, sending, load, details=details)
+    measurement = measurement_of(model or url, target, sending, load, details=details)
+    return _PlannedRun(name=measurement.name, run=partial(measure_here, measurement))
+
+
+def _require_only_url(name: str | None, by_job: LoadJobOptions | None) -> None:
+    if name:
+        raise UsageRefused("NAME and --url cannot be combined", hint="name what to measure: one of them")
+    if by_job is not None:
+        hint = "name a deployment on SageMaker: the machines of a job reach no other server"
+        raise UsageRefused("--via job and --url cannot be combined", hint=hint)
 
 
 def _measure(
-    measurement: Measurement, context: CommandContext, records: RecordsFile | None
+    run: Callable[[Watch, Callable[[MeasuredLoad], None]], Report],
+    context: CommandContext,
+    records: RecordsFile | None,
 ) -> tuple[Report, list[LoadTime]]:
     from lmi_deploy.bench.cloudwatch_figures import load_time
-    from lmi_deploy.bench.run_sequence import measure
 
     times: list[LoadTime] = []
 
@@ -169,7 +211,7 @@ def _measure(
             context.view.note(f"the requests are not written: {failure}")
 
     try:
-        return measure(measurement, LiveProgress(context.view.show), ended), times
+        return run(LiveProgress(context.view.show), ended), times
     finally:
         context.view.close()
 

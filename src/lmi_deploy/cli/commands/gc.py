@@ -103,10 +103,14 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
             for one in found
         ]
     )
+    jobs = [one.ref for one in found if one.jobs_only]
+    whole = [one.ref for one in found if not one.jobs_only]
     if found:
-        confirm(f"Delete {counted(len(found), 'deployment')}?", yes=yes)
-    scope = down.TeardownScope(unattended=True)
-    return _end_each(context, [one.ref for one in found], scope)
+        words = [counted(len(whole), "deployment")] * bool(whole) + [counted(len(jobs), "job")] * bool(jobs)
+        confirm(f"Delete {' and '.join(words)}?", yes=yes)
+    ended = _end_each(context, whole, down.TeardownScope(unattended=True))
+    _end_each(context, jobs, down.TeardownScope(jobs_only=True), ended)
+    return ended
 
 
 def _idle(context: CommandContext, request: BucketRequest, duration: str, *, yes: bool) -> None:
@@ -141,9 +145,13 @@ def _idle(context: CommandContext, request: BucketRequest, duration: str, *, yes
 
 
 def _end_each(
-    context: CommandContext, refs: Sequence[DeploymentRef], scope: down.TeardownScope
+    context: CommandContext,
+    refs: Sequence[DeploymentRef],
+    scope: down.TeardownScope,
+    ended: CleanupResult | None = None,
 ) -> CleanupResult:
-    ended = CleanupResult()
+    """Added to `ended`."""
+    ended = ended or CleanupResult()
     for ref in refs:
         try:
             _end(context, ref, ended, scope)
@@ -163,6 +171,8 @@ def _end(
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
     context.run(down.execute(teardown, context.deps))
+    if scope.jobs_only:
+        return
     if context.deps.targets[ref.target].observe_all(ref).exists:
         ended.skipped.append(ref.name)
     else:

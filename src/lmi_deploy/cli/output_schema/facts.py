@@ -190,6 +190,7 @@ IamResult = TypedDict(
         "compile": NotRequired[Document],
         "trust": NotRequired[Document],
         "scheduler": NotRequired[Document],
+        "load": NotRequired[Document],
         "scheduler-trust": NotRequired[Document],
     },
 )

@@ -13,6 +13,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_DRAFT,
     TAG_ENGINE,
     TAG_EXPIRES,
+    TAG_PURPOSE,
     TAG_SCHEDULER,
     TAG_SPEC,
     TAG_TASK,
@@ -31,7 +32,7 @@ OWN = frozenset(
         *(TAG_EXPIRES, TAG_TTL, TAG_SCHEDULER, TAG_WEIGHTS, TAG_DRAFT),
     }
 )
-BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", TAG_VERSION: __version__}
+BUCKET_TAGS = {TAG_PURPOSE: "weights and artifacts", TAG_VERSION: __version__}
 """Of a bucket that lmi creates."""
 _STAMP = 16
 
@@ -59,7 +60,7 @@ def compile_tags(spec: Spec) -> Pairs:
         TAG: spec.name,
         TAG_BUCKET: spec.cloud.bucket,
         TAG_ENGINE: spec.engine.name,
-        "lmi:purpose": "compile",
+        TAG_PURPOSE: "compile",
     }
     return tuple(sorted({**dict(spec.cloud.tags), **own}.items()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
@@ -19,6 +20,9 @@ COMPILE_JOB: Final = "lmi-compile-"
 """The names of compile jobs begin so. The rest is the result's identity: deployments that need the same result share
 its job."""
 JobKind = Literal["processing-job", "optimization-job"]
+JobPurpose = Literal["transfer", "load"]
+LOAD_INPUT: Final = "load"
+"""The input of a job that sends load; no transfer job has one of this name."""
 INPUT: Final = "/opt/ml/processing/input"
 """Where a processing job finds its input."""
 
@@ -50,6 +54,10 @@ class JobSettings:
     def title(self) -> str:
         return f"a processing job on {self.count} x {self.instance}"
 
+    @property
+    def purpose(self) -> JobPurpose:
+        return purpose_of([name for name, _, _ in self.inputs])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedJob:
@@ -63,11 +71,17 @@ class ObservedJob:
     instance: str = ""
     count: int = 0
     kind: JobKind = "processing-job"
+    purpose: JobPurpose = "transfer"
 
     @property
     def is_running(self) -> bool:
         """Whether it has machines, which cost."""
         return self.status in RUNNING
+
+
+def purpose_of(inputs: Sequence[str]) -> JobPurpose:
+    """By the names of a job's inputs."""
+    return "load" if LOAD_INPUT in inputs else "transfer"
 
 
 RUNNING: Final = frozenset({"InProgress", "Stopping"})
@@ -94,6 +108,18 @@ def compile_job_of(name: str) -> str:
 def job_prefix(job: str) -> str:
     """The input and the notes of a job; deleted once its manifest is written."""
     return f"{JOBS}{job}/"
+
+
+def load_prefix(job: str) -> str:
+    """What a job that sends load gets, and what its machines and lmi tell each other."""
+    return f"{job_prefix(job)}{LOAD_INPUT}/"
+
+
+def load_job_of(key: str, deployment: str) -> str:
+    """The load job of a deployment to which this object belongs; empty if it belongs to none."""
+    form = rf"{JOBS}({re.escape(deployment)}-[0-9a-f]{{10}}(-\d{{1,3}})?)/{LOAD_INPUT}/"
+    found = re.match(form, key)
+    return found[1] if found else ""
 
 
 def shard_key(job: str, weights: str, number: int) -> str:

@@ -33,7 +33,11 @@ from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
-from lmi_deploy.targets.sagemaker.observed_jobs import running_compile_jobs, running_transfer_jobs
+from lmi_deploy.targets.sagemaker.observed_jobs import (
+    running_compile_jobs,
+    running_transfer_jobs,
+    with_stored_jobs,
+)
 from lmi_deploy.targets.sagemaker.ownership import (
     ownership,
     parts_of,
@@ -154,6 +158,10 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
     """Everything that a teardown must know."""
     observed = observe(ref, cloud, depot_of, own_tags=True)
     observed = replace(observed, resources=tuple(_confirmed(observed, cloud)))
+    bucket_services = depot_of(cloud, observed.ref.bucket) if observed.bucket else None
+    if bucket_services is not None:
+        jobs = with_stored_jobs(observed.jobs, bucket_services.store, ref.name, cloud)
+        observed = replace(observed, jobs=jobs)
     return replace(
         observed,
         ownership=observed.ownership or _shared(observed, cloud),

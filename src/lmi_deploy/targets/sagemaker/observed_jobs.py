@@ -8,9 +8,16 @@ from itertools import count
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource
-from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, attempt_name
+from lmi_deploy.domain.sagemaker.transfer_job import (
+    JOBS,
+    UNREADABLE,
+    ObservedJob,
+    attempt_name,
+    load_job_of,
+)
 from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.object_store import ObjectStore
 
 
 def running_transfer_jobs(
@@ -25,6 +32,25 @@ def running_transfer_jobs(
         if job.name not in tagged and job.is_running and _is_owned(job, deployment, cloud)
     ]
     return tuple(job for job in jobs if job.is_running or job.status == UNREADABLE)
+
+
+def stored_load_jobs(store: ObjectStore, deployment: str) -> tuple[str, ...]:
+    """The load jobs whose objects are in the bucket: `lmi bench` writes them before the job, and deletes them after it.
+    The bucket shows them at once; the tag search lags.
+    """
+    keys = (stored.key for stored in store.list(f"{JOBS}{deployment}-"))
+    return tuple(sorted({job for key in keys if (job := load_job_of(key, deployment))}))
+
+
+def with_stored_jobs(
+    found: tuple[ObservedJob, ...], store: ObjectStore, deployment: str, cloud: Cloud
+) -> tuple[ObservedJob, ...]:
+    """And the load jobs that the tag search does not show yet; also those that have ended, because no process deleted
+    them.
+    """
+    names = {job.name for job in found}
+    stored = (_observe(name, cloud) for name in stored_load_jobs(store, deployment) if name not in names)
+    return (*found, *(job for job in stored if job))
 
 
 def running_compile_jobs(listed: Iterable[Resource], cloud: Cloud) -> tuple[ObservedJob, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments, OrphanedDeployment
@@ -16,10 +16,12 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
     TAG_EXPIRES,
+    TAG_PURPOSE,
     TAG_WEIGHTS,
     ListedEndpoint,
     Resource,
 )
+from lmi_deploy.domain.sagemaker.transfer_job import LOAD_INPUT
 from lmi_deploy.domain.weights import model_of_weights
 from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.clock import Clock
@@ -41,7 +43,7 @@ class Orphans:
 
     def all(self) -> ListedDeployments:
         """Every deployment in the account's region that has any resources, from any machine."""
-        groups = dict(self._groups())
+        groups = dict(self._groups(self.cloud.tagged.all()))
         try:
             endpoints = {endpoint.name: endpoint for endpoint in self.cloud.hosting.endpoints()}
         except AccessError as denied:  # the tags alone still name the deployments
@@ -75,16 +77,21 @@ class Orphans:
 
     def find(self) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those of which an interrupted run left a job, or parts with no record."""
-        return tuple(
-            OrphanedDeployment(ref=self._ref(name, found), why=why, resources=len(found))
-            for name, found in self._groups()
-            if (why := self._why(name, found))
-        )
+        return tuple(self._found())
 
-    def _groups(self) -> Iterator[tuple[str, list[Resource]]]:
+    def _found(self) -> Iterator[OrphanedDeployment]:
+        resources = self.cloud.tagged.all()
+        for name, found in self._groups(resources):
+            ref = self._ref(name, found)
+            if why := self._why(name, found):
+                yield OrphanedDeployment(ref=ref, why=why, resources=len(found))
+            elif why := self._why_its_jobs(ref, resources):
+                yield OrphanedDeployment(ref=ref, why=why, resources=1, jobs_only=True)
+
+    def _groups(self, resources: Iterable[Resource]) -> Iterator[tuple[str, list[Resource]]]:
         found: defaultdict[str, list[Resource]] = defaultdict(list)
         jobs: defaultdict[str, list[Resource]] = defaultdict(list)
-        for resource in self.cloud.tagged.all():
+        for resource in resources:
             name = resource.tag(TAG)
             owned = is_compile_job(resource) or is_resource_name(resource.kind, resource.name, name)
             if owned and not name_error(name):
@@ -116,6 +123,22 @@ class Orphans:
             return ""  # its `up` still runs, and watches them
         cost = hourly(observed, self.cloud.prices)
         return f"{why}, which costs {cost}" if cost else why
+
+    def _why_its_jobs(self, ref: DeploymentRef, resources: Iterable[Resource]) -> str:
+        """Of a deployment that serves: an `lmi bench` that was killed left a job, and no process holds the lock. One
+        that ends by itself deletes its job, so that also an ended one is left over.
+        """
+        name = ref.name
+        left = [
+            one.name
+            for one in resources
+            if (one.tag(TAG), one.tag(TAG_PURPOSE)) == (name, LOAD_INPUT)
+            and is_resource_name(one.kind, one.name, name)
+            and self.cloud.jobs.job(one.name) is not None
+        ]
+        if not left or self.lock(ref).holder(name):
+            return ""
+        return f"no lmi waits for its load job {', '.join(left)}; the deployment stays"
 
     def _ref(self, name: str, found: Sequence[Resource]) -> DeploymentRef:
         bucket = next(filter(None, (resource.tag(TAG_BUCKET) for resource in found)), "")

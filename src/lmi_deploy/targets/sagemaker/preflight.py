@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from lmi_deploy.domain.action import Phase
@@ -12,11 +13,13 @@ from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
+from lmi_deploy.domain.sagemaker.transfer_job import JOBS, JobSettings
 from lmi_deploy.domain.target_spec import CompilePlace, SageMakerPlace
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.quotas import ServiceQuota
 from lmi_deploy.targets.sagemaker.permissions import Policies, Policy, policies
+from lmi_deploy.targets.sagemaker.permissions.load_job_policy import load_sender
 
 OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:PutMetricData", "ec2:Describe")
 """Rights of the role without which an endpoint still serves."""
@@ -86,12 +89,36 @@ def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tupl
             "your own permissions",
             lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=makes_bucket),
         ),
-        ("the quota", lambda: _job_quota(place, spec.cloud.region, cloud)),
+        ("the quota", lambda: _job_quota(place, cloud)),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
     stopping = [one for one in found if one.error is not None]
     if stopping:
         raise _refusal(spec.name, stopping)
+    return tuple(one.text for one in found)
+
+
+def preflight_load(name: str, settings: JobSettings, cloud: Cloud, bucket: str) -> tuple[str, ...]:
+    """The same for `lmi bench --via job`: the role of the job, and the quota of its instance type."""
+    caller, iam = cloud.caller, "`lmi iam RECIPE --set bench.via=job` prints what"
+    at = f"arn:{caller.partition}"
+    rights = Policy(
+        grants=tuple(
+            load_sender(
+                endpoint=f"{at}:sagemaker:{caller.region}:{caller.account}:endpoint/{name}",
+                bucket=f"{at}:s3:::{bucket}",
+                objects=(f"{at}:s3:::{bucket}/{JOBS}{name}-{'0' * 10}/*",),
+            )
+        )
+    )
+    quota = partial(_processing_quota, settings.instance, settings.count, cloud, "another instance type")
+    checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
+        ("the role of the load job", lambda: role_findings(settings.role, rights, cloud, iam)),
+        ("the quota", quota),
+    )
+    found = [one for what, check in checks for one in _run_check(what, check)]
+    if stopping := [one for one in found if one.error is not None]:
+        raise _refusal(name, stopping)
     return tuple(one.text for one in found)
 
 
@@ -201,17 +228,22 @@ def _too_few(quota: ServiceQuota, needed: int, region: str) -> PreflightFinding 
     )
 
 
-def _job_quota(place: CompilePlace, region: str, cloud: Cloud) -> Iterator[PreflightFinding]:
+def _job_quota(place: CompilePlace, cloud: Cloud) -> Iterator[PreflightFinding]:
     if place.what.compiler == "optimization":
         yield PreflightFinding(
             "the quota cannot be checked: SageMaker chooses the instance of an optimization job when it starts"
         )
         return
-    quota = cloud.limits.processing_instances(place.instance)
+    other = "another compile.instance_type or endpoint.region"
+    yield from _processing_quota(place.instance, 1, cloud, other)
+
+
+def _processing_quota(instance: str, count: int, cloud: Cloud, other: str) -> Iterator[PreflightFinding]:
+    region, quota = cloud.caller.region, cloud.limits.processing_instances(instance)
     if quota is None:
-        text = f"{region} does not offer {place.instance} for processing jobs"
-        yield PreflightFinding(text, CloudError, "choose another compile.instance_type or endpoint.region")
-    elif (finding := _too_few(quota, 1, region)) is not None:
+        text = f"{region} does not offer {instance} for processing jobs"
+        yield PreflightFinding(text, CloudError, f"choose {other}")
+    elif (finding := _too_few(quota, count, region)) is not None:
         yield finding
 
 

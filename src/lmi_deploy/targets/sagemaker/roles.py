@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.gathered_facts import CloudFacts
+from lmi_deploy.domain.gathered_facts import AccountLocation
 from lmi_deploy.errors import Unresolvable
 
 ENDPOINT_ROLE: Final = "lmi-endpoint"
 """The execution role of endpoints, if the recipe names none."""
 JOB_ROLE: Final = "lmi-transfer-job"
 """The role of transfer jobs, if the recipe names none."""
+LOAD_ROLE: Final = "lmi-load-job"
+"""The role of jobs that send load, if neither the recipe nor the command names one."""
 
 
-def role_arn(role: str | None, cloud: CloudFacts, *, default: str, key: str) -> str:
+def role_arn(role: str | None, cloud: AccountLocation, *, default: str, key: str) -> str:
     """The ARN of the role under this key of the recipe; a plain name is one of the caller's account."""
     if not role or not role.startswith("arn:"):
         return f"arn:{cloud.partition}:iam::{cloud.account}:role/{role or default}"

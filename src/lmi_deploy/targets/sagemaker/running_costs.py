@@ -75,6 +75,8 @@ def _remaining_job_cost(job: ObservedJob, name: str, prices: Prices) -> str:
     if not job.is_running:
         return f"these credentials may not describe the transfer job {job.name}, which may still run and cost money"
     cost = _job_hourly(job, prices) or f"an unknown price ({job.count} x {job.instance})"
+    if job.purpose == "load":
+        return f"the load job {job.name} is {job.status} and still costs {cost}; `lmi gc` stops it"
     ends = f"`lmi up` waits for it, `lmi down {name}` stops it"
     return f"the transfer job {job.name} is {job.status} and still costs {cost}; {ends}"
 

@@ -25,7 +25,7 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
         return ("drifted", words) if words else (status, why)
     if not observed.exists:
         return "absent", f"no such deployment in {observed.ref.place}{other_location_text(observed)}"
-    if running := [job for job in observed.jobs if job.is_running]:
+    if running := [job for job in observed.jobs if job.is_running and job.purpose == "transfer"]:
         names = ", ".join(f"{job.name} is {job.status}" for job in running)
         return "starting", (
             f"it has no endpoint yet; the transfer job {names}; `lmi up` waits for it, `lmi down` stops it"
@@ -102,8 +102,8 @@ def unattended(observed: CloudObserved) -> str:
     """Why the deployment counts as abandoned, so that `lmi gc` may delete it; empty if it does not."""
     if observed.endpoint is not None:
         return f"expired at {observed.expires}" if observed.expired else ""
-    if running := [job.name for job in observed.jobs if job.is_running]:
-        return f"no lmi waits for its transfer job {', '.join(running)}"
+    if running := [job for job in observed.jobs if job.is_running]:
+        return f"no lmi waits for its {running[0].purpose} job {', '.join(job.name for job in running)}"
     if _was_deleted_by_schedule(observed):
         return "its endpoint was deleted when it expired"
     if observed.record or not observed.exists or _only_compiles(observed):

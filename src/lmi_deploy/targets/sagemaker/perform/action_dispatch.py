@@ -119,7 +119,11 @@ class SageMakerPerformers:
             cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
             cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
             StopTransferJob: lambda a: stop_job(
-                a, cloud=cloud, clock=clock, interval=endpoint_waiter.poll_intervals
+                a,
+                cloud=cloud,
+                clock=clock,
+                interval=endpoint_waiter.poll_intervals,
+                store=lambda: self.services().store,
             ),
             StopCompileJob: self._stop_compile_job,
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),

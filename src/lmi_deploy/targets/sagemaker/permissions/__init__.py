@@ -13,10 +13,13 @@ from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_job
 from lmi_deploy.targets.sagemaker.permissions.deployer_policy import deployer
 from lmi_deploy.targets.sagemaker.permissions.execution_role_policy import execution
+from lmi_deploy.targets.sagemaker.permissions.load_job_policy import load_job
 from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import scheduler
 from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job
+from lmi_deploy.targets.sagemaker.roles import LOAD_ROLE, role_arn
+from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_image
 
-PARTS: Final = ("deployer", "execution", "job", "compile", "trust", "scheduler", "scheduler-trust")
+PARTS: Final = ("deployer", "execution", "job", "load", "compile", "trust", "scheduler", "scheduler-trust")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class Policies:
     """The role of the endpoint."""
     job: Policy | None
     """The role of a transfer job; None if the recipe has none."""
+    load: Policy | None
+    """The role of a job that sends load; None if the recipe has none."""
     compile: Policy | None
     """The role of a compile job; None if the recipe has no `compile`."""
     trust: Mapping[str, Any]
@@ -62,6 +67,7 @@ class Policies:
             "deployer": self.deployer.document,
             "execution": self.execution.document,
             **({"job": self.job.document} if self.job else {}),
+            **({"load": self.load.document} if self.load else {}),
             **({"compile": self.compile.document} if self.compile else {}),
             "trust": dict(self.trust),
             **(
@@ -72,18 +78,30 @@ class Policies:
         }
 
 
-def policies(spec: Spec, *, prefix: str = "") -> Policies:
-    """For a spec of target sagemaker; with a prefix, for all similar deployments whose names start with it."""
+def policies(spec: Spec, *, prefix: str = "", load_role: str = "") -> Policies:
+    """For a spec of target sagemaker; with a prefix, for all similar deployments whose names start with it.
+    `load_role`: the ARN of the role of `bench.via: job`; empty if the recipe has none.
+    """
     arns, job, compiling = Arns(spec, prefix), spec.cloud.job, spec.cloud.compile
     return Policies(
-        deployer=Policy(grants=tuple(deployer(spec, arns))),
+        deployer=Policy(grants=tuple(deployer(spec, arns, load_role=load_role))),
         execution=Policy(grants=tuple(execution(spec, arns))),
         job=None if job is None else Policy(grants=tuple(transfer_job(spec, job, arns))),
+        load=_load(spec, arns) if load_role else None,
         trust=_trust(spec.cloud.account, SAGEMAKER),
         scheduler=Policy(grants=tuple(scheduler(arns))) if spec.cloud.scheduler_role else None,
         scheduler_trust=_trust(spec.cloud.account, SCHEDULER),
         compile=None if compiling is None else Policy(grants=tuple(compile_job(spec, compiling, arns))),
     )
+
+
+def _load(spec: Spec, arns: Arns) -> Policy:
+    return Policy(grants=tuple(load_job(spec, job_image(spec.cloud.region), arns)))
+
+
+def load_role_of(spec: Spec, role: str | None) -> str:
+    """The ARN of this role, a plain name or empty, for a job that sends load."""
+    return role_arn(role, spec.cloud, default=LOAD_ROLE, key="bench.job_role")
 
 
 def _trust(account: str, service: str) -> dict[str, Any]:

@@ -17,7 +17,9 @@ MANAGED_MOST: Final = 6144
 INLINE_MOST: Final = 10_240
 
 
-def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "") -> Iterator[str]:
+def role_commands(
+    spec: Spec, recipe: str, found: Policies, *, prefix: str = "", load_role: str = ""
+) -> Iterator[str]:
     """Lines to copy. `recipe` is quoted for a shell, with the overlay and overrides that these policies follow from."""
     shared = f" --shared {shlex.quote(prefix)}" if prefix else ""
     policy, iam = f"lmi-{(prefix or spec.name).rstrip('-')}", f"lmi iam {recipe}{shared}"
@@ -29,12 +31,16 @@ def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "")
     yield f"Its permissions, {whom}:"
     yield from _put(iam, "execution", role, policy)
     place = spec.cloud
-    jobs = (("job", "transfer", place.job), ("compile", "compile", place.compile))
-    for part, kind, job in jobs:
-        if job is not None:
-            yield f"Create the role {_name(job.role)} of the {kind} job, with its permissions:"
-            yield f"  {_create(job.role)}"
-            yield from _put(iam, part, job.role, f"{policy}-{part}")
+    jobs = (
+        ("job", "transfer", place.job.role if place.job else ""),
+        ("load", "load", load_role if found.load else ""),
+        ("compile", "compile", place.compile.role if place.compile else ""),
+    )
+    for part, kind, job_role in jobs:
+        if job_role:
+            yield f"Create the role {_name(job_role)} of the {kind} job, with its permissions:"
+            yield f"  {_create(job_role)}"
+            yield from _put(iam, part, job_role, f"{policy}-{part}")
     if found.scheduler is not None:
         role = spec.cloud.scheduler_role
         yield f"Create the role {_name(role)} that deletes the endpoint at its expiry, with its permissions:"

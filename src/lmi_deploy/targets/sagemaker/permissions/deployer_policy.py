@@ -12,6 +12,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_starter
+from lmi_deploy.targets.sagemaker.permissions.load_job_policy import load_job_starter
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     WRITE_OBJECTS,
     lend_key,
@@ -24,7 +25,7 @@ from lmi_deploy.targets.sagemaker.permissions.scheduler_policy import schedule_d
 from lmi_deploy.targets.sagemaker.permissions.transfer_job_policy import transfer_job_starter
 
 
-def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+def deployer(spec: Spec, arns: Arns, *, load_role: str = "") -> Iterator[PolicyStatement]:
     yield from _storage(spec, arns)
     yield from _endpoint(arns)
     yield from _configs_and_models(arns)
@@ -41,6 +42,8 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         yield from _key(arns)
     if spec.cloud.job is not None:
         yield from transfer_job_starter(spec, spec.cloud.job, arns)
+    if load_role:
+        yield from load_job_starter(spec, load_role, arns)
     if spec.cloud.compile is not None:
         yield from compile_starter(spec.cloud.compile, arns)
 

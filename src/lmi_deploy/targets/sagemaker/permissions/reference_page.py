@@ -12,7 +12,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.reader import DEPLOYING
-from lmi_deploy.targets.sagemaker.permissions import Policies, policies
+from lmi_deploy.targets.sagemaker.permissions import Policies, load_role_of, policies
 from lmi_deploy.targets.sagemaker.resolve import place_of
 
 _HEAD: Final = """\
@@ -23,7 +23,8 @@ This page is generated from the policies that `lmi iam` prints (`lmi_deploy/targ
 
 `lmi iam RECIPE` prints the smallest policies that this recipe needs: for the person or pipeline that deploys it
 (`--part deployer`), for the role that the endpoint runs with (`--part execution`), for the role that a transfer job
-runs with (`--part job`, with `weights.via: job` only), for the role of the job of `lmi compile` (`--part compile`, with
+runs with (`--part job`, with `weights.via: job` only), for the role of a job that sends load (`--part load`, with
+`bench.via: job` only), for the role of the job of `lmi compile` (`--part compile`, with
 `compile` only), and the trust document of these roles (`--part trust`). With `endpoint.scheduler_role` it also prints
 the policy and the trust document of the role with which EventBridge Scheduler deletes an expired endpoint
 (`--part scheduler`, `--part scheduler-trust`). It creates nothing; on stderr it prints the
@@ -41,7 +42,9 @@ aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME --policy
 `endpoint.role` names the endpoint's role, by its ARN or by its name in your account; by default it is
 `lmi-endpoint`. This role can read its model and can write no object. `weights.job.role` names the role of a transfer
 job, by default `lmi-transfer-job`. This role can write the weights of its own model and read the request of its own
-job. It cannot change another deployment's job or another model's weights. `compile.role` names the role of a compile
+job. It cannot change another deployment's job or another model's weights. `bench.job_role` (`--job-role`) names the
+role of a load job, by default `lmi-load-job`. This role can invoke its endpoint, and read and write the files of its
+own job. `compile.role` names the role of a compile
 job, by default `lmi-transfer-job` too. This role can read the weights of its own model, and write only to the folder
 of compile jobs. The trust document lets SageMaker assume these roles, only for endpoints and jobs of your own account.
 `sts:GetCallerIdentity` needs no permission. A statement has the resource `*` if the call does not support
@@ -75,6 +78,7 @@ _BASE: Final = (
     "probe: {body: '{}'}\n"
 )
 _JOB: Final = "weights: {via: job, token_secret: SECRET}\n"
+_LOAD: Final = "bench: {via: job}\n"
 _COMPILE: Final = "compile: {script: compile.py}\n"
 _VPC: Final = "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n"
 _KEY: Final = "endpoint: {kms_key: KEY}\n"
@@ -95,6 +99,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     "endpoint.asynchronous": _ASYNC,
     "endpoint.update.alarms": _UPDATE,
     "weights.via: job": _JOB,
+    "bench.via: job": _LOAD,
     "compile": _COMPILE,
     "model_id in S3": "",
 }
@@ -103,6 +108,11 @@ _OF_JOBS: Final[Mapping[str, str]] = {
     "weights.token_secret": _JOB,
     "endpoint.vpc": _JOB + _VPC,
     "endpoint.kms_key": _JOB + _KEY,
+}
+_OF_LOADS: Final[Mapping[str, str]] = {
+    "": _LOAD,
+    "endpoint.vpc": _LOAD + _VPC,
+    "endpoint.kms_key": _LOAD + _KEY,
 }
 _OF_COMPILES: Final[Mapping[str, str]] = {
     "": _COMPILE,
@@ -113,6 +123,7 @@ _PARTS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "deployer": ("Who deploys", _FEATURES),
     "execution": ("The role of the endpoint", _FEATURES),
     "job": ("The role of a transfer job", _OF_JOBS),
+    "load": ("The role of a load job", _OF_LOADS),
     "scheduler": ("The role that deletes an expired endpoint", {"": _SCHEDULER}),
     "compile": ("The role of a compile job", _OF_COMPILES),
 }
@@ -123,9 +134,14 @@ def rights_page() -> str:
     """docs/reference/permissions.md, complete."""
     sections = [_HEAD]
     for part, (title, features) in _PARTS.items():
-        found = {feature: policies(_spec(text, source=feature)) for feature, text in features.items()}
+        found = {feature: _policies(text, source=feature) for feature, text in features.items()}
         sections.append("\n".join([f"### {title}", "", *_table(part, found), ""]))
     return "\n".join(sections).rstrip("\n") + "\n"
+
+
+def _policies(text: str, *, source: str) -> Policies:
+    spec = _spec(text, source=source)
+    return policies(spec, load_role=load_role_of(spec, None) if _LOAD in text else "")
 
 
 def example_specs() -> Iterator[tuple[str, Spec]]:
@@ -151,6 +167,7 @@ def _grants(found: Policies, part: str) -> tuple[PolicyStatement, ...]:
         "deployer": found.deployer,
         "execution": found.execution,
         "job": found.job,
+        "load": found.load,
         "scheduler": found.scheduler,
         "compile": found.compile,
     }[part]

@@ -137,9 +137,11 @@ def _push(spec: Spec, model: MovedModel) -> PushWeights:
 
 
 def _stop_jobs(desired: str, observed: CloudObserved) -> Iterator[StopTransferJob]:
-    """Jobs that an earlier `up` started and for which no process waits any more: they cost until they end."""
+    """Jobs that an earlier `up` started and for which no process waits any more: they cost until they end. For a load
+    job an `lmi bench` may wait: it holds the lock, under which this plan is not carried out.
+    """
     for job in observed.jobs:
-        if job.is_running and not (desired and is_attempt(job.name, desired)):
+        if job.is_running and job.purpose == "transfer" and not (desired and is_attempt(job.name, desired)):
             yield StopTransferJob(job=job.name)
 
 

@@ -99,7 +99,8 @@ class TransferJobs:
     def _handed(self, settings: JobSettings, *, own: str, text: str) -> JobSettings:
         bucket = f"s3://{self.depot.bucket}/"
         inputs = (("lmi", bucket + own, f"{INPUT}/lmi"), ("order", bucket + text, f"{INPUT}/order"))
-        start = ("python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json", RESOURCES)
+        program = (f"{INPUT}/lmi/start.py", f"{INPUT}/lmi")
+        start = ("python3", *program, "weights", "job", f"{INPUT}/order/order.json", RESOURCES)
         return replace(settings, inputs=inputs, command=start)
 
     def _packed(self, job: str) -> str:
@@ -140,11 +141,22 @@ def _listings(spec: Spec) -> dict[str, ModelListing]:
 
 
 def stop_job(
-    action: StopTransferJob, *, cloud: Cloud, clock: Clock, interval: Callable[[], Iterator[float]]
+    action: StopTransferJob,
+    *,
+    cloud: Cloud,
+    clock: Clock,
+    interval: Callable[[], Iterator[float]],
+    store: Callable[[], ObjectStore],
 ) -> Generator[Event, None, Outcome]:
-    """Stop it and wait until it has stopped: until then it costs money, and writes notes."""
+    """Stop it and wait until it has stopped: until then it costs money, and writes notes. Nothing of a load job stays;
+    what a transfer job has transferred is continued by the next one.
+    """
+    observed = cloud.jobs.job(action.job)
     watch = JobWatch(jobs=cloud.jobs, clock=clock, poll_intervals=interval, job=action.job, key=action.key)
     yield from watch.stop()
+    if observed is not None and observed.purpose == "load":
+        cloud.jobs.delete(action.job)
+        clear_job(store(), action.job)
     return "ended"
 
 

@@ -42,9 +42,8 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
     count = job.count or min(_MOST, -(-size // _SHARE))
     most_files = max(len(files) for files in (weights.files, *(each.files for each in additional)))
     count = max(1, min(count, most_files))
-    family, version = _PYTHON
     return JobPlace(
-        image=image(family, version, cloud.region, device="cpu").uri,
+        image=job_image(cloud.region),
         role=role_arn(job.role, cloud, default=JOB_ROLE, key="weights.job.role"),
         instance=job.instance_type or INSTANCE,
         count=count,
@@ -52,6 +51,12 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
         timeout=min(_MOST_TIME, _LEAST_TIME + size // (_SLOWEST * count)),
         hub="" if unreachable_reason(recipe, cloud.hub) else cloud.hub,
     )
+
+
+def job_image(region: str) -> str:
+    """The image in which our own programs run in a job."""
+    family, version = _PYTHON
+    return image(family, version, region, device="cpu").uri
 
 
 def unreachable_reason(recipe: Recipe, hub: str) -> str:

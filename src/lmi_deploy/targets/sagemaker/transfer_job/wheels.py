@@ -29,6 +29,22 @@ def wheelhouse() -> dict[str, bytes]:
     return {_file_name(found): _packed(found) for found in _closure()}
 
 
+def packed_compiled(package: str) -> tuple[str, bytes] | None:
+    """The installed compiled package as the wheel that it came from; None if that wheel is not for any Linux with
+    glibc on x86_64, or the package is not installed.
+    """
+    try:
+        found = metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return None
+    tags = re.findall(r"^Tag: (\S+)$", found.read_text("WHEEL") or "", re.MULTILINE)
+    fitting = [tag for tag in tags if "-manylinux" in tag and tag.endswith("_x86_64")]
+    if not fitting:
+        return None
+    name = re.sub(r"[-_.]+", "_", found.name)
+    return f"{name}-{found.version}-{fitting[0]}.whl", _packed(found, left_out=())
+
+
 def _closure() -> Iterator[metadata.Distribution]:
     waiting = [(_OURS, True)]
     visited = set(LEFT_OUT)
@@ -62,15 +78,15 @@ def _absent(name: str) -> UsageRefused:
     )
 
 
-def _packed(found: metadata.Distribution) -> bytes:
+def _packed(found: metadata.Distribution, *, left_out: tuple[str, ...] = _COMPILED) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as wheel:
-        for name, path in sorted(_files(found)):
+        for name, path in sorted(_files(found, left_out)):
             wheel.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
     return out.getvalue()
 
 
-def _files(found: metadata.Distribution) -> Iterator[tuple[str, Path]]:
+def _files(found: metadata.Distribution, left_out: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
     """The path inside the wheel, and on this disk. Ours is read from where it runs: an editable one
     lists no modules.
     """
@@ -79,9 +95,7 @@ def _files(found: metadata.Distribution) -> Iterator[tuple[str, Path]]:
         yield from _package()
         listed = [file for file in listed if file.parts[0].endswith(".dist-info")]
     for file in listed:
-        is_taken = (
-            ".." not in file.parts and file.suffix not in (".pyc", *_COMPILED) and file.suffix != ".pth"
-        )
+        is_taken = ".." not in file.parts and file.suffix not in (".pyc", *left_out) and file.suffix != ".pth"
         path = Path(str(found.locate_file(file)))
         if is_taken and path.is_file():
             yield str(file), path

@@ -1,0 +1,1 @@
+"""The processing job whose machines send load to an endpoint."""
