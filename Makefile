@@ -84,6 +84,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  requirements/openai-clients.in -o requirements/openai-clients.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 \
 	  requirements/load-tools.in -o requirements/load-tools.txt
+	@for tool in guidellm aiperf; do $(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 \
+	  requirements/$$tool.in -o requirements/$$tool.txt || exit 1; done
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/policies.in \
 	  -o requirements/policies.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/pipelines.in \

@@ -1,8 +1,9 @@
-"""How fast the client of `lmi bench` is, beside wrk and boto3 in threads, all on one server of known latency.
+"""How fast the client of `lmi bench` is, beside wrk, boto3 in threads, guidellm and aiperf, on a server of known delay.
 
 The server (`fixed_latency/server.c`) is built here with a C compiler. It answers after 20 ms, or streams 50 tokens, one
-every 5 ms, so the highest possible rate is known. The server has one core of the machine, the client another. wrk is
-left out where it is not installed.
+every 5 ms, so the highest possible rate is known. The server has one core of the machine, the client another; guidellm
+and aiperf, which start processes, have all of them. Their environments (client_tools.py) are made by the first run, and
+need 6 GB. Left out is what is not installed, or cannot be.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+from benchmarks.client_tools import SECONDS as TOOL_SECONDS
+from benchmarks.client_tools import TOOLS, LoadTool
 from benchmarks.measure import ROOT, environment, say, scratch_folder
 from benchmarks.result import Figure, Result, Skipped
 from lmi_deploy.bench.request_records_file import read_records
 
 RUNS = 5
+TOOL_RUNS = 3
+"""guidellm takes 15 s to start."""
 SECONDS = 5
 EDGE = 0.3
 """Of a run: streams that began before the measured part are not all in it."""
@@ -74,21 +79,28 @@ def run() -> Result:
     with scratch_folder() as folder:
         program = folder / "server"
         subprocess.run([compiler, "-O2", "-o", str(program), str(SOURCE)], check=True)
-        found = _measured(program, folder)
-    rivals = [name for name in ("wrk", "boto3") if (name, "whole", 64) in found]
+        tools, left_out = _tools(folder)
+        found = _measured(program, folder, tools)
+    rivals = [name for name in ("wrk", "boto3", *TOOLS) if any(name == who for who, *_ in found)]
+    left_out += [] if "wrk" in rivals else ["wrk: it is not installed (package wrk)"]
     return Result(
         what="The client of `lmi bench` against a server of known latency, on one core",
         figures=[*_own_figures(found), *(figure for name in rivals for figure in _figures(name, found))],
-        versions={"lmi-deploy": version("lmi-deploy"), "boto3": version("boto3")},
+        versions={
+            **{"lmi-deploy": version("lmi-deploy"), "boto3": version("boto3")},
+            **{name: tool.version for name, tool in tools.items()},
+        },
         details={
             "server": f"whole answers after {LATENCY * 1000:.0f} ms; streams of {TOKENS} tokens, one every "
             f"{GAP * 1000:.0f} ms; its own lateness is subtracted from latencies, and not from rates",
             "runs": f"{RUNS} turns of {SECONDS} s for each client and load, in turns; the warm-up does not count",
+            "tools": f"guidellm and aiperf: {TOOL_RUNS} of these turns, of {TOOL_SECONDS} s, with all cores; rates and "
+            "latencies are those of their reports",
             "late_ms": {
                 " ".join(map(str, key)): [round(one.late * 1000, 3) for one in samples.each]
                 for key, samples in found.items()
             },
-            "left_out": "" if "wrk" in rivals else "wrk: it is not installed (package wrk)",
+            "left_out": "; ".join(left_out),
         },
     )
 
@@ -96,11 +108,26 @@ def run() -> Result:
 Found = dict[tuple[str, str, int], Samples]
 
 
-def _measured(program: Path, folder: Path) -> Found:
+def _tools(folder: Path) -> tuple[dict[str, LoadTool], list[str]]:
+    """Those whose environments can be made, and why the others are left out."""
+    tools, left_out = {}, []
+    for name in TOOLS:
+        say(f"  {name}: its environment is made, unless there is one")
+        try:
+            tools[name] = LoadTool(name, folder / name)
+        except SystemExit as reason:
+            left_out.append(f"{name}: {' '.join(str(reason).split())}")
+    return tools, left_out
+
+
+def _measured(program: Path, folder: Path, tools: Mapping[str, LoadTool]) -> Found:
     found: Found = {}
     for number in range(RUNS):
         for kind, concurrency in LOADS:
-            for name, measure in _clients(kind, folder).items():
+            clients = _clients(kind, folder)
+            if number < TOOL_RUNS:
+                clients |= {name: partial(_tool, tool, kind) for name, tool in tools.items()}
+            for name, measure in clients.items():
                 ideal = LATENCY if kind == "whole" else GAP * TOKENS
                 samples = found.setdefault(
                     (name, kind, concurrency), Samples(concurrency=concurrency, ideal=ideal)
@@ -113,8 +140,8 @@ def _measured(program: Path, folder: Path) -> Found:
     return found
 
 
-def _clients(kind: str, folder: Path) -> Mapping[str, Callable[[int, int], Sample]]:
-    own = {"lmi": partial(_lmi, kind, folder)}
+def _clients(kind: str, folder: Path) -> dict[str, Callable[[int, int], Sample]]:
+    own: dict[str, Callable[[int, int], Sample]] = {"lmi": partial(_lmi, kind, folder)}
     if kind == "stream":
         return own
     return {**own, **({"wrk": _wrk} if shutil.which("wrk") else {}), "boto3": _boto3}
@@ -212,6 +239,11 @@ def _boto3(concurrency: int, port: int) -> Sample:
     return Sample(**json.loads(text))
 
 
+def _tool(tool: LoadTool, kind: str, concurrency: int, port: int) -> Sample:
+    rate, latency = tool.measure(kind, concurrency, port)
+    return Sample(rate=rate, latency=latency)
+
+
 def _own_figures(found: Found) -> Iterator[Figure]:
     for kind, concurrency in LOADS:
         samples = found["lmi", kind, concurrency]
@@ -241,7 +273,10 @@ def _own_figures(found: Found) -> Iterator[Figure]:
 def _figures(name: str, found: Found) -> Iterator[Figure]:
     for (who, kind, concurrency), samples in found.items():
         if who == name:
-            note = f"{median(one.cpu for one in samples.each) * 1e6:.0f} us of processor time each, "
-            note += f"+{median(samples.errors()):.1f} ms"
-            what = f"{name}: {kind} answers, {concurrency} in flight: share of the highest possible rate"
+            cpu = median(one.cpu for one in samples.each) * 1e6
+            note = (
+                f"{cpu:.0f} us of processor time each, " if cpu else ""
+            ) + f"+{median(samples.errors()):.1f} ms"
+            answers = "streams" if kind == "stream" else f"{kind} answers"
+            what = f"{name}: {answers}, {concurrency} in flight: share of the highest possible rate"
             yield Figure.typical(what, samples.shares(), "%", note=note)

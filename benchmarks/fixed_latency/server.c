@@ -161,7 +161,7 @@ static void chunk(char *into, size_t room, const char *event) {
 }
 
 static void prepare(void) {
-    const char *body = "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"OK\"},\"finish_reason\":\"stop\"}],"
+    const char *body = "{\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"message\":{\"content\":\"OK\"},\"finish_reason\":\"stop\"}],"
                        "\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}";
     snprintf(whole, sizeof whole,
              "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-served-seconds: %%.9f\r\n"
@@ -169,10 +169,10 @@ static void prepare(void) {
              strlen(body), body);
     snprintf(first, sizeof first,
              "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
-    chunk(token, sizeof token, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n");
+    chunk(token, sizeof token, "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n");
     char event[200];
     snprintf(event, sizeof event,
-             "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}],"
+             "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}],"
              "\"usage\":{\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n",
              tokens);
     chunk(last, sizeof last - 5, event);

@@ -34,6 +34,7 @@ from lmi_deploy.cli.report_outputs import LAYOUT_NAMES
 from tests.support.local_app import LocalApp
 
 TOKENS = 5
+CLOSING = count()
 
 
 def event(delta: dict[str, str], finish: str | None = None) -> bytes:
@@ -53,8 +54,10 @@ class Server(BaseHTTPRequestHandler):
             self._whole(429, {"error": {"message": "slow down"}})
         elif prompt == "unavailable":
             self._whole(503, {"error": {"message": "no workers"}})
-        elif prompt == "closed":
+        elif prompt == "closed" or (prompt == "sometimes closed" and next(CLOSING) % 4 == 3):
             self.close_connection = True
+        elif prompt == "page":
+            self._whole(200, {"not": "this"}, "text/html; charset=utf-8")
         elif prompt == "broken":
             self._stream(ends="broken")
         elif prompt == "cut":
@@ -67,10 +70,10 @@ class Server(BaseHTTPRequestHandler):
                 200, {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": usage}
             )
 
-    def _whole(self, status: int, value: dict[str, Any]) -> None:
+    def _whole(self, status: int, value: dict[str, Any], kind: str = "application/json") -> None:
         data = json.dumps(value).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -569,3 +572,21 @@ def test_machines_together_send_the_requests_of_one_machine(url: str, load: Load
     else:
         assert [run.settings.load.concurrency for run in runs] == [2, 2]
         assert merged.kept_until is not None
+
+
+def test_requests_that_a_server_dropped_with_their_connection_are_told(app: LocalApp, url: str) -> None:
+    prompt = ("--prompt", "sometimes closed", "--no-stream", "--requests", "40", "--warmup", "0")
+    ran = app.lmi("bench", "--url", url, "--model", "m", *prompt)
+    (point,) = report_of().points
+    resent = point.client.resent
+    assert resent is not None
+    assert resent + point.counts.failed >= 9
+    assert f"{resent} requests sent again, of 40: the server closed a connection" in ran.out
+    assert {one.state for one in point.checks if one.name == "connections"} == {"warning"}
+
+
+def test_web_page_is_no_answer(app: LocalApp, url: str) -> None:
+    ran = app.lmi(
+        "bench", "--url", url, "--model", "m", "--prompt", "page", "--requests", "9", "--warmup", "0"
+    )
+    assert (ran.code, report_of().points[0].counts.succeeded) == (1, 0), ran.err

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Final
 
 from lmi_deploy.bench.percentiles import needed_count, percentile_name
-from lmi_deploy.bench.report import Check, ClientFigures, LoadPoint
-from lmi_deploy.domain.number_text import seconds_text
+from lmi_deploy.bench.report import Check, ClientFigures, LoadPoint, State
+from lmi_deploy.domain.number_text import counted, seconds_text
 
 LITTLES_LAW: Final = 0.05
 LOOP_LAG: Final = 0.005
@@ -23,6 +23,7 @@ SELF_TEST_SHARE: Final = 0.1
 CLOCK_JUMP: Final = 0.5
 WRONG_LENGTH: Final = 0.01
 TRUNCATED: Final = 0.01
+RESENT: Final = 0.01
 SHORT: Final = 4
 """Fewer requests per client are mostly start and end."""
 FLAT: Final = 0.15
@@ -277,6 +278,11 @@ def _response_checks(point: LoadPoint) -> Iterator[Check]:
         classes = ", ".join(f"{name} {count}" for name, count in sorted(counts.errors.items()))
         text = f"{counts.failed} of {counts.sent} requests failed ({classes}); latencies are of the others"
         yield Check(name="errors", state="warning" if counts.succeeded else "invalid", text=text)
+    if point.client.resent:
+        again = f"{counted(point.client.resent, 'request')} sent again, of {counts.sent}"
+        state: State = "warning" if point.client.resent > RESENT * max(counts.sent, 1) else "ok"
+        text = f"{again}: the server closed a connection that was in use, without an answer"
+        yield Check(name="connections", state=state, text=text)
     e2e, error = point.metrics.get("e2e"), point.client.self_test_error
     if error is not None and e2e:
         words = (

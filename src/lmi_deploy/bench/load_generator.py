@@ -61,7 +61,7 @@ class LoadGenerator:
         began = datetime.now(UTC).isoformat(timespec="seconds")
         probe = probe or HealthProbe()
         probe.start()
-        self._began = time.perf_counter()
+        self._began, resent = time.perf_counter(), sender.resent
         self._phases = RunPhases(self._limits, self._settings.load.concurrency or 0, self._began)
         reading = asyncio.create_task(self._reader.run())
         schedule: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class LoadGenerator:
         await self._reader.read_rest(lambda: watch(self._phases.progress(time.perf_counter())))
         if self._fatal is not None:
             raise self._fatal
-        return self._result(began, health)
+        return self._result(began, replace(health, resent=sender.resent - resent))
 
     def warm_at(self) -> float | None:
         """Seconds from the start of the run until its warm-up ended; None: it has not."""

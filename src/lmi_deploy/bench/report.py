@@ -151,7 +151,7 @@ class RampSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFigures:
-    """Of the load generator itself: lag of its event loop, share of one core, its error in the self-test."""
+    """Of the load generator: lag of its event loop, share of one core, its self-test, requests that it sent again."""
 
     loop_lag_p99: float | None = None
     cpu: float | None = None
@@ -161,6 +161,7 @@ class ClientFigures:
     clock_jump: float | None = None
     """How far the wall clock moved against the monotonic one."""
     endpoint_changed: str = ""
+    resent: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -203,9 +203,11 @@ def worst_client(clients: Sequence[ClientFigures]) -> ClientFigures:
         found = [getattr(client, name) for client in clients if getattr(client, name) is not None]
         return max(found, key=abs, default=None)
 
-    names = [field.name for field in fields(ClientFigures) if field.name != "endpoint_changed"]
+    names = [one.name for one in fields(ClientFigures) if one.name not in ("endpoint_changed", "resent")]
+    counts = [client.resent for client in clients if client.resent is not None]
     changed = next((client.endpoint_changed for client in clients if client.endpoint_changed), "")
-    return replace(clients[0], endpoint_changed=changed, **{name: most(name) for name in names})
+    figures = {name: most(name) for name in names}
+    return replace(clients[0], endpoint_changed=changed, resent=sum(counts) if counts else None, **figures)
 
 
 def pooled(parts: Sequence[LoadPoint], *, confidence: float = 0.95) -> LoadPoint:

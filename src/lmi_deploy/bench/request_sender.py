@@ -50,6 +50,11 @@ class RequestSender:
         ):
             self._start_task(request, scheduled, on_end)
 
+    @property
+    def resent(self) -> int:
+        """Requests that were sent again: the server had closed the connection, or closed it without an answer."""
+        return self._client.resent
+
     def cancel(self) -> None:
         """No request ends any more."""
         self._is_cancelled = True
@@ -79,6 +84,7 @@ class RequestSender:
                 return
             raw = _raw(exchange, scheduled)
             was_idle_too_long = isinstance(exchange.failure, ConnectionCut) and exchange.failure.unanswered
+            self._client.resent += was_idle_too_long
             if was_idle_too_long or (self._signer is not None and is_expired(raw)):
                 self._start_task(request, scheduled, on_end, renew=not was_idle_too_long)
             else:

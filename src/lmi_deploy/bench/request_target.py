@@ -12,7 +12,7 @@ from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, Resp
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.inference_codec import Codec
-from lmi_deploy.engines.response_stream_decoder import read_json, read_line, response_decoder
+from lmi_deploy.engines.response_stream_decoder import ErrorDecoder, read_json, read_line, response_decoder
 from lmi_deploy.engines.template_handlers import messages
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
@@ -122,6 +122,8 @@ class OpenAITarget:
         return json.dumps(fields, ensure_ascii=False).encode()
 
     def decoder(self, head: ResponseHead, *, stream: bool) -> Decoder:
+        if "text/html" in head.header("content-type").lower():
+            return ErrorDecoder(head)  # a web page is no answer: the address is that of something else
         return response_decoder(head, full=read_json, line=read_line)
 
 

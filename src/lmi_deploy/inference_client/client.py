@@ -54,6 +54,8 @@ class InferenceClient:
         self._connect_seconds = connect_seconds
         self._idle: dict[tuple[str, str, int], list[HttpConnection]] = {}
         self._open: dict[HttpConnection, tuple[str, str, int]] = {}
+        self.resent = 0
+        """Requests that were sent again, because a used connection was closed without an answer."""
 
     async def post(
         self, address: HttpAddress, headers: Sequence[tuple[str, str]], body: bytes, *, timeout: float
@@ -98,6 +100,7 @@ class InferenceClient:
                 await exchange.wait_for_head()
             except ConnectionCut as cut:
                 if is_used and cut.unanswered:
+                    self.resent += 1
                     continue
                 raise
             except asyncio.CancelledError:
