@@ -94,7 +94,7 @@ def tables_if_lost(report: Report, context: CommandContext) -> Iterator[None]:
     try:
         yield
     except UsageRefused:
-        context.view.words(table_lines(brief_tables(report)))
+        context.view.words(table_lines(brief_tables(report), context.view.width))
         raise
 
 

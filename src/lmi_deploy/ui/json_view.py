@@ -43,6 +43,10 @@ class MachineView:
         for row in rows:
             self._write("row", row)
 
+    @property
+    def width(self) -> int:
+        return 0
+
     def words(self, lines: Iterable[str]) -> None:
         pass
 

@@ -121,19 +121,22 @@ class HumanView:
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         if not rows:
             return
-        from shutil import get_terminal_size
-
         shown = rows[:_MOST_ROWS] if self._out.isatty() else rows
         heads = [name for name in rows[0] if not name.startswith("_")]
         cells = [[_cell(name, row[name]) for name in heads] for row in shown]
-        # A pipe has no width: lines are not cut.
-        width = get_terminal_size().columns if self._out.isatty() else 0
         paint = Paint(self._out)
-        head, *lines = format_table([heads, *cells], spare=spare, width=width)
+        head, *lines = format_table([heads, *cells], spare=spare, width=self.width)
         for line in (head, *(paint.standing(line) if "standing" in heads else line for line in lines)):
             self._out.write(line + "\n")
         if len(shown) < len(rows):
             self.note(f"... and {len(rows) - len(shown)} more; `| cat` or --json shows all of them")
+
+    @property
+    def width(self) -> int:
+        """A pipe has no width: lines are not cut."""
+        from shutil import get_terminal_size
+
+        return get_terminal_size().columns if self._out.isatty() else 0
 
     def words(self, lines: Iterable[str]) -> None:
         for line in lines:

@@ -32,6 +32,10 @@ class View(Protocol):
         first.
         """
 
+    @property
+    def width(self) -> int:
+        """Characters of a line of the result; 0: unlimited, as in a pipe."""
+
     def words(self, lines: Iterable[str]) -> None:
         """The result as text, if it is more than a line; a program reads the fields of `result`. A terminal breaks
         long lines between words, except those with columns and those of a difference.

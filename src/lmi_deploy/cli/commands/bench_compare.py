@@ -48,7 +48,7 @@ def command(
     found = compare(read_report(before), read_report(after), names=(str(before), str(after)))
     if as_json:
         context.view.rows([{**asdict(change), "direction": change.direction} for change in found.changes])
-    context.view.words(table_lines([comparison_table(found)]))
+    context.view.words(table_lines([comparison_table(found)], context.view.width))
     verdicts = found.verdicts(threshold, metrics) if threshold is not None else ()
     if metrics and len(verdicts) == 0:
         names = sorted({f"{change.metric} {change.statistic}" for change in found.changes})

@@ -37,7 +37,7 @@ def show_report(report: Report, context: CommandContext, files: ReportFiles, *, 
     from lmi_deploy.ui.bench_text import table_lines
 
     if shown:
-        context.view.words(table_lines(brief_tables(report)))
+        context.view.words(table_lines(brief_tables(report), context.view.width))
     written = files.write(report)
     for path in written:
         context.view.note(f"wrote {path}")
