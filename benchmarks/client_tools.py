@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import checked
 from lmi_deploy.planning.stand_in_model import tokenizer_files
@@ -20,7 +21,8 @@ WARM_UP = 1
 _PROMPT = "Say something about the sea."
 _REQUESTS = {"guidellm": 20_000, "aiperf": 64}
 """guidellm sends each line once, and ends with the last: far more than it sends in the time. aiperf begins again."""
-Rate, Latency = float, float
+Found = tuple[float, float]
+"""Requests a second, and mean seconds of a request."""
 
 
 class LoadTool:
@@ -39,8 +41,8 @@ class LoadTool:
         # Its modules are compiled before the first run that counts.
         self.version = self._run("--version").split()[-1]
 
-    def measure(self, kind: str, concurrency: int, port: int) -> tuple[Rate, Latency]:
-        """Requests a second and mean seconds of a request, as it says itself. It has all cores: it starts processes."""
+    def measure(self, kind: str, concurrency: int, port: int) -> Found:
+        """As it says itself. It has all cores: it starts processes."""
         report = self._files / "report.json"
         report.unlink(missing_ok=True)
         url = f"http://127.0.0.1:{port}"
@@ -67,9 +69,9 @@ def _guidellm(files: Path, url: str, is_stream: bool, concurrency: int) -> list[
     ]
 
 
-def _read_guidellm(report: Mapping[str, object]) -> tuple[Rate, Latency]:
-    (benchmark,) = report["benchmarks"]  # type: ignore[misc]
-    metrics = benchmark["metrics"]  # type: ignore[has-type]
+def _read_guidellm(report: Mapping[str, Any]) -> Found:
+    (benchmark,) = report["benchmarks"]
+    metrics = benchmark["metrics"]
     return metrics["requests_per_second"]["successful"]["mean"], metrics["request_latency"]["successful"][
         "mean"
     ]
@@ -87,15 +89,13 @@ def _aiperf(files: Path, url: str, is_stream: bool, concurrency: int) -> list[st
     ]
 
 
-def _read_aiperf(report: Mapping[str, object]) -> tuple[Rate, Latency]:
-    rate, latency = report["request_throughput"]["avg"], report["request_latency"]["avg"]  # type: ignore[index]
+def _read_aiperf(report: Mapping[str, Any]) -> Found:
+    rate, latency = report["request_throughput"]["avg"], report["request_latency"]["avg"]
     return rate, latency / 1000
 
 
 COMMANDS: Mapping[
     str,
-    tuple[
-        Callable[[Path, str, bool, int], list[str]], Callable[[Mapping[str, object]], tuple[Rate, Latency]]
-    ],
+    tuple[Callable[[Path, str, bool, int], list[str]], Callable[[Mapping[str, Any]], Found]],
 ] = {"guidellm": (_guidellm, _read_guidellm), "aiperf": (_aiperf, _read_aiperf)}
 TOOLS = (*COMMANDS,)

@@ -48,7 +48,10 @@ def _aligned(table: ReportTable) -> list[Column]:
 
 
 def _is_numeric(cells: tuple[str, ...]) -> bool:
-    return all(cell[:1] in "0123456789-+$" or cell in ("UNDECIDED", "no bound") for cell in cells)
+    """A sentence may begin with a number, too."""
+    return max(map(len, cells)) <= _SENTENCE and all(
+        cell[:1] in "0123456789-+$" or cell in ("UNDECIDED", "no bound") for cell in cells
+    )
 
 
 def _blocks(columns: Sequence[Column], width: int) -> Iterator[list[tuple[str, ...]]]:
