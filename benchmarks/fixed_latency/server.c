@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +186,7 @@ int main(int count, char **words) {
         return 2;
     }
     delay = atoll(words[1]) * 1000, tokens = atoi(words[2]);
+    signal(SIGPIPE, SIG_IGN); /* a client that ends before its stream does: guidellm */
     prepare();
     int listener = socket(AF_INET, SOCK_STREAM, 0), epoll = epoll_create1(0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -56,6 +56,8 @@ class Server(BaseHTTPRequestHandler):
             self._whole(503, {"error": {"message": "no workers"}})
         elif prompt == "closed" or (prompt == "sometimes closed" and next(CLOSING) % 4 == 3):
             self.close_connection = True
+        elif prompt == "secret" and "Authorization" not in self.headers:
+            self._whole(401, {"error": {"message": "no key"}})
         elif prompt == "page":
             self._whole(200, {"not": "this"}, "text/html; charset=utf-8")
         elif prompt == "broken":
@@ -590,3 +592,11 @@ def test_web_page_is_no_answer(app: LocalApp, url: str) -> None:
         "bench", "--url", url, "--model", "m", "--prompt", "page", "--requests", "9", "--warmup", "0"
     )
     assert (ran.code, report_of().points[0].counts.succeeded) == (1, 0), ran.err
+    assert '200: {"not": "this"}' in ran.err
+    assert "correct --url, --model or the request" in ran.err
+
+
+def test_missing_key_is_named(app: LocalApp, url: str) -> None:
+    asked = ("--url", url, "--model", "m", "--prompt", "secret", "--requests", "9", "--warmup", "0")
+    ran = app.lmi("bench", *asked)
+    assert (ran.code, "LMI_BENCH_API_KEY" in ran.err, "no key" in ran.err) == (1, True, True), ran.err

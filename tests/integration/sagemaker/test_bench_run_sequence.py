@@ -197,5 +197,13 @@ def test_cost_is_said_before_the_run_and_may_be_limited(
 def test_handler_of_unknown_form_needs_whole_bodies(
     aws: Emulated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(lmi, ["bench", "talks"]) == 2
+    assert run(lmi, ["bench", "talks", "--prompt", "What is a tide?"]) == 2
     assert '--prompts FILE with lines {"body": {...}}' in capsys.readouterr().err
+
+
+def test_handler_of_unknown_form_gets_the_body_of_its_probe(aws: Emulated) -> None:
+    short = ("--requests", "8", "--warmup", "0", "--no-stream", "--cloudwatch-wait", "0")
+    assert run(lmi, ["bench", "talks", *short]) == 0
+    made = from_json(Path("bench.json").read_text(encoding="utf-8"), "bench.json")
+    assert made.provenance.details["requests"] == "the probe of the deployment"
+    assert made.points[0].counts.succeeded == 8

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 OUTPUT = Path("bench.json")
 _SELF_TEST_SECONDS = 3.0
+_FIRST = 100
 
 
 @click.command("run")
@@ -139,11 +140,11 @@ def command(
     with writing(output):
         output.touch()  # refused before the run, not after it
     kept = RecordsFile(records, planned.name) if records else None
-    report, times = _measure(planned.run, context, kept)
+    report, times, failure = _measure(planned.run, context, kept)
     report = in_layout(with_cloudwatch(report, times, planned.between, cloudwatch_wait, context), layout)
     write_report(report, output, context)
     show_report(report, context, files)
-    _require_success(report)
+    _require_success(report, failure, is_url=bool(url))
     require_objectives(report)
     if kept is not None:
         kept.require_complete()
@@ -199,30 +200,37 @@ def _measure(
     run: Callable[[Watch, Callable[[MeasuredLoad], None]], Report],
     context: CommandContext,
     records: RecordsFile | None,
-) -> tuple[Report, list[LoadTime]]:
+) -> tuple[Report, list[LoadTime], str]:
+    """Also what the first failed request got."""
     from lmi_deploy.bench.cloudwatch_figures import load_time
 
     times: list[LoadTime] = []
+    failures: list[str] = []
 
     def ended(each: MeasuredLoad) -> None:
+        failures.extend(one.detail for one in each.result.records[:_FIRST] if one.error and one.detail)
         times.append(load_time(each.result, datetime.now(UTC)))
         show_measured(each, context)
         if records is not None and (failure := records.add(each)):
             context.view.note(f"the requests are not written: {failure}")
 
     try:
-        return run(LiveProgress(context.view.show), ended), times
+        report = run(LiveProgress(context.view.show), ended)
+        return report, times, next(iter(failures), "")
     finally:
         context.view.close()
 
 
-def _require_success(report: Report) -> None:
+def _require_success(report: Report, failure: str, *, is_url: bool) -> None:
     errors = sorted({name for point in report.points for name in point.counts.errors})
     if errors and not any(point.counts.succeeded for point in report.points):
-        raise DeployFailed(
-            f"{report.name}: no request succeeded ({', '.join(errors)})",
-            hint="`lmi invoke` sends one request, and shows the whole error",
-        )
+        hint = "`lmi invoke` sends one request, and shows the whole error"
+        if is_url and {*errors} <= {"http_401", "http_403"}:
+            hint = "set the key of the server in the variable LMI_BENCH_API_KEY"
+        elif is_url:
+            hint = "correct --url, --model or the request; --records FILE keeps the error of each request"
+        what = f"{report.name}: no request succeeded ({', '.join(errors)})"
+        raise DeployFailed(what, hint=hint, details=[" ".join(failure.split())] if failure else [])
 
 
 def require_objectives(report: Report) -> None:
