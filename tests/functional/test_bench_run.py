@@ -576,7 +576,7 @@ def test_machines_together_send_the_requests_of_one_machine(url: str, load: Load
         assert merged.kept_until is not None
 
 
-def test_requests_that_a_server_dropped_with_their_connection_are_told(app: LocalApp, url: str) -> None:
+def test_requests_dropped_with_their_connection_are_reported(app: LocalApp, url: str) -> None:
     prompt = ("--prompt", "sometimes closed", "--no-stream", "--requests", "40", "--warmup", "0")
     ran = app.lmi("bench", "--url", url, "--model", "m", *prompt)
     (point,) = report_of().points
