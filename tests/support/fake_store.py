@@ -39,6 +39,11 @@ class FakeStore:
     """Buckets that `copy` may read."""
     objects: dict[str, bytes] = field(default_factory=dict)
     sent: int = 0
+    versioned: bool = False
+    kms_key: str = ""
+    """Of the key that encrypts every object."""
+    storage_classes: dict[str, str] = field(default_factory=dict)
+    """By key; the others are STANDARD."""
     part_modified: str = _MODIFIED
     """The time at which S3 receives the next parts."""
     calls: list[str] = field(default_factory=list)
@@ -64,7 +69,10 @@ class FakeStore:
             self.calls.append("head")
             if key not in self.objects:
                 return None
-            return replace(self._stored(key), metadata=self._metadata.get(key, {}))
+            stored = self._stored(key)
+            version = f"v-{stored.etag.strip(chr(34))[:8]}" if self.versioned else ""
+            metadata = self._metadata.get(key, {})
+            return replace(stored, metadata=metadata, version=version, kms_key=self.kms_key)
 
     def get(self, key: str) -> tuple[bytes, StoredObject] | None:
         with self._lock:
@@ -219,6 +227,7 @@ class FakeStore:
             checksum=crc32_of(content),
             algorithm="CRC32",
             modified=self._times.get(key, _MODIFIED),
+            storage_class=self.storage_classes.get(key, ""),
         )
 
     def _content(self, key: str) -> bytes:

@@ -144,7 +144,16 @@ PURE = (
     *(
         f"targets/sagemaker/{name}.py"
         for name in (
-            *("costs", "desired_state", "download_time", "lost_ownership_tag", "notices", "resolve", "roles"),
+            *(
+                "costs",
+                "desired_state",
+                "download_time",
+                "in_place",
+                "lost_ownership_tag",
+                "notices",
+                "resolve",
+                "roles",
+            ),
             *(
                 "request_examples",
                 "status",
@@ -169,6 +178,7 @@ SMALL_MODULE = 60
 NOT_MERGED = ("ports",)
 """One port a file, and most are used by one implementation and by `ports/cloud.py`."""
 SMALL_MODULES_WITH_A_REASON = {
+    "recipe/checks/in_place.py": "cross-checks of one key, as those of container.build",
     # Modules below SMALL_MODULE lines that one other module imports.
     **dict.fromkeys(
         (

@@ -92,6 +92,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
             "List instance types with their accelerators and prices, or those that hold a model.",
             reads=True,
         ),
+        "capacity": CommandEntry(
+            "capacity", "Show where a recipe's instance types can be had: quota, price, image.", reads=True
+        ),
         "catalog": CommandEntry("catalog", "Show the tables that lmi uses, and refresh the prices."),
         "iam": CommandEntry("iam", "Print the least-privilege IAM policies of a deployment.", reads=True),
         "bootstrap": CommandEntry(

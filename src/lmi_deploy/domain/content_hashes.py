@@ -20,6 +20,8 @@ def start_digest(kind: OidKind, size: int) -> Digest:
     """A digest to be fed the whole content, whose hex is the oid. Git's starts with the kind and the size."""
     if kind == "sha256":
         return hashlib.sha256()
+    if kind == "etag":
+        raise ValueError("an ETag is no hash of the content: such files are not transferred")
     digest = hashlib.sha1(usedforsecurity=False)
     digest.update(b"blob %d\0" % size)
     return digest

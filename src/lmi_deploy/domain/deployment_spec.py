@@ -9,6 +9,7 @@ from typing import Literal
 
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
@@ -105,6 +106,9 @@ class WeightsSpec:
     """Adapters by name, then the draft model."""
     compiled: str = field(default="", metadata=ADDED)
     """If the files are the result of `lmi compile`: its identity, in place of the model's commit."""
+
+    in_place: InPlaceWeights | None = field(default=None, metadata=ADDED)
+    """With `weights.in_place`: the objects that the endpoint reads; `files` are theirs."""
 
     @property
     def size(self) -> int:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from lmi_deploy.domain.image_build import BuildContext
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.settings_digest import digest_tag
 
 ModelSource = Literal["hub", "folder", "s3"]
-OidKind = Literal["sha256", "git-sha1"]
+OidKind = Literal["sha256", "git-sha1", "etag"]
 
 
 @digest_tag("FileEntry")
@@ -22,7 +23,9 @@ class FileEntry:
     size: int
     oid: str
     kind: OidKind
-    """`sha256` of the content (a large file, a local or an S3 file), or git's blob sha1 (a small file of the Hub)."""
+    """`sha256` of the content (a large file, a local or an S3 file), git's blob sha1 (a small file of the Hub), or
+    the ETag of an object that is used where it is: its bytes were not read.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,18 @@ class ModelListing:
     pipeline_tag: str | None = None
     compiled: str = ""
     """Of the result of a compile: by what it was made, in words. Its commit is that of `domain/compile.py`."""
+
+
+def in_place_listing(weights: InPlaceWeights) -> ModelListing:
+    """As a model repository, whose commit changes with every object."""
+    return ModelListing(
+        model_id=weights.address,
+        commit=weights.commit,
+        files=tuple(
+            FileEntry(path=file.path, size=file.size, oid=file.etag, kind="etag") for file in weights.files
+        ),
+        source="s3",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +163,8 @@ class Facts:
     compile_requirements: bytes | None = None
     compiled: CompiledModel | None = None
     """The result of `lmi compile`, which is served instead of the model's own files."""
+    in_place: InPlaceWeights | None = None
+    """With `weights.in_place`: the objects that the endpoint reads; `listing` is theirs."""
     adapters: tuple[AdapterFacts, ...] = ()
     draft: DraftFacts | None = None
     build: BuildContext | None = None

@@ -163,6 +163,10 @@ class CloudObserved:
     """Of each artifact, the existing files, and their sizes; those of exported stacks among them."""
     weights_missing_reason: str = ""
     """Which weights are missing in the bucket, in words; checked only for `status`."""
+    weights_changed_reason: str = ""
+    """Which objects of its weights in place changed, in words; checked only for `status`."""
+    weights_unchecked_reason: str = ""
+    """Why that could not be checked."""
     schedule: ObservedSchedule | None = None
     """What deletes the endpoint at its expiry."""
     scaling: Scaling | None = None

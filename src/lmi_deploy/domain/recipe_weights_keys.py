@@ -99,6 +99,14 @@ class Weights:
             "s3",
         ),
     ] = None
+    in_place: Annotated[
+        bool,
+        Doc(
+            "Serve a model of a bucket of your own (`model_id: s3://...`) from where it is: lmi neither copies nor "
+            "deletes it. Target sagemaker.",
+            "true",
+        ),
+    ] = False
     memory_mb: Annotated[
         int | None,
         Integer(128, 1_000_000),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -131,6 +132,8 @@ class ServingRecord:
     properties: Pairs
     """Those of serving.properties that no other field has."""
     additional: tuple[AdditionalServing, ...] = field(default=(), metadata=ADDED)
+    in_place: InPlaceWeights | None = field(default=None, metadata=ADDED)
+    """SageMaker: the objects that it reads where their owner keeps them; then `weights_name` is empty."""
 
     @property
     def stored_weights(self) -> tuple[str, ...]:
@@ -168,7 +171,12 @@ class ServingRecord:
             "tensor_parallel_degree": _number(self.tensor_parallel_degree),
             "weights": self.weights,
         }
-        optional = {"weights_name": self.weights_name, "artifact": self.artifact, **self.place.summary}
+        optional = {
+            "weights_name": self.weights_name,
+            "weights_in_place": self.in_place.address if self.in_place else "",
+            "artifact": self.artifact,
+            **self.place.summary,
+        }
         found |= {key: value for key, value in optional.items() if value}
         found |= {each.key: f"{each.model} at {each.commit[:8]}" for each in self.additional}
         if self.probe:

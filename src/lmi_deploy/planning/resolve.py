@@ -82,7 +82,11 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
 def _own_files(recipe: Recipe, facts: Facts) -> WeightsSpec:
     weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
     require_shards(weights, facts.shards, recipe.files)
-    return weights
+    if facts.in_place is None:
+        return weights
+    # The container gets every object under the prefix: none can be left out.
+    everything = tuple(sorted(facts.listing.files, key=lambda file: file.path))
+    return WeightsSpec(files=everything, left_out=(), in_place=facts.in_place)
 
 
 def _compiled(listing: ModelListing) -> WeightsSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.environment_digests import value_digest
+from lmi_deploy.domain.in_place_weights import object_changes
 from lmi_deploy.domain.plan import Change
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation
@@ -12,6 +13,7 @@ from lmi_deploy.domain.serving_record import AdditionalServing, LocalServing, Sa
 
 _IN_OTHER_FIELDS = frozenset({"engine", "option.model_id", "option.entryPoint"})
 """Properties that other fields of the record already represent."""
+_MOST_OBJECTS = 5
 
 
 def changes(current: Generation | None, desired: ServingRecord) -> tuple[Change, ...]:
@@ -22,6 +24,24 @@ def changes(current: Generation | None, desired: ServingRecord) -> tuple[Change,
         for key in {**after, **before}
         if before.get(key, "") != after.get(key, "")
     )
+
+
+def in_place_changes(current: Generation | None, desired: ServingRecord) -> tuple[Change, ...]:
+    """The objects under the same address that were replaced since they were deployed; at most 5 by name."""
+    before, after = current.serving.in_place if current else None, desired.in_place
+    if before is None or after is None or before.address != after.address:
+        return ()
+    found = [
+        Change(
+            field=f"object {change.path}",
+            before=change.before.words if change.before else "",
+            after=change.after.words if change.after else "",
+        )
+        for change in object_changes(before, after)
+    ]
+    more = len(found) - _MOST_OBJECTS
+    rest = (Change(field="objects", before="", after=f"{more} more changed"),) if more > 0 else ()
+    return (*found[:_MOST_OBJECTS], *rest)
 
 
 def serving_record(
@@ -53,9 +73,10 @@ def serving_record(
                 name=each.name,
                 model=each.model_id,
                 commit=each.commit,
-                weights_name=each.weights_name if weights_name else "",
+                weights_name=each.weights_name if weights_name or spec.weights.in_place else "",
             )
             for each in spec.weights.additional
         ),
+        in_place=spec.weights.in_place,
         properties=tuple(pair for pair in spec.engine.properties if pair[0] not in _IN_OTHER_FIELDS),
     )

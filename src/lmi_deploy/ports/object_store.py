@@ -10,9 +10,12 @@ Conflict for a condition that was false. An unknown outcome (a lost reply) is re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from lmi_deploy.domain.in_place_weights import ObjectVersion
+from lmi_deploy.domain.s3_address import Prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,12 @@ class StoredObject:
     modified: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """The metadata set by its writer (`x-amz-meta-...`), names in lower case. Only `head` sets it."""
+    version: str = ""
+    """S3's version id; empty in a bucket without versioning. Only `head` sets it."""
+    kms_key: str = ""
+    """ARN of the KMS key that encrypts it; empty: S3's own key. Only `head` sets it."""
+    storage_class: str = ""
+    """S3's name of it; empty: STANDARD. `list` and `head` set it."""
     as_of: str = ""
     """The store's own clock at the response to `get`, ISO 8601; empty if the response had no date."""
 
@@ -54,6 +63,16 @@ class MultipartUpload:
     upload_id: str
     started: str = ""
     """ISO 8601, UTC."""
+
+
+def object_versions(prefix: Prefix, found: Iterable[StoredObject]) -> tuple[ObjectVersion, ...]:
+    """A listing as far as it identifies the objects under a prefix, sorted by path. S3 lists no version ids."""
+    versions = (
+        ObjectVersion(path=one.key.removeprefix(prefix.path), size=one.size, etag=one.etag.strip('"'))
+        for one in found
+        if not one.key.endswith("/")
+    )
+    return tuple(sorted(versions, key=lambda one: one.path))
 
 
 class ObjectStore(Protocol):

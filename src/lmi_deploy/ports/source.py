@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 
 
 class BytesRead(NamedTuple):
@@ -42,6 +43,16 @@ class StoredSource(Source, Protocol):
 
     def locate(self, listing: ModelListing, path: str) -> ObjectLocation | None:
         """None if this process has not listed the object."""
+
+
+@runtime_checkable
+class ListsVersions(Protocol):
+    """A repository of objects in S3, which an endpoint can read where they are."""
+
+    def in_place(self, model_id: str) -> InPlaceWeights:
+        """Every object by its version, without reading its bytes. NotFound if there are none; Unresolvable if an
+        endpoint could not read one of them.
+        """
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from pathlib import Path
 from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.s3_address import Prefix, read_prefix
 from lmi_deploy.domain.safe_paths import case_collisions, check_relative_path
@@ -28,6 +29,7 @@ from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.ports.source import BytesRead, ObjectLocation
 from lmi_deploy.sources.s3_download import S3Downloader
+from lmi_deploy.sources.s3_versions import in_place_weights
 from lmi_deploy.sources.verified_download import VerifiedFiles
 
 _AT_ONCE = 4
@@ -77,6 +79,16 @@ class S3Models:
             for one in found
         )
         return ModelListing(model_id=prefix.address, commit="", files=files, source="s3")
+
+    def in_place(self, model_id: str) -> InPlaceWeights:
+        """Of weights that lmi pushed, only if they are complete."""
+        prefix = read_prefix(model_id)
+        store = self._store(prefix)
+        found = self._objects(store, prefix)
+        if prefix.weights:
+            _pushed_by_lmi(self._read_manifest(store, prefix.weights), prefix, found)
+        _reject_unsafe_paths(prefix, [one.key.removeprefix(prefix.path) for one in found])
+        return in_place_weights(prefix, store, found, HashLedger(self._cache / "s3-versions"))
 
     def read(
         self,

@@ -15,8 +15,10 @@ from lmi_deploy.domain.gathered_facts import (
     ModelListing,
     TensorHeader,
     Tensors,
+    in_place_listing,
 )
 from lmi_deploy.domain.image_build import DOCKERFILE, BuildContext
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_compile_keys import Compile
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -26,6 +28,7 @@ from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
 from lmi_deploy.planning.additional_models import draft_source
 from lmi_deploy.planning.file_selection import INDEX
 from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.source import ListsVersions
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _HEADER_GUESS = 64 * 1024
@@ -49,10 +52,12 @@ def gather_model(recipe: Recipe, deps: Dependencies) -> Facts:
     """The model's repository and the user's own files; NotFound and AccessError name the missing one."""
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
-    listing = hub.listing(model_location(recipe), recipe.revision)
+    in_place = _in_place(recipe, hub)
+    listing = in_place_listing(in_place) if in_place else hub.listing(model_location(recipe), recipe.revision)
     compiled = recipe.compile or Compile()
     return Facts(
         listing=listing,
+        in_place=in_place,
         config=read_json(hub, listing, "config.json"),
         tensors=tensors(hub, listing),
         shards=shards(read_json(hub, listing, INDEX)),
@@ -65,6 +70,14 @@ def gather_model(recipe: Recipe, deps: Dependencies) -> Facts:
         draft=draft(recipe, deps),
         build=_build_context(recipe, deps),
     )
+
+
+def _in_place(recipe: Recipe, hub: Hub) -> InPlaceWeights | None:
+    """This machine needs its own copy, whose bytes are verified: target local uses no object in place."""
+    if not recipe.weights.in_place or recipe.endpoint.target == "local":
+        return None
+    assert isinstance(hub, ListsVersions), "the recipe's checks require a model_id in S3"
+    return hub.in_place(recipe.model_id)
 
 
 def _build_context(recipe: Recipe, deps: Dependencies) -> BuildContext | None:

@@ -58,6 +58,11 @@ def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
             "weights.via: a transfer job needs the role and account of a deployment, so only `lmi up` starts one",
             hint="use `lmi up`, or push from this machine with --set weights.via=stream",
         )
+    if recipe.weights.in_place:
+        raise Unresolvable(
+            f"weights.in_place: the endpoint reads {recipe.model_id} where it is, so there is nothing to push",
+            hint="run `lmi up`, or add --set weights.in_place=false to copy the model",
+        )
     hub = deps.hub(recipe.model_id)
     listing = hub.listing(model_location(recipe), recipe.revision)
     weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)

@@ -13,7 +13,7 @@ import pytest
 from lmi_deploy.aws.account import bucket_region
 from lmi_deploy.aws.s3.client_factory import S3Settings
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, in_place_listing
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
 from lmi_deploy.host.clock import SystemClock
@@ -350,3 +350,33 @@ def test_slow_hashing_reports_progress(tmp_path: Path) -> None:
     result = len(lines)
     hub.listing(address, "main")
     assert len(lines) == result  # cached by now
+
+
+def test_objects_in_place_are_known_by_their_etags_without_a_read(store: ObjectStore, tmp_path: Path) -> None:
+    address = put_model(store)
+    hub = models(store, tmp_path)
+    weights = hub.in_place(address)
+    assert [(file.path, file.size) for file in weights.files] == [
+        (path, len(FILES[path])) for path in sorted(FILES)
+    ]
+    assert weights.kms_keys == ()
+    listing = in_place_listing(weights)
+    assert {entry.kind for entry in listing.files} == {"etag"}
+    assert hub.read(listing, "config.json") == b"{}"
+    store.put("some/model/config.json", b"{ }")
+    assert models(store, tmp_path).in_place(address).commit != weights.commit
+
+
+def test_object_replaced_after_it_was_listed_in_place_is_not_read(store: ObjectStore, tmp_path: Path) -> None:
+    address = put_model(store)
+    hub = models(store, tmp_path)
+    listing = in_place_listing(hub.in_place(address))
+    store.put("some/model/config.json", b"{ }")
+    with pytest.raises(LmiError):
+        hub.read(listing, "config.json")
+
+
+def test_empty_prefix_in_place_is_an_error(store: ObjectStore, tmp_path: Path) -> None:
+    put_model(store)
+    with pytest.raises(NotFound, match="no objects under this prefix"):
+        models(store, tmp_path).in_place(f"s3://{store.bucket}/some/modle")

@@ -40,6 +40,10 @@ WHOLE = f"ttl: 8h\nendpoint: {{role: serving, scheduler_role: ending, kms_key: '
 EXPIRING = "ttl: 8h\nendpoint: {role: serving, scheduler_role: ending}\n"
 QUEUED = "endpoint: {role: serving, asynchronous: {}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
+IN_PLACE = (
+    PLAIN.replace("./model", "s3://a-bucket-of-ours/models/echo")
+    + "weights: {in_place: true}\nendpoint: {role: serving}\n"
+)
 UNCHECKED = ReducedPermissions("deployer", "CheckRights", SIMULATES)
 BODY = ("--body", '{"inputs": "x"}')
 DOWN = ("down", "echo", "--yes", "--purge", "--logs")
@@ -92,6 +96,7 @@ LIFECYCLES = {
         PLAIN + "endpoint: {role: serving}\n", (UP, ("dashboard", "echo"), DOWN), ("ShowDashboard",)
     ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
+    "in-place": Lifecycle(IN_PLACE, (UP, ("status", "echo"), DOWN), ("ListSource", "ReadSource")),
 }
 LOCKED = ("up", "rollback", "scale", "extend", "gc", "dashboard")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
@@ -146,14 +151,17 @@ def begin(
 
 
 def _create_foreign_resources(aws: Emulated) -> None:
-    """A foreign bucket, and a log group, which containers would create."""
-    aws.client("s3").create_bucket(Bucket="a-bucket-of-ours")
+    """A foreign bucket with a model, and a log group, which containers would create."""
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="a-bucket-of-ours")
+    for path in Path("model").iterdir():
+        s3.put_object(Bucket="a-bucket-of-ours", Key=f"models/echo/{path.name}", Body=path.read_bytes())
     logs, group = aws.client("logs"), "/aws/sagemaker/Endpoints/echo"
     if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
         logs.create_log_group(logGroupName=group)
 
 
-@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "queued", "watched", "packed"])
+@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "queued", "watched", "packed", "in-place"])
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)
     expected = _run_lifecycle(run, ada)

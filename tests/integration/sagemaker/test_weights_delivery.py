@@ -92,5 +92,50 @@ def test_container_reads_the_weights_by_every_delivery(
     assert run(lmi, ["down", name, "--yes", "--purge"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("deliver", "place"),
+    [("s3", "/tmp/download/"), ("mount", "/opt/ml/additional-model-data-sources/weights")],
+)
+def test_container_reads_weights_in_place_and_lmi_never_changes_them(
+    aws: Emulated,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    deliver: str,
+    place: str,
+) -> None:
+    for variable, value in aws.environment(tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(tmp_path)
+    clear_buckets(aws)
+    name = f"in-place-{deliver}"
+    write_model(tmp_path / "model", more={"tokens.txt": name.encode()})
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="models-of-ours")
+    s3.put_bucket_versioning(Bucket="models-of-ours", VersioningConfiguration={"Status": "Enabled"})
+    for path in (tmp_path / "model").iterdir():
+        s3.put_object(Bucket="models-of-ours", Key=f"echo/{path.name}", Body=path.read_bytes())
+    Path("model.py").write_text(PRINTING_HANDLER)
+    recipe = RECIPE.format(name=name).replace("./model", "s3://models-of-ours/echo")
+    Path("r.yaml").write_text(f"{recipe}weights: {{in_place: true, deliver: {deliver}}}\n")
+    assert run(lmi, ["up", "r.yaml", "--yes"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    assert run(lmi, ["invoke", name, "--body", '{"inputs": "x"}']) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert place in result["folder"], result
+    own = {path.name: _sha256(path) for path in (tmp_path / "model").iterdir()}
+    assert {path: result["files"].get(path) for path in own} == own
+    verified = s3.head_object(Bucket="models-of-ours", Key="echo/tokens.txt")["VersionId"]
+    s3.put_object(Bucket="models-of-ours", Key="echo/tokens.txt", Body=b"changed")
+    assert run(lmi, ["status", name]) == 4
+    assert f"tokens.txt was replaced (its verified version is {verified})" in capsys.readouterr().out
+    assert run(lmi, ["down", name, "--yes", "--purge"]) == 0
+    versions = s3.list_object_versions(Bucket="models-of-ours")
+    assert (len(versions["Versions"]), versions.get("DeleteMarkers", [])) == (len(own) + 1, [])
+    for one in versions["Versions"]:
+        s3.delete_object(Bucket="models-of-ours", Key=one["Key"], VersionId=one["VersionId"])
+
+
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()

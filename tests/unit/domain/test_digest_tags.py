@@ -41,6 +41,8 @@ FIELDS = {
     "Mount": "channel uri",
     "EndpointConfigSettings": "model instance count model_download startup volume_gb host_ami kms_key",
     "JobSettings": "role image instance count volume_gb command environment inputs timeout kms_key vpc",
+    "InPlaceWeights": "address files kms_keys",
+    "ObjectVersion": "path size etag version",
     "AdditionalModel": "role name model_id revision commit source files",
 }
 """By tag, in any order, without fields that a later version added: these are digested only if they are set."""

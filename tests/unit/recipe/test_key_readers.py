@@ -102,6 +102,7 @@ def test_every_key_has_a_description_and_a_valid_example(path: str, key: Key) ->
         "no compiler of its own",
         "has no effect without container.build",
         "has no effect without ttl",
+        "needs a model in S3",
     )
     errors = problems_of(f"{path}={key.example}")
     assert all(any(word in line for word in apart) for line in errors), errors

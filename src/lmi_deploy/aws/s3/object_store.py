@@ -92,6 +92,7 @@ class S3Store:
                     size=int(found["Size"]),
                     etag=found["ETag"],
                     modified=found["LastModified"].isoformat(),
+                    storage_class=_storage_class(found),
                 )
 
     def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str = "") -> Iterator[bytes]:
@@ -274,7 +275,17 @@ def _stored(key: str, size: int, response: dict[str, Any]) -> StoredObject:
         algorithm=algorithm,
         modified=response["LastModified"].isoformat(),
         metadata={name.lower(): value for name, value in response.get("Metadata", {}).items()},
+        # "null": uploaded before the bucket had versioning, or while it was suspended.
+        version=str(response.get("VersionId") or "").removeprefix("null"),
+        kms_key=str(response.get("SSEKMSKeyId") or ""),
+        storage_class=_storage_class(response),
     )
+
+
+def _storage_class(response: dict[str, Any]) -> str:
+    """A listing names STANDARD, a HEAD leaves it out (S3 API reference, HeadObject: x-amz-storage-class)."""
+    found = str(response.get("StorageClass") or "")
+    return "" if found == "STANDARD" else found
 
 
 def _same_sum(key: str, output: str | None, own: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from lmi_deploy.cli.output_schema.command_output import CommandOutput, Document
 from lmi_deploy.domain.sagemaker.exported_stack import RequiredObjects, StackFormat
@@ -128,6 +128,30 @@ class RehearseResult(TypedDict):
     environment: NotRequired[dict[str, str]]
 
 
+class CapacityRow(TypedDict):
+    """Null: unknown."""
+
+    region: str
+    instance: str
+    verdict: Literal["possible", "no", "unknown"]
+    quota: int | None
+    needed: int
+    usd_per_hour: float | None
+    price_date: str | None
+    offered: Literal["yes", "no", "unknown"]
+    quota_code: str | None
+    reason: str
+
+
+class CapacityResult(TypedDict):
+    """`unread`: why a region, or its quotas, could not be read."""
+
+    possible: int
+    rows: int
+    unread: dict[str, str]
+    free_capacity: Literal["unknown"]
+
+
 class SchemaResult(TypedDict):
     schema: Document
 
@@ -141,5 +165,6 @@ OUTPUTS: Final[Mapping[str, CommandOutput]] = {
     "export": CommandOutput(results=(ExportResult,)),
     "render": CommandOutput(results=(RenderResult,)),
     "rehearse": CommandOutput(results=(RehearseResult,)),
+    "capacity": CommandOutput(results=(CapacityResult,), rows=(CapacityRow,)),
     "schema": CommandOutput(results=(SchemaResult,)),
 }

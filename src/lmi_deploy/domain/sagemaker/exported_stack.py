@@ -55,8 +55,11 @@ def exported_address(spec: Spec, artifact: Artifact) -> str:
 
 
 def loaded_weights(spec: Spec) -> tuple[str, ...]:
-    """The weights that the container reads from the bucket; adapters, and weights in the artifact, are copied."""
-    main = () if spec.cloud.delivery == "artifact" else (weights_of(spec),)
+    """The weights that the container reads from the deployment's bucket; adapters, and weights in the artifact, are
+    copied, and weights in place are in a bucket of the user's own.
+    """
+    elsewhere = spec.cloud.delivery == "artifact" or spec.weights.in_place is not None
+    main = () if elsewhere else (weights_of(spec),)
     return (*main, *((spec.weights.draft.weights_name,) if spec.weights.draft else ()))
 
 

@@ -31,6 +31,8 @@ TAG_WEIGHTS: Final = "lmi:weights"
 """The weights in the bucket that it serves from: a command that removes weights must see them without a record."""
 TAG_DRAFT: Final = "lmi:draft-weights"
 """The same of the draft model. Adapters have none: the artifact contains copies of them."""
+TAG_IN_PLACE: Final = "lmi:weights-in-place"
+"""The address of weights that lmi does not own: `lmi weights rm` in their bucket must see that they are used."""
 TAG_VALUE_LENGTH: Final = 256
 """SageMaker API reference, Tag: Value."""
 TAG_TTL: Final = "lmi:ttl"

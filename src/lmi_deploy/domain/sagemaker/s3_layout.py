@@ -28,12 +28,19 @@ _ID_LENGTH: Final = 16
 
 
 def weights_of(spec: Spec) -> str:
-    """The name of the chosen files in any bucket."""
+    """The name of the chosen files in any bucket; weights in place have it in none."""
     commit = spec.weights.compiled or spec.model.commit
     return weights_name(spec.model.model_id, commit, spec.weights.files)
 
 
+def stored_weights_of(spec: Spec) -> str:
+    """Their name in the deployment's bucket; empty for weights in place."""
+    return "" if spec.weights.in_place else weights_of(spec)
+
+
 def weights_address(spec: Spec) -> str:
+    if spec.weights.in_place is not None:
+        return spec.weights.in_place.address
     return _address(spec, weights_of(spec))
 
 
@@ -68,7 +75,10 @@ def mounts(spec: Spec) -> tuple[Mount, ...]:
 
 def artifact_id(spec: Spec, artifact: Artifact) -> str:
     """The name of the stored artifact: an artifact that an endpoint serves from is never overwritten."""
-    bundled = weights_of(spec) if spec.cloud.delivery == "artifact" else ""
+    # Of weights in place the address stays when an object changes: the artifact has another name then, and with it
+    # the model, so that the endpoint is updated.
+    named = spec.cloud.delivery == "artifact" or spec.weights.in_place is not None
+    bundled = weights_of(spec) if named else ""
     chosen = [artifact.digest, weights_placeholder_value(spec), spec.cloud.delivery, bundled]
     return short(digest(chosen), _ID_LENGTH)
 

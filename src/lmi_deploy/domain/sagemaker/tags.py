@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from lmi_deploy import __version__
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
@@ -13,6 +15,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_DRAFT,
     TAG_ENGINE,
     TAG_EXPIRES,
+    TAG_IN_PLACE,
     TAG_PURPOSE,
     TAG_SCHEDULER,
     TAG_SPEC,
@@ -22,19 +25,21 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_VERSION,
     TAG_WEIGHTS,
 )
-from lmi_deploy.domain.sagemaker.s3_layout import weights_of
+from lmi_deploy.domain.sagemaker.s3_layout import stored_weights_of
 from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.domain.weights import Travel, weights_label
 
 OWN = frozenset(
     {
         *(TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK),
-        *(TAG_EXPIRES, TAG_TTL, TAG_SCHEDULER, TAG_WEIGHTS, TAG_DRAFT),
+        *(TAG_EXPIRES, TAG_TTL, TAG_SCHEDULER, TAG_WEIGHTS, TAG_DRAFT, TAG_IN_PLACE),
     }
 )
 BUCKET_TAGS = {TAG_PURPOSE: "weights and artifacts", TAG_VERSION: __version__}
 """Of a bucket that lmi creates."""
 _STAMP = 16
+_TAG_VALUE = re.compile(r"[\w\s.:/=+@-]*")
+"""SageMaker API reference, Tag: Value. S3 allows more characters in a key."""
 
 
 def spec_digest(spec: Spec) -> str:
@@ -48,8 +53,22 @@ def spec_digest(spec: Spec) -> str:
     place = replace(
         spec.cloud, ttl=0, scheduler_role="", travel=Travel(), job=None, compile=None, build=None, update=None
     )
-    weights = replace(spec.weights, additional=additional)
+    in_place = spec.weights.in_place
+    weights = replace(spec.weights, additional=additional, in_place=in_place and in_place.without_versions)
     return short(digest(replace(spec, model=model, weights=weights, place=place)), _STAMP)
+
+
+def weights_tags(stored: str, draft: str, in_place: InPlaceWeights | None) -> dict[str, str]:
+    """The names of weights in the deployment's bucket, and the address of those in place, as far as a tag can have
+    them.
+    """
+    address = in_place.address if in_place else ""
+    named = {TAG_WEIGHTS: stored, TAG_DRAFT: draft, TAG_IN_PLACE: address}
+    return {
+        tag: value
+        for tag, value in named.items()
+        if 0 < len(value) <= TAG_VALUE_LENGTH and _TAG_VALUE.fullmatch(value)
+    }
 
 
 def compile_tags(spec: Spec) -> Pairs:
@@ -75,6 +94,5 @@ def tags_of(spec: Spec) -> Pairs:
         TAG_TASK: spec.model.task or "custom",
     }
     draft = spec.weights.draft.weights_name if spec.weights.draft else ""
-    weights = {TAG_WEIGHTS: weights_of(spec), TAG_DRAFT: draft}
-    own |= {tag: name for tag, name in weights.items() if 0 < len(name) <= TAG_VALUE_LENGTH}
+    own |= weights_tags(stored_weights_of(spec), draft, spec.weights.in_place)
     return tuple(sorted({**dict(spec.cloud.tags), **own}.items()))

@@ -11,6 +11,7 @@ from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES, DEFAULT_ENGINE, IMAGE
 from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.image_build import image_build
+from lmi_deploy.recipe.checks.in_place import in_place
 from lmi_deploy.recipe.checks.option_names import lint
 from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.secret_detection import secret_in
@@ -289,6 +290,7 @@ RULES: tuple[Rule, ...] = (
     _scaling,
     _secrets,
     _uploader,
+    in_place,
     _target,
     lint,
     _model_folder,

@@ -10,10 +10,16 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, CreateEndpointConfig, DeleteEndpoint
+from lmi_deploy.domain.sagemaker.actions import (
+    CreateEndpoint,
+    CreateEndpointConfig,
+    CreateModel,
+    DeleteEndpoint,
+)
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.sizing.neuron_pipeline import pipeline_notice
+from lmi_deploy.targets.sagemaker.in_place import in_place_notices
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_notice, unscheduled_notice
 from lmi_deploy.targets.sagemaker.status import failed_update_reason, missing_words
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_notices
@@ -40,6 +46,7 @@ def _missing_parts(observed: CloudObserved, plan: Plan) -> str:
 def plan_notices(recipe: Recipe, facts: Facts, spec: Spec, plan: Plan) -> tuple[str, ...]:
     """What the key does not encrypt, what a transfer job cannot reach, and the cores that lmi chose."""
     return (
+        *(in_place_notices(recipe, facts) if plan.has_action(CreateModel) else ()),
         *filter(None, (pipeline_notice(recipe, facts.config),)),
         *(filter(None, (unscheduled_notice(spec),)) if plan.has_action(CreateEndpoint) else ()),
         *(key_notices(spec.cloud) if plan.has_action(CreateEndpointConfig) else ()),

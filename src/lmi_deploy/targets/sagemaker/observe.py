@@ -8,9 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lmi_deploy.domain.default_bucket import default_bucket
-from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.image_build import local_image, repository_name
-from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
+from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion
@@ -28,10 +26,8 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ResourceKind,
 )
 from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
-from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
-from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
 from lmi_deploy.targets.sagemaker.observed_jobs import (
     running_compile_jobs,
@@ -118,39 +114,6 @@ def _may_be_scheduled(resources: tuple[Resource, ...], record: Record | None) ->
     return record is not None and (
         any(record.started(ScheduleDeletion, RemoveSchedule))
         or bool(current and current.serving.cloud.scheduler_role)
-    )
-
-
-def with_weights(observed: CloudObserved, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:
-    """And, by two requests more, the weights that the record's current generation loads."""
-    current = observed.record.current if observed.record else None
-    names = current.serving.loaded_weights if current else ()
-    bucket_services = (
-        depot_of(cloud, observed.ref.bucket) if names and not observed.not_owned_reason else None
-    )
-    if bucket_services is None:
-        return observed
-    lost = (_lost(name, bucket_services) for name in names)
-    return replace(observed, weights_missing_reason=next(filter(None, lost), ""))
-
-
-def _lost(name: str, bucket_services: BucketServices) -> str:
-    """What the bucket lacks of these weights; empty if they are complete."""
-    issues = bucket_services.weights.flaws(name)
-    return f"the manifest of {name} was deleted" if issues is None else integrity_issues_text(issues)
-
-
-def with_image(
-    inventory: CloudInventory, spec: Spec, cloud_of: Callable[[str], Cloud], builder: ImageBuilder
-) -> CloudInventory:
-    """And, by two requests more, where the image is that lmi builds."""
-    build = spec.cloud.build
-    if build is None:
-        return inventory
-    return replace(
-        inventory,
-        image_built=builder.exists(local_image(spec.name, build.tag)),
-        repository=cloud_of(spec.cloud.region).images.repository(repository_name(spec.name)),
     )
 
 

@@ -13,6 +13,7 @@ from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Autoscaling, Endpoint, UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
+from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.async_layout import default_output
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
 from lmi_deploy.domain.target_spec import SageMakerPlace
@@ -24,6 +25,7 @@ from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
 from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
+from lmi_deploy.targets.sagemaker.in_place import require_outside
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
 from lmi_deploy.targets.sagemaker.validate import validate
@@ -44,6 +46,8 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         )
     recipe = replace(recipe, endpoint=replace(recipe.endpoint, region=cloud.region))
     _refuse(recipe, weights.size)
+    if weights.in_place is not None:
+        require_outside(read_prefix(weights.in_place.address), cloud.bucket)
     _require_small(weights.adapters)
     endpoint, scaling = recipe.endpoint, recipe.endpoint.autoscaling
     image, delivery = image_of(recipe, cloud.region), _delivery(recipe, engine, weights.size)

@@ -22,6 +22,8 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
     if observed.endpoint is not None:
         status, why = _of_endpoint(observed.endpoint, observed.record)
         words = _drift_words(observed) if status == "in-step" else ""
+        unchecked = observed.weights_unchecked_reason if status == "in-step" else ""
+        why = f"its weights in place were not checked: {unchecked}" if unchecked else why
         return ("drifted", words) if words else (status, why)
     if not observed.exists:
         return "absent", f"no such deployment in {observed.ref.place}{other_location_text(observed)}"
@@ -48,6 +50,11 @@ def _drift_words(observed: CloudObserved) -> str:
         return (
             f"it serves, but its weights in the bucket are incomplete: {observed.weights_missing_reason}; a new "
             "instance would fail to start; `lmi up` sends them again"
+        )
+    if observed.weights_changed_reason:
+        return (
+            f"it serves, but its weights in place changed since they were deployed: {observed.weights_changed_reason}; "
+            "a new instance loads the changed objects; `lmi up` deploys them, or restore the verified version"
         )
     return count_words(observed)
 

@@ -20,7 +20,6 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
-from lmi_deploy.domain.sagemaker.s3_layout import weights_of
 from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
@@ -30,7 +29,7 @@ from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.sagemaker import costs, running_costs, status_details
+from lmi_deploy.targets.sagemaker import costs, observed_weights, running_costs, status_details
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
@@ -107,7 +106,10 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return costs.require_affordable_generation(generation, price, most)
 
     def gather(self, recipe: Recipe, facts: Facts) -> Facts:
-        caller = self.cloud(recipe.endpoint.region or "").caller
+        opened = self.cloud(recipe.endpoint.region or "")
+        caller = opened.caller
+        if facts.in_place is not None:
+            observed_weights.require_readable(facts.in_place, opened)
         cloud = CloudFacts(
             account=caller.account,
             partition=caller.partition,
@@ -195,7 +197,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return sagemaker_observe.with_other_locations(observed, self.remembered.all)
 
     def inspect(self, ref: DeploymentRef) -> CloudObserved:
-        return sagemaker_observe.with_weights(self.observe(ref), self._opened(ref), self.depot)
+        cloud = self._opened(ref)
+        observed = observed_weights.with_weights(self.observe(ref), cloud, self.depot)
+        return observed_weights.with_in_place(observed, cloud, self.depot)
 
     def observe_scaling(self, ref: DeploymentRef) -> CloudObserved:
         return sagemaker_observe.with_scaling(self.observe(ref), self._opened(ref))
@@ -223,19 +227,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
         bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
-        issues = bucket_services.weights.flaws(weights_of(spec)) if bucket_services else None
-        inventory = CloudInventory(
-            bucket=bucket_services is not None,
-            weights=issues == (),
-            weights_flaws=issues or (),
-            missing_additional=frozenset(
-                name
-                for name in {each.weights_name for each in spec.weights.additional}
-                if bucket_services is None or bucket_services.weights.flaws(name) != ()
-            ),
-            priced=False,
-        )
-        return sagemaker_observe.with_image(inventory, spec, self.cloud, self.builder)
+        inventory = observed_weights.inventory(spec, bucket_services)
+        return observed_weights.with_image(inventory, spec, self.cloud, self.builder)
 
     def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:
         prices = self.cloud(spec.cloud.region).prices

@@ -9,10 +9,12 @@ from contextlib import suppress
 
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
     TAG_DRAFT,
+    TAG_IN_PLACE,
     TAG_WEIGHTS,
     ModelSettings,
     Resource,
@@ -38,6 +40,9 @@ def served_weights(
     found: dict[str, str] = {}
     for deployment, resources in sorted(groups.items()):
         endpoints = [r for r in resources if r.kind == "endpoint"]
+        addresses = (read_prefix(r.tag(TAG_IN_PLACE)) for r in resources if r.tag(TAG_IN_PLACE))
+        in_place = {at.weights for at in addresses if at.bucket == store.bucket} - {""}
+        found |= dict.fromkeys(in_place if endpoints else (), deployment)
         if not endpoints or not _may_serve_bucket(resources, store.bucket):
             continue
         names = {r.tag(tag) for r in resources for tag in (TAG_WEIGHTS, TAG_DRAFT)} - {""}

@@ -4,11 +4,13 @@ actions."""
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import botocore.session
 from botocore import xform_name
 
 from lmi_deploy.aws.s3.error_messages import ACTIONS
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.aws_requests import rows
@@ -38,6 +40,8 @@ WHOLE = (
     "  asynchronous: {output: 's3://answers/x/', error_topic: 'arn:aws:sns:us-east-1:123456789012:failed'}\n"
 )
 
+KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
+
 
 def grants() -> list[PolicyStatement]:
     """Of a recipe with everything, and of one whose model is in S3."""
@@ -49,11 +53,15 @@ def grants() -> list[PolicyStatement]:
     )
     found = policies(cloud_spec(WHOLE))
     assert found.job is not None
+    weights = InPlaceWeights(address="s3://theirs/m/", files=(), kms_keys=(KEY,))
+    in_place = policies(replace(existing, weights=replace(existing.weights, in_place=weights)))
     compiling = [policies(compiled_spec(script=script)) for script in (True, False)]
     deployers = (
         policies(existing).deployer,
         policies(built_spec()).deployer,
         *(each.deployer for each in compiling),
+        in_place.deployer,
+        in_place.execution,
     )
     every = (found.deployer, found.execution, found.job, *deployers, setup_policy())
     return [statement for policy in every for statement in policy.grants]

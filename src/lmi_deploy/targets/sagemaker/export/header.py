@@ -39,7 +39,15 @@ def required_objects(spec: Spec, artifact: Artifact) -> tuple[RequiredObjects, .
     return (
         RequiredObjects(address=exported_address(spec, artifact), what=f"the artifact, {count}"),
         *weights,
+        *_in_place(spec),
     )
+
+
+def _in_place(spec: Spec) -> Iterator[RequiredObjects]:
+    weights = spec.weights.in_place
+    if weights is not None:
+        what = f"the weights of {spec.model.model_id} in place, {size_text(spec.weights.size)}; lmi never uploads them"
+        yield RequiredObjects(address=weights.address, what=what)
 
 
 def header(spec: Spec, artifact: Artifact) -> tuple[str, ...]:

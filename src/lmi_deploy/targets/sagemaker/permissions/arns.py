@@ -103,7 +103,8 @@ class Arns:
     @property
     def weights(self) -> tuple[str, ...]:
         """Prefixes of the model's weights and manifests, for any commit."""
-        return self._stored(weights_of(self.spec))
+        in_place = self.spec.weights.in_place is not None and not self.prefix
+        return () if in_place else self._stored(weights_of(self.spec))
 
     @property
     def own_weights(self) -> tuple[str, ...]:
@@ -129,7 +130,8 @@ class Arns:
     def loaded_weights(self) -> tuple[str, ...]:
         """Prefixes of the weights that the container reads itself: of adapters the artifact has copies."""
         draft = self.spec.weights.draft
-        main = () if self.spec.cloud.delivery == "artifact" and not self.prefix else (weights_of(self.spec),)
+        elsewhere = self.spec.cloud.delivery == "artifact" or self.spec.weights.in_place is not None
+        main = () if elsewhere and not self.prefix else (weights_of(self.spec),)
         names = (*main, *((draft.weights_name,) if draft else ()))
         return tuple(f"weights/{label}" for label in self._labels(names))
 

@@ -15,6 +15,7 @@ from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_
 from lmi_deploy.targets.sagemaker.permissions.load_job_policy import load_job_starter
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     WRITE_OBJECTS,
+    decrypt_in_place,
     lend_key,
     pass_role,
     push_image,
@@ -75,6 +76,8 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         why = "models in S3" if len(objects) > 1 else "model_id in S3"
         yield PolicyStatement(sid="ListSource", actions=("s3:ListBucket",), resources=buckets, why=why)
         yield PolicyStatement(sid="ReadSource", actions=("s3:GetObject",), resources=objects, why=why)
+    if spec.weights.in_place is not None and spec.weights.in_place.kms_keys:
+        yield decrypt_in_place(spec.weights.in_place)
 
 
 def _making(arns: Arns) -> PolicyStatement:

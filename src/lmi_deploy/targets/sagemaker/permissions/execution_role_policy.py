@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.permissions import Condition, PolicyStatement
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, UpdatePolicy
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     ENCRYPT,
+    decrypt_in_place,
     join_network,
     pull_image,
     write_telemetry,
@@ -23,6 +25,8 @@ def execution(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from _storage(spec, arns)
     yield from pull_image(arns, place.image)
     yield from write_telemetry(arns.group, why="write the logs; without it a failure has no log")
+    if spec.weights.in_place is not None:
+        yield from _in_place(spec.weights.in_place, arns)
     if place.kms_key:
         yield _key(arns)
     if place.data_capture is not None:
@@ -39,7 +43,7 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="ListModel",
         actions=("s3:ListBucket",),
-        resources=(arns.bucket,),
+        resources=tuple(dict.fromkeys((arns.bucket, *_buckets(spec, arns)))),
         why="list the files before SageMaker and the container's s5cmd download them",
     )
     weights = arns.loaded_weights
@@ -49,6 +53,21 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         resources=arns.objects(arns.artifacts, *weights),
         why="the artifact" + (f" and the weights (delivery {spec.cloud.delivery})" if weights else ""),
     )
+
+
+def _buckets(spec: Spec, arns: Arns) -> tuple[str, ...]:
+    return (arns.bucket_of(spec.weights.in_place.address),) if spec.weights.in_place else ()
+
+
+def _in_place(weights: InPlaceWeights, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
+        sid="ReadInPlace",
+        actions=("s3:GetObject",),
+        resources=(arns.objects_under(weights.address),),
+        why="the weights, where their owner keeps them",
+    )
+    if weights.kms_keys:
+        yield decrypt_in_place(weights)
 
 
 def _captured(capture: DataCapture, arns: Arns) -> Iterator[PolicyStatement]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 
@@ -141,4 +142,14 @@ def lend_key(arns: Arns, *, what: str) -> PolicyStatement:
         resources=(key,),
         why=f"let SageMaker encrypt {what} with the key",
         conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
+    )
+
+
+def decrypt_in_place(weights: InPlaceWeights) -> PolicyStatement:
+    """Of the endpoint's role, and of the deployer, who reads the headers. S3 names the keys by their ARNs."""
+    return PolicyStatement(
+        sid="DecryptInPlace",
+        actions=("kms:Decrypt",),
+        resources=weights.kms_keys,
+        why="read weights in place that are encrypted with these keys",
     )

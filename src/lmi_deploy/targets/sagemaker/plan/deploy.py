@@ -22,7 +22,7 @@ from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstan
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.errors import Refused
-from lmi_deploy.planning.serving_changes import changes
+from lmi_deploy.planning.serving_changes import changes, in_place_changes
 from lmi_deploy.targets.sagemaker.desired_state import (
     DesiredEndpointConfig,
     DesiredState,
@@ -72,7 +72,7 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
 
 def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
-    changed = changes(current, desired)
+    changed = (*changes(current, desired), *in_place_changes(current, desired))
     if observed.count_by_hand:
         changed = count_change(changed, observed.count_by_hand, spec.cloud.count)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed

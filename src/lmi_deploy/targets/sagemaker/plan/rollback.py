@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from lmi_deploy.domain.in_place_weights import object_changes, object_changes_text
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.record import Generation, Record
 from lmi_deploy.domain.sagemaker.actions import (
     AwaitService,
     ProbeEndpoint,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_DRAFT, TAG_SPEC, TAG_VALUE_LENGTH, TAG_WEIGHTS
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_SPEC
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
+from lmi_deploy.domain.sagemaker.tags import weights_tags
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
@@ -61,10 +63,10 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
 
 
 def _tags(previous: Generation) -> Pairs:
-    main, *draft = previous.serving.loaded_weights or ("",)
-    named = ((TAG_WEIGHTS, main), *((TAG_DRAFT, name) for name in draft))
-    weights = tuple((tag, name) for tag, name in named if 0 < len(name) <= TAG_VALUE_LENGTH)
-    return ((TAG_SPEC, previous.spec), *weights, *previous.serving.tags)
+    serving = previous.serving
+    draft = next((each.weights_name for each in serving.additional if each.role == "draft"), "")
+    weights = weights_tags(serving.weights_name, draft, serving.in_place)
+    return ((TAG_SPEC, previous.spec), *weights.items(), *serving.tags)
 
 
 def earlier(observed: CloudObserved) -> tuple[Generation, ...]:
@@ -84,7 +86,20 @@ def lacks(generation: Generation, observed: CloudObserved) -> str:
     if generation.server not in existing(observed, "endpoint-config"):
         return f"its endpoint config {generation.server} was deleted"
     model = generation.serving.cloud.model
-    return f"its model {model} was deleted" if model and model not in existing(observed, "model") else ""
+    if model and model not in existing(observed, "model"):
+        return f"its model {model} was deleted"
+    return _replaced_objects(generation, observed.record)
+
+
+def _replaced_objects(generation: Generation, record: Record | None) -> str:
+    """The address of weights in place says nothing about the objects under it: it would load the present ones."""
+    weights = generation.serving.in_place
+    for later in record.known if record and weights else ():
+        other = later.serving.in_place
+        if weights and other and other.address == weights.address and other.commit != weights.commit:
+            changes = object_changes_text(object_changes(weights, other))
+            return f"its weights in place changed since: {changes}; restore them, then run `lmi up`"
+    return ""
 
 
 def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:

@@ -10,7 +10,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CreateEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
-from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, weights_of
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, stored_weights_of
 from lmi_deploy.domain.sagemaker.tags import spec_digest
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.domain.target_spec import SageMakerPlace
@@ -44,7 +44,7 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
         async_output=(cloud.asynchronous.output or "") if cloud.asynchronous else "",
         data_capture=cloud.data_capture,
     )
-    return serving_record(spec, artifact, place, weights_name=weights_of(spec), tags=cloud.tags)
+    return serving_record(spec, artifact, place, weights_name=stored_weights_of(spec), tags=cloud.tags)
 
 
 def generation(
@@ -99,6 +99,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         *additional_figures(spec.weights),
         ("to move", str(_bytes_to_move(spec, inventory))),
         ("delivery", place.delivery),
+        *_in_place(spec),
         ("region", place.region),
         ("bucket", place.bucket),
         ("image", place.image),
@@ -106,6 +107,16 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         *image_figures(spec, inventory),
     )
     return Estimate(figures=figures)
+
+
+def _in_place(spec: Spec) -> Pairs:
+    """Requests name the account as the bucket's expected owner, so that it is the owner's."""
+    weights = spec.weights.in_place
+    if weights is None:
+        return ()
+    return (
+        ("in place", f"{weights.address} (bucket of account {spec.cloud.account}, which lmi never changes)"),
+    )
 
 
 def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:

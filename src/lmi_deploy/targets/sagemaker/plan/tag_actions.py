@@ -11,7 +11,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, TagEndpoint, UntagEndpoint
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_DRAFT
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_DRAFT, TAG_IN_PLACE, TAG_WEIGHTS
 from lmi_deploy.domain.sagemaker.tags import OWN
 
 
@@ -26,7 +26,7 @@ def tagging(observed: CloudObserved, desired: Pairs) -> Iterator[TagEndpoint | U
         yield TagEndpoint(endpoint=observed.ref.name, tags=differing)
     # A tag whose value another tool changed no longer belongs to lmi.
     put = {key for key, value in _put(observed.record) if existing.get(key) == value}
-    put = put - OWN | {TAG_DRAFT} & existing.keys()
+    put = put - OWN | {TAG_WEIGHTS, TAG_DRAFT, TAG_IN_PLACE} & existing.keys()
     if left := put - dict(desired).keys():
         yield UntagEndpoint(endpoint=observed.ref.name, names=tuple(sorted(left)))
 
