@@ -208,6 +208,7 @@ def test_experiment_on_this_machine_cannot_be_sent_by_a_job(app: CloudApp) -> No
     )
     result = app.lmi("bench", "tiny.yaml", "--yes")
     assert result.code == 2
+    app.servers.close()
     assert "runs on this machine, and no machine in AWS reaches it" in result.err
 
 
