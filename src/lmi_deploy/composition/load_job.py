@@ -36,7 +36,7 @@ def open_load_machine(
 ) -> tuple[ObjectStore, InferenceEndpoint]:
     """On a machine of the job, with its role. AccessError if the bucket does not belong to the owner."""
     from lmi_deploy.aws.client import AwsConnection
-    from lmi_deploy.aws.s3 import BucketLocation, S3Store
+    from lmi_deploy.aws.s3.object_store import BucketLocation, S3Store
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
     from lmi_deploy.aws.session import aws_session
     from lmi_deploy.host.clock import SystemClock
