@@ -15,6 +15,14 @@ BUCKET_ARN = f"arn:aws:s3:::{BUCKET}"
 
 def endpoint(aws: Emulated, name: str, *actions: str, client: Any = None) -> Any:
     """In service; it answers with the request itself. Its role may do these actions."""
+    settings = created(aws, name, *actions, client=client)
+    assert aws.settled(name)["AsyncInferenceConfig"] == settings
+    aws.client("s3").put_object(Bucket=BUCKET, Key="in/1", Body=b"question")
+    return aws.client("sagemaker-runtime")
+
+
+def created(aws: Emulated, name: str, *actions: str, client: Any = None) -> dict[str, Any]:
+    """The AsyncInferenceConfig of an endpoint that is being created."""
     role = aws.role(f"role-{name}", resources=[BUCKET_ARN, f"{BUCKET_ARN}/artifacts/*"])
     if actions:
         statement = {"Effect": "Allow", "Action": list(actions), "Resource": f"arn:aws:s3:::{BUCKET}/*"}
@@ -33,9 +41,7 @@ def endpoint(aws: Emulated, name: str, *actions: str, client: Any = None) -> Any
         EndpointConfigName=name, ProductionVariants=[variant], AsyncInferenceConfig=settings
     )
     aws.endpoint(name)
-    assert aws.settled(name)["AsyncInferenceConfig"] == settings
-    aws.client("s3").put_object(Bucket=BUCKET, Key="in/1", Body=b"question")
-    return aws.client("sagemaker-runtime")
+    return settings
 
 
 def content(aws: Emulated, address: str, *, wait: float = 10.0) -> bytes | None:

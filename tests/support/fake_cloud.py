@@ -17,7 +17,8 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, schedule_name
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
-from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobKind, JobSettings, ObservedJob
 from lmi_deploy.errors import AccessError, Conflict, NotFound, Refused
 from lmi_deploy.ports.clock import Clock
@@ -45,18 +46,18 @@ class FakeAutoscaling:
     state: AccountState
     targets: dict[str, Scaling] = field(default_factory=dict)
 
-    def scaling(self, endpoint: str) -> Scaling | None:
+    def scaling(self, endpoint: str, of: ScalableKind = "variant") -> Scaling | None:
         self.state.call("scaling")
         return self.targets.get(endpoint) if endpoint in self.state.endpoints else None
 
-    def scale(self, endpoint: str, scaling: Scaling) -> None:
+    def scale(self, endpoint: str, scaling: Scaling, of: ScalableKind = "variant") -> None:
         self.state.call("scale")
         if endpoint not in self.state.endpoints:
             raise NotFound(f"scaling of {endpoint}: no such endpoint", hint="bring it up")
         self.targets[endpoint] = scaling
         self.state.failures.lose("scale")
 
-    def remove(self, endpoint: str) -> None:
+    def remove(self, endpoint: str, of: ScalableKind = "variant") -> None:
         self.state.call("remove_scaling")
         self.targets.pop(endpoint, None)
         self.state.failures.lose("remove_scaling")

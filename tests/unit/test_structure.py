@@ -145,6 +145,7 @@ PURE = (
         f"targets/sagemaker/{name}.py"
         for name in (
             *(
+                "autoscaling",
                 "costs",
                 "desired_state",
                 "download_time",

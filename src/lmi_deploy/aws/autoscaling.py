@@ -1,91 +1,151 @@
-"""The port AutoscalingApi: Application Auto Scaling, target tracking on the invocations of each instance."""
+"""The port AutoscalingApi: Application Auto Scaling of variants and of inference components.
+
+Names of policies and of scheduled actions begin with `lmi-`: others are left alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.domain.sagemaker.resource_settings import VARIANT, Scaling
+from lmi_deploy.aws.scaling_requests import (
+    INVOCATIONS_POLICY,
+    OWN,
+    dimension_of,
+    resource_of,
+    scaling_from,
+    scheduled_requests,
+    tracking_requests,
+)
+from lmi_deploy.aws.step_scaling import (
+    STEP_POLICY,
+    step_alarm_name,
+    step_alarm_request,
+    step_alarms,
+    step_policy_request,
+)
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.errors import NotFound
 
-_POLICY: Final = "lmi-invocations"
-_METRIC: Final = "SageMakerVariantInvocationsPerInstance"
 _NAMESPACE: Final = "sagemaker"
-_DIMENSION: Final = "sagemaker:variant:DesiredInstanceCount"
 
 
 class AwsAutoscaling:
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "application-autoscaling")
+        self._alarms = Service(access, "cloudwatch")
 
-    def scaling(self, endpoint: str) -> Scaling | None:
-        requested = {"ServiceNamespace": _NAMESPACE, "ScalableDimension": _DIMENSION}
-        targets = list(
-            self._api.pages(
-                "describe_scalable_targets",
-                _what(endpoint),
-                token="NextToken",
-                items="ScalableTargets",
-                ResourceIds=[_variant(endpoint)],
-                **requested,
-            )
+    def scaling(self, name: str, of: ScalableKind = "variant") -> Scaling | None:
+        targets = self._all(
+            "describe_scalable_targets", "ScalableTargets", name, of, ResourceIds=[resource_of(name, of)]
         )
         if not targets:
             return None
-        policies = self._api.pages(
-            "describe_scaling_policies",
-            _what(endpoint),
+        policies = self._policies(name, of)
+        has_steps = any(policy["PolicyName"].startswith(STEP_POLICY) for policy in policies)
+        alarms = self._step_alarms(name, of) if has_steps else []
+        return scaling_from(targets[0], policies, self._scheduled(name, of), alarms)
+
+    def scale(self, name: str, scaling: Scaling, of: ScalableKind = "variant") -> None:
+        bounds = {"MinCapacity": scaling.least, "MaxCapacity": scaling.most}
+        self._about("register_scalable_target", name, of, **bounds)
+        policies, scheduled = tracking_requests(name, scaling, of), scheduled_requests(scaling)
+        for policy, tracking in policies.items():
+            self._about(
+                "put_scaling_policy",
+                name,
+                of,
+                PolicyName=policy,
+                PolicyType="TargetTrackingScaling",
+                TargetTrackingScalingPolicyConfiguration=tracking,
+            )
+        self._put_steps(name, scaling, of)
+        for action, request in scheduled.items():
+            self._about("put_scheduled_action", name, of, ScheduledActionName=action, **request)
+        # After those that replace them: in between, nothing would scale.
+        existing = [policy["PolicyName"] for policy in self._policies(name, of)]
+        desired = {*policies, *(f"{STEP_POLICY}{step.name}" for step in scaling.steps)}
+        if any(each.startswith(STEP_POLICY) for each in existing):
+            kept = {step_alarm_name(name, step.name) for step in scaling.steps}
+            self._delete_step_alarms(name, of, kept)
+        self._delete_policies(name, of, (each for each in existing if each not in desired))
+        actions = [action["ScheduledActionName"] for action in self._scheduled(name, of)]
+        self._delete_scheduled(name, of, (each for each in actions if each not in scheduled))
+
+    def remove(self, name: str, of: ScalableKind = "variant") -> None:
+        self._delete_step_alarms(name, of, set())
+        # The policies by themselves, first: their alarms go with them, and not with the target that they belong to.
+        existing = (policy["PolicyName"] for policy in self._policies(name, of))
+        self._delete_policies(name, of, dict.fromkeys((INVOCATIONS_POLICY, *existing)))
+        with suppress(NotFound):
+            self._about("deregister_scalable_target", name, of)
+
+    def _put_steps(self, name: str, scaling: Scaling, of: ScalableKind) -> None:
+        for step in scaling.steps:
+            put = self._about(
+                "put_scaling_policy",
+                name,
+                of,
+                PolicyName=f"{STEP_POLICY}{step.name}",
+                PolicyType="StepScaling",
+                StepScalingPolicyConfiguration=step_policy_request(step),
+            )
+            alarm = step_alarm_request(name, step, put["PolicyARN"])
+            self._alarms("put_metric_alarm", f"alarm {alarm['AlarmName']}", **alarm)
+
+    def _step_alarms(self, name: str, of: ScalableKind) -> list[dict[str, Any]]:
+        """Those whose action is a policy of this target: the beginning of a name may be that of another one's."""
+        found = self._alarms.pages(
+            "describe_alarms",
+            f"alarms of {name}",
             token="NextToken",
-            items="ScalingPolicies",
-            ResourceId=_variant(endpoint),
-            **requested,
+            items="MetricAlarms",
+            AlarmNamePrefix=step_alarms(name),
         )
-        invocations = next((_target(policy) for policy in policies if policy["PolicyName"] == _POLICY), 0)
-        target = targets[0]
-        return Scaling(
-            least=int(target["MinCapacity"]), most=int(target["MaxCapacity"]), invocations=invocations
-        )
+        mark = f":resource/{_NAMESPACE}/{resource_of(name, of)}:"
+        return [alarm for alarm in found if any(mark in action for action in alarm.get("AlarmActions", ()))]
 
-    def scale(self, endpoint: str, scaling: Scaling) -> None:
-        self._about("register_scalable_target", endpoint, MinCapacity=scaling.least, MaxCapacity=scaling.most)
-        tracking = {
-            "TargetValue": float(scaling.invocations),
-            "PredefinedMetricSpecification": {"PredefinedMetricType": _METRIC},
-        }
-        self._about(
-            "put_scaling_policy",
-            endpoint,
-            PolicyName=_POLICY,
-            PolicyType="TargetTrackingScaling",
-            TargetTrackingScalingPolicyConfiguration=tracking,
-        )
+    def _delete_step_alarms(self, name: str, of: ScalableKind, kept: set[str]) -> None:
+        names = [alarm["AlarmName"] for alarm in self._step_alarms(name, of)]
+        if doomed := [each for each in names if each not in kept]:
+            self._alarms("delete_alarms", f"alarms of {name}", AlarmNames=doomed)
 
-    def remove(self, endpoint: str) -> None:
-        # The policy by itself, first: its alarms go with it, and not with the target that it belongs to.
-        with suppress(NotFound):
-            self._about("delete_scaling_policy", endpoint, PolicyName=_POLICY)
-        with suppress(NotFound):
-            self._about("deregister_scalable_target", endpoint)
+    def _policies(self, name: str, of: ScalableKind) -> list[dict[str, Any]]:
+        resource = {"ResourceId": resource_of(name, of)}
+        found = self._all("describe_scaling_policies", "ScalingPolicies", name, of, **resource)
+        return [policy for policy in found if policy["PolicyName"].startswith(OWN)]
 
-    def _about(self, call: str, endpoint: str, **given: Any) -> None:
-        self._api(
+    def _scheduled(self, name: str, of: ScalableKind) -> list[dict[str, Any]]:
+        resource = {"ResourceId": resource_of(name, of)}
+        found = self._all("describe_scheduled_actions", "ScheduledActions", name, of, **resource)
+        return [action for action in found if action["ScheduledActionName"].startswith(OWN)]
+
+    def _delete_policies(self, name: str, of: ScalableKind, policies: Iterable[str]) -> None:
+        for policy in policies:
+            with suppress(NotFound):
+                self._about("delete_scaling_policy", name, of, PolicyName=policy)
+
+    def _delete_scheduled(self, name: str, of: ScalableKind, actions: Iterable[str]) -> None:
+        for action in actions:
+            with suppress(NotFound):
+                self._about("delete_scheduled_action", name, of, ScheduledActionName=action)
+
+    def _all(self, call: str, items: str, name: str, of: ScalableKind, **given: Any) -> list[dict[str, Any]]:
+        given |= {"ServiceNamespace": _NAMESPACE, "ScalableDimension": dimension_of(of)}
+        return list(self._api.pages(call, _what(name), token="NextToken", items=items, **given))
+
+    def _about(self, call: str, name: str, of: ScalableKind, **given: Any) -> dict[str, Any]:
+        return self._api(
             call,
-            _what(endpoint),
+            _what(name),
             ServiceNamespace=_NAMESPACE,
-            ResourceId=_variant(endpoint),
-            ScalableDimension=_DIMENSION,
+            ResourceId=resource_of(name, of),
+            ScalableDimension=dimension_of(of),
             **given,
         )
 
 
-def _what(endpoint: str) -> str:
-    return f"scaling of {endpoint}"
-
-
-def _variant(endpoint: str) -> str:
-    return f"endpoint/{endpoint}/variant/{VARIANT}"
-
-
-def _target(policy: dict[str, Any]) -> int:
-    return int(policy.get("TargetTrackingScalingPolicyConfiguration", {}).get("TargetValue", 0))
+def _what(name: str) -> str:
+    return f"scaling of {name}"

@@ -56,6 +56,10 @@ FIELDS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "ScalableTargets[].MaxCapacity": "",
         },
         "describe_scaling_policies": {"ScalingPolicies[].PolicyName": _TEXT},
+        "describe_scheduled_actions": {
+            "ScheduledActions[].ScheduledActionName": _TEXT,
+            "ScheduledActions[].Schedule": _TEXT,
+        },
         "put_scaling_policy": {"PolicyARN": _TEXT},
     },
     "iam": {

@@ -14,8 +14,8 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Placement,
     Resource,
     ResourceKind,
-    Scaling,
 )
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.weights import IntegrityIssue
 
@@ -170,7 +170,9 @@ class CloudObserved:
     schedule: ObservedSchedule | None = None
     """What deletes the endpoint at its expiry."""
     scaling: Scaling | None = None
-    """Read only for a teardown and for `lmi scale`."""
+    """As registered; None without it, and if it was not read."""
+    scaling_read: bool = False
+    """Whether it was: of an endpoint that is recorded as scaled, for a teardown and for `lmi scale`."""
     count_by_hand: int = 0
     """The number of instances, if neither the last `lmi up` nor autoscaling set it; else 0."""
     log_group: str = ""

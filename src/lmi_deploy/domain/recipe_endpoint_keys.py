@@ -17,6 +17,7 @@ from lmi_deploy.domain.recipe_key_types import (
     PairsOf,
     Seconds,
 )
+from lmi_deploy.domain.recipe_scaling_keys import Autoscaling
 from lmi_deploy.domain.settings_digest import digest_tag
 
 TargetName = Literal["sagemaker", "local"]
@@ -37,20 +38,6 @@ class Vpc:
         tuple[str, ...],
         ListOf(MatchingRule("security_group", "security group id"), limit="security_groups"),
         Doc("Security groups.", "[sg-0123]"),
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Autoscaling:
-    min: Annotated[int, Integer(0, 10_000), Doc("Fewest instances.", "1")]
-    max: Annotated[int, Integer(1, 10_000), Doc("Most instances.", "4")]
-    invocations_per_instance: Annotated[
-        int,
-        Integer(1, 1_000_000),
-        Doc(
-            "Target number of requests per minute and instance; `lmi bench` measures the capacity of one instance.",
-            "120",
-        ),
     ]
 
 
@@ -187,7 +174,7 @@ class Endpoint:
     count: Annotated[
         int | None,
         Integer(1, 10_000),
-        Doc("Number of instances; by default 1, or autoscaling's min.", "1"),
+        Doc("Number of instances; by default 1, or autoscaling's min if that is more.", "1"),
     ] = None
     volume_gb: Annotated[
         int | None,
@@ -222,4 +209,4 @@ class Endpoint:
     @property
     def initial_count(self) -> int:
         """How many instances it starts with."""
-        return self.count or (self.autoscaling.min if self.autoscaling else 1)
+        return self.count or max(self.autoscaling.min if self.autoscaling else 1, 1)

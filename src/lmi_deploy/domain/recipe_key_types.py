@@ -4,7 +4,7 @@ and its values. Plain data: `recipe/model` reads values, and writes the schema a
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Doc(NamedTuple):
@@ -117,9 +117,11 @@ class PairsOf(NamedTuple):
         "artifact file",
         "build argument",
         "compile argument",
+        "dimension",
         "environment",
         "option",
         "property",
+        "step",
         "tag",
         "text",
     ]
@@ -137,10 +139,19 @@ class VariantsByName(NamedTuple):
     most: int
 
 
+class GroupsByName(NamedTuple):
+    """The user's own names, each with a group of keys: those of this dataclass, whose `name` is not one of them."""
+
+    group: type[Any]
+    most: int
+
+
 class ValuesByName(NamedTuple):
     """Names, each with one value or a list of values."""
 
     most: int
 
 
-ValueRule = ScalarRule | ListOf | OneOrList | PairsOf | SourcesByName | VariantsByName | ValuesByName
+ValueRule = (
+    ScalarRule | ListOf | OneOrList | PairsOf | SourcesByName | VariantsByName | ValuesByName | GroupsByName
+)

@@ -13,7 +13,8 @@ from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
-from lmi_deploy.domain.sagemaker.resource_settings import Placement, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import Placement
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.serving_record import LocalServing, SageMakerServing, ServingRecord
 
 

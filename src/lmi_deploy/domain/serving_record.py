@@ -8,7 +8,8 @@ from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.sagemaker.resource_settings import Placement, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import Placement
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.settings_digest import ADDED
 
 
@@ -79,7 +80,7 @@ class SageMakerServing:
             "network_isolation": "true" if self.network_isolation else "",
             "subnets": ", ".join(self.vpc.subnets) if self.vpc else "",
             "security_groups": ", ".join(self.vpc.security_groups) if self.vpc else "",
-            "scaling": self.scaling.words if self.scaling else "",
+            **(self.scaling.summary if self.scaling else {}),
             "scheduler_role": self.scheduler_role,
             "async_output": self.async_output,
             "data_capture": self.data_capture.words if self.data_capture else "",

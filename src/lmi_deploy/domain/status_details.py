@@ -18,6 +18,8 @@ class StatusDetails:
     endpoint: ObservedEndpoint | None = None
     jobs: tuple[ObservedJob, ...] = ()
     """Transfer and compile jobs that have machines."""
+    scaling: str = ""
+    """How the number of instances is scaled, as registered; in words."""
     expires: str = ""
     """When `lmi gc` may delete it; ISO 8601."""
     expired: bool = False

@@ -18,7 +18,8 @@ from lmi_deploy.domain.recipe_endpoint_keys import (
 )
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 from lmi_deploy.domain.weights import Travel
 

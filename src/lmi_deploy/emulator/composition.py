@@ -76,10 +76,10 @@ class Emulator:
         of_optimizations = Hosts(context, runtime, work / "optimizations", log_group=OPTIMIZATION_LOGS)
         context.optimizations = Optimizations(context, of_optimizations)
         context.jobs = JobController(context, Hosts(context, runtime, work / "jobs"))
-        self._autoscaling = AutoscalingLoop(context)
         self._schedules = ScheduleLoop(context)
         self._runtime = RuntimeApi(context, Routes(context, fleets), CaptureWriter(context))
         self._queue = Queue(self._runtime)
+        self._autoscaling = AutoscalingLoop(context, self._runtime.measure_load, self._queue.measure)
         self._moto = Moto(ACCOUNT, folder / "moto" if folder else None)
         guard = Authorizer(ACCOUNT) if settings.enforce_iam else None
         self.app = EmulatorApp(

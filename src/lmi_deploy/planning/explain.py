@@ -12,6 +12,7 @@ from lmi_deploy.domain.documentation import WordMeaning
 from lmi_deploy.errors import EXIT_ADVICE, EXIT_CODES, LmiError, UsageRefused
 from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE
+from lmi_deploy.recipe.model.named_groups import GroupsField
 from lmi_deploy.recipe.name_suggestions import nearest
 from lmi_deploy.recipe.option_descriptions import described_engines, engine_options, values_text
 from lmi_deploy.recipe.reference_page import default_text, kind_text, meaning_text
@@ -41,6 +42,8 @@ def recipe_keys(group: KeyGroup = RECIPE, path: str = "") -> Iterator[tuple[str,
         yield name, key
         if isinstance(key.shape, KeyGroup):
             yield from recipe_keys(key.shape, name)
+        elif isinstance(key.shape, GroupsField):
+            yield from recipe_keys(key.shape.group, f"{name}.NAME")
 
 
 def _spoken(word: str) -> str:

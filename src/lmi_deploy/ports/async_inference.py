@@ -18,3 +18,6 @@ class AsyncInference(Protocol):
         """UsageRefused, NotFound if it names no request of this deployment."""
 
     def result(self, ticket: AsyncTicket) -> AsyncResult: ...
+
+    def has_instances(self) -> bool:
+        """Whether any instance may answer now; true as well if that is unknown."""

@@ -1,18 +1,22 @@
-"""The number of instances, controlled by target tracking."""
+"""A number of instances or copies that Application Auto Scaling controls."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from lmi_deploy.domain.sagemaker.resource_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 
 
 class AutoscalingApi(Protocol):
-    def scaling(self, endpoint: str) -> Scaling | None:
-        """The registered scaling of our variant of this endpoint."""
+    """`name` is an endpoint's, whose variant `main` is meant, or an inference component's."""
 
-    def scale(self, endpoint: str, scaling: Scaling) -> None:
-        """Register the target and its policy, or change them."""
+    def scaling(self, name: str, of: ScalableKind = "variant") -> Scaling | None:
+        """The registered bounds, with the policies and scheduled actions of lmi."""
 
-    def remove(self, endpoint: str) -> None:
-        """The policy with its alarms, then the target; absent is no error."""
+    def scale(self, name: str, scaling: Scaling, of: ScalableKind = "variant") -> None:
+        """Register the target, its policies and its scheduled actions, or change them; those of lmi that `scaling`
+        does not have are deleted.
+        """
+
+    def remove(self, name: str, of: ScalableKind = "variant") -> None:
+        """The policies with their alarms, then the target with its scheduled actions; absent is no error."""

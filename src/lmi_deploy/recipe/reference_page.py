@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.catalog import options, sagemaker_limits
 from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE
+from lmi_deploy.recipe.model.named_groups import GroupsField
 
 _HEAD = """\
 # The recipe
@@ -63,8 +64,11 @@ def _sections(group: KeyGroup, path: str) -> Iterator[str]:
         ]
     )
     for key in group.keys:
+        name = f"{path}.{key.name}" if path else key.name
         if isinstance(key.shape, KeyGroup):
-            yield from _sections(key.shape, f"{path}.{key.name}" if path else key.name)
+            yield from _sections(key.shape, name)
+        elif isinstance(key.shape, GroupsField):
+            yield from _sections(key.shape.group, f"{name}.NAME")
 
 
 def _rows(group: KeyGroup) -> Iterator[str]:

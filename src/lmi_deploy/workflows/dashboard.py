@@ -102,7 +102,7 @@ def _charts(name: str, generation: Generation, place: SageMakerServing) -> Itera
     per_instance = _counts(
         "Requests a minute and instance", [(_INVOCATIONS, "InvocationsPerInstance", variant)]
     )
-    if place.scaling is not None:
+    if place.scaling is not None and place.scaling.invocations:
         line = {"value": place.scaling.invocations, "label": "target of autoscaling"}
         per_instance["annotations"] = {"horizontal": [line]}
     yield per_instance

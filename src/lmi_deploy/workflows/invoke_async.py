@@ -16,6 +16,8 @@ from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.invoke import is_asynchronous, require_adapter, require_serving
 
 INTERVALS: Final = (0.5, 1.0, 2.0, 5.0)
+_LOOK_EVERY: Final = 6
+"""Looks for the response, from one look for instances to the next."""
 """Seconds between two looks; the last one repeats."""
 _ERROR_BODY: Final = 2000
 
@@ -48,11 +50,20 @@ def fetch(ref: DeploymentRef, inference_id: str, deps: Dependencies) -> tuple[As
 
 def wait(ref: DeploymentRef, ticket: AsyncTicket, deps: Dependencies) -> Generator[Event, None, AsyncResult]:
     """The result. If the user interrupts it, the request goes on."""
-    queue, started, tries = deps.targets[ref.target].async_requests(ref), deps.clock.monotonic(), 0
+    queue, started, tries, sleeps = (
+        deps.targets[ref.target].async_requests(ref),
+        deps.clock.monotonic(),
+        0,
+        False,
+    )
     try:
         while (result := queue.result(ticket)).status == "pending":
             waited = round(deps.clock.monotonic() - started, 1)
             note = "waiting for the response"
+            if tries % _LOOK_EVERY == 1:
+                sleeps = not queue.has_instances()
+            if sleeps:
+                note = "waiting for the response; no instance runs, and the queue starts one, which takes minutes"
             yield Progress(key=f"invoke {ref.name}", done=waited, total=None, unit="seconds", note=note)
             deps.clock.sleep(INTERVALS[min(tries, len(INTERVALS) - 1)])
             tries += 1

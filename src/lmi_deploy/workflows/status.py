@@ -54,6 +54,8 @@ class Status:
     remedy: str = ""
     """If it failed and its log gives the reason."""
     cost: str = ""
+    scaling: str = ""
+    """Target sagemaker: the registered autoscaling, in words."""
     expires: str = ""
     """Target sagemaker: when `lmi gc` may delete it; ISO 8601."""
     expired: bool = False
@@ -90,6 +92,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",
         cost=target.hourly_cost(observed),
+        scaling=details.scaling,
         expires=details.expires,
         expired=details.expired,
         scheduled=details.scheduled,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
+from lmi_deploy.domain.recipe_scaling_keys import ScheduledBounds, StepScaling, TrackedMetric
 from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ModelSettings,
     ObservedEndpoint,
-    Scaling,
 )
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import CloudError, Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import REGION, Emulated
@@ -194,6 +195,50 @@ def test_scaling_is_created_updated_and_deleted(side: Side) -> None:
     assert autoscaling.scaling("scales") == scaling
     autoscaling.scale("scales", Scaling(least=2, most=4, invocations=60))
     assert autoscaling.scaling("scales") == Scaling(least=2, most=4, invocations=60)
+    whole = Scaling(
+        least=1,
+        most=6,
+        invocations=0,
+        concurrency=7.5,
+        metric=TrackedMetric(
+            namespace="Chat", name="Queue", target=9.0, statistic="Maximum", dimensions=(("Service", "chat"),)
+        ),
+        backlog=5.0,
+        steps=(
+            StepScaling(
+                name="few",
+                namespace="Chat",
+                metric="Queue",
+                threshold=2.0,
+                adjustments=(("0", "-1"), ("1.5", "-2")),
+                when="below",
+                statistic="Maximum",
+                minutes=5,
+                cooldown=60,
+            ),
+            StepScaling(
+                name="many",
+                namespace="Chat",
+                metric="Queue",
+                threshold=20.0,
+                adjustments=(("0", "3"),),
+                unit="exact",
+                dimensions=(("Service", "chat"),),
+            ),
+        ),
+        scale_in=False,
+        scale_in_cooldown=60,
+        scale_out_cooldown=0,
+        scheduled=(
+            ScheduledBounds(name="day", schedule="cron(0 8 ? * * *)", timezone="Europe/Berlin", min=2, max=5),
+            ScheduledBounds(name="rest", schedule="rate(2 days)", max=3),
+        ),
+    )
+    autoscaling.scale("scales", whole)
+    assert autoscaling.scaling("scales") == whole
+    less = replace(whole, metric=None, scheduled=whole.scheduled[:1], steps=whole.steps[1:], scale_in=True)
+    autoscaling.scale("scales", less)
+    assert autoscaling.scaling("scales") == less
     autoscaling.remove("scales")
     autoscaling.remove("scales")
     assert autoscaling.scaling("scales") is None

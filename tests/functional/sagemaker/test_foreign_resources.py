@@ -20,8 +20,8 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
     ObservedEndpointConfig,
     ObservedModel,
-    Scaling,
 )
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.fake_cloud import LOGS
 from tests.support.fake_hosting import Endpoint

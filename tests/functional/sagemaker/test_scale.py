@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.resource_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import CloudError
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_scenarios import SCALED

@@ -16,7 +16,8 @@ from lmi_deploy.composition.weights import REQUESTS
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.actions import CreateModel
-from lmi_deploy.domain.sagemaker.resource_settings import ModelSettings, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import ModelSettings
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.errors import LockLost, UsageRefused
 from lmi_deploy.ports.cloud import BucketServices, Cloud

@@ -33,7 +33,8 @@ probe: {body: '{"inputs": "OK"}'}
 """
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
 VPC = "vpc: {subnets: [subnet-12345678], security_groups: [sg-12345678]}"
-SCALING = "autoscaling: {min: 1, max: 2, invocations_per_instance: 60}"
+LATER = "scheduled: {later: {schedule: cron(0 8 ? * * 2199), max: 1}}"
+SCALING = f"autoscaling: {{min: 1, max: 2, invocations_per_instance: 60, {LATER}}}"
 SCALED = f"endpoint: {{role: serving, tags: {{team: blue}}, {SCALING}}}\n"
 ENCRYPTED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: true, {VPC}}}\n"
 WHOLE = f"ttl: 8h\nendpoint: {{role: serving, scheduler_role: ending, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
@@ -118,6 +119,7 @@ NOT_MET = {
     "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",
     "sagemaker:CallWithBearerToken": "requests with a token, which lmi does not send itself",
     "application-autoscaling:DescribeScalingPolicies": "the end of a deployment that is scaled",
+    "application-autoscaling:DeleteScheduledAction": "an update without a scheduled action",
 }
 """Each has a test of its own (test_rare_permissions.py)."""
 OF_WATCHED = {"cloudwatch:DeleteDashboards", "cloudwatch:GetDashboard", "cloudwatch:PutDashboard"}

@@ -21,7 +21,7 @@ from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
 from lmi_deploy.aws.secrets import AwsSecrets, read_secret
 from lmi_deploy.domain.inference_http import HttpRequest
 from lmi_deploy.domain.permissions import Permission
-from lmi_deploy.domain.sagemaker.resource_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import LmiError
 from tests.support.emulator_process import ACCOUNT, Emulated
 from tests.support.sagemaker_fixtures import SECRET, TAGS, Recorder, config_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.sagemaker.test_least_privilege import NOT_MET, PLAIN, SCALED, UNCHECKED
+from tests.integration.sagemaker.test_least_privilege import LATER, NOT_MET, PLAIN, SCALED, UNCHECKED
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated
 from tests.support.least_privilege import (
     Principal,
@@ -97,6 +97,14 @@ def test_down_of_a_scaled_endpoint_reads_its_scaling_policies(ada: Principal) ->
         ReducedPermissions("deployer", "LookAtScaling", "application-autoscaling:DescribeScalingPolicies"),
         *DOWN,
     )
+
+
+def test_update_without_a_scheduled_action_deletes_it(ada: Principal) -> None:
+    deploying(ada, PLAIN + SCALED)
+    done(ada, *UP)
+    Path("r.yaml").write_text(PLAIN + SCALED.replace(f", {LATER}", ""))
+    less = ReducedPermissions("deployer", "EndScaling", "application-autoscaling:DeleteScheduledAction")
+    require_permission(ada, less, *UP)
 
 
 def test_bucket_whose_setup_fails_is_deleted_or_named(ada: Principal) -> None:

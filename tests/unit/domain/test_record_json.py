@@ -28,8 +28,8 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
     Placement,
     Resource,
-    Scaling,
 )
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.local import plan as local_plan
 from lmi_deploy.targets.sagemaker.plan.rollback import earlier, rollback

@@ -32,7 +32,8 @@ OURS = sorted((ROOT / "recipes").glob("*.yaml"))
 REQUIRED = {
     "": {"name", "model_id"},
     "endpoint.vpc": {"subnets", "security_groups"},
-    "endpoint.autoscaling": {"min", "max", "invocations_per_instance"},
+    "endpoint.autoscaling": {"min", "max"},
+    "endpoint.autoscaling.metric": {"namespace", "name", "target"},
     "endpoint.data_capture": {"output"},
 }
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"

@@ -118,6 +118,7 @@ def _words(found: Status) -> str:
     if found.endpoint is not None:
         observed = found.endpoint
         facts.append(("endpoint", _instances(observed)))
+        facts.append(("scales", found.scaling))
         facts.append(("serves" if observed.status in SERVING else "config", observed.config))
     facts.append(("answers", found.summary.get("async_output", "")))
     for one in found.earlier:

@@ -105,20 +105,6 @@ class Placement:
     """Empty: SageMaker's default."""
 
 
-@digest_tag("Scaling")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaling:
-    """Target tracking on invocations a minute and instance."""
-
-    least: int
-    most: int
-    invocations: int
-
-    @property
-    def words(self) -> str:
-        return f"{self.least} to {self.most} instances, {self.invocations} invocations a minute each"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedModel:
     name: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.number_text import counted
-from lmi_deploy.domain.sagemaker.resource_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,8 +166,10 @@ def _resource(context: EmulatorContext, service: str, request: ApiRequest) -> st
         return context.arn("logs", request.region, f"log-group:{name}:{last}")
     if service == "logs":
         return context.arn("logs", request.region, "log-group:*")
-    if service == "cloudwatch" and "AlarmName" in params:
-        return context.arn("cloudwatch", request.region, f"alarm:{params['AlarmName']}")
+    if service == "cloudwatch" and (
+        name := params.get("AlarmName") or "".join(params.get("AlarmNames", ())[:1])
+    ):
+        return context.arn("cloudwatch", request.region, f"alarm:{name}")
     if service == "cloudwatch" and (
         name := params.get("DashboardName") or "".join(params.get("DashboardNames", ())[:1])
     ):

@@ -1,7 +1,8 @@
 """InvokeEndpointAsync: read the input from S3, write the container's response to S3, both with the model's role.
 
 Sources: SageMaker API reference, InvokeEndpointAsync, AsyncInferenceConfig; developer guide, "Asynchronous inference":
-queue, time-outs, 1 GB, the role's permissions. AWS does not document the names of the objects, the text of a failure,
+queue, time-outs, 1 GB, the role's permissions; "Alarms and logs for tracking metrics from asynchronous endpoints" (the
+metrics of the queue). AWS does not document the names of the objects, the text of a failure,
 or what it does if the role may not write: here, nothing is written. Notifications are not sent.
 """
 
@@ -11,6 +12,7 @@ import asyncio
 import json
 import tempfile
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,11 +26,14 @@ from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.invocation_request import Invocation
 from lmi_deploy.emulator.sagemaker.containers import parts_of
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
+from lmi_deploy.emulator.services.metrics import Point
 from lmi_deploy.emulator.wire.errors import ApiError
 
 DEFAULT_LIMIT: Final = 900.0
 DEFAULT_AGE: Final = 21_600.0
 MOST_BYTES: Final = 1_000_000_000
+CAPACITY_INTERVAL: Final = 5.0
+"""Seconds of the emulated clock between two looks whether an instance runs."""
 USUAL_CONCURRENCY: Final = 4
 """Of an instance; without a setting AWS chooses an optimal value."""
 EXPIRED: Final = "The request has expired: it was in the queue for more than RequestTTLSeconds."
@@ -40,6 +45,8 @@ class Queue:
 
     runtime: RuntimeApi
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)
+    _waiting: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Of each region and endpoint: requests that are queued or in progress."""
     _slots: dict[tuple[str, str, int], asyncio.Semaphore] = field(default_factory=dict)
     """Of each endpoint: how many of its requests its containers get at once."""
 
@@ -86,14 +93,47 @@ class Queue:
         return settings
 
     async def _queued(self, region: str, requested: Invocation, out: str, failed: str) -> None:
+        self._waiting[region, requested.endpoint] += 1
+        try:
+            await self._carried_out(region, requested, out, failed)
+        finally:
+            self._waiting[region, requested.endpoint] -= 1
+
+    async def _carried_out(self, region: str, requested: Invocation, out: str, failed: str) -> None:
         clock = self.runtime.context.clock
         accepted = clock.now()
         async with self._slot(region, requested.endpoint):
+            while not self._instances(region, requested.endpoint):
+                await clock.sleep(CAPACITY_INTERVAL)
             age = float(requested.params.get("RequestTTLSeconds", DEFAULT_AGE))
             if clock.now() - accepted > age:
                 await self._put(region, requested, failed, EXPIRED.encode())
             else:
                 await self._carry_out(region, requested, out, failed)
+
+    def _instances(self, region: str, endpoint: str) -> int:
+        """How many may take its requests; one of an endpoint that was deleted, whose requests then fail."""
+        row = self.runtime.context.table(ENDPOINT.table, region).get(endpoint)
+        serving = (row or {}).get("serving")
+        return sum(variant["count"] for variant in serving["variants"]) if serving else 1
+
+    def measure(self, at: float) -> None:
+        """The metrics of each asynchronous endpoint, which SageMaker measures whether or not it has requests. Of no
+        instance the backlog per instance is not documented: here it is that of one.
+        """
+        context = self.runtime.context
+        for region in context.store.regions(ENDPOINT.table):
+            for name, row in context.table(ENDPOINT.table, region).rows():
+                if not (row.get("serving") or {}).get("async"):
+                    continue
+                backlog, count = float(self._waiting[region, name]), self._instances(region, name)
+                for metric, value in (
+                    ("ApproximateBacklogSize", backlog),
+                    ("ApproximateBacklogSizePerInstance", backlog / max(count, 1)),
+                    ("HasBacklogWithoutCapacity", float(backlog > 0 and count == 0)),
+                ):
+                    place = (region, "AWS/SageMaker", metric, (("EndpointName", name),))
+                    context.metrics.put(place, Point(at, value, "None"))
 
     def _slot(self, region: str, endpoint: str) -> asyncio.Semaphore:
         row = self.runtime.context.table(ENDPOINT.table, region).get(endpoint)

@@ -45,6 +45,8 @@ class RuntimeApi:
     routes: Routes
     captured: CaptureWriter
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
+    _busy: dict[str, HostingInstance] = field(default_factory=dict)
+    """Instances with requests in progress, by id."""
 
     async def invoke(self, region: str, requested: Invocation) -> web.Response:
         variant, instance = await self._real_time(region, requested)
@@ -86,7 +88,7 @@ class RuntimeApi:
             await response.write(eventstream.event("PayloadPart", echoed.body))
             await response.write_eof()
             return response
-        async with _in_flight(instance):
+        async with self._in_flight(instance):
             with self._measured(instance):
                 reply = await self._opened(instance, requested)
             async with reply:
@@ -117,7 +119,7 @@ class RuntimeApi:
         """The container's whole response; ModelError for anything but a success."""
         if instance.port is None:
             return _echo(requested)
-        async with _in_flight(instance):
+        async with self._in_flight(instance):
             try:
                 answered = await self.context.clock.limited(limit, self._read_response(instance, requested))
             except (TimeoutError, aiohttp.ClientError, OSError) as exc:
@@ -130,10 +132,33 @@ class RuntimeApi:
             )
         return answered
 
+    @contextlib.asynccontextmanager
+    async def _in_flight(self, instance: HostingInstance) -> AsyncIterator[None]:
+        instance.in_flight += 1
+        self._busy[instance.id] = instance
+        self._measure_load(instance)
+        try:
+            yield
+        finally:
+            instance.in_flight -= 1
+            if not instance.in_flight:
+                self._busy.pop(instance.id, None)
+
+    def measure_load(self) -> None:
+        """Requests that last longer than the time between two values count in each of them."""
+        for instance in self._busy.values():
+            self._measure_load(instance)
+
+    def _measure_load(self, instance: HostingInstance) -> None:
+        load = max(1, instance.in_flight) / self._count(instance)
+        self._measure(instance, "ConcurrentRequestsPerModel", load, "None")
+
     @contextlib.contextmanager
     def _measured(self, instance: HostingInstance) -> Iterator[None]:
         """Invocations, their errors, and the model's latency in microseconds, as SageMaker measures them."""
         started, failed = time.monotonic(), 0
+        if instance.port is None:  # it echoes
+            self._measure_load(instance)
         try:
             yield
         except ApiError as error:
@@ -273,12 +298,3 @@ def _event_stream(variant: str, headers: Mapping[str, str]) -> web.StreamRespons
 def _custom(headers: Mapping[str, str]) -> dict[str, str]:
     name = "X-Amzn-SageMaker-Custom-Attributes"
     return {name: headers[name]} if name in headers else {}
-
-
-@contextlib.asynccontextmanager
-async def _in_flight(instance: HostingInstance) -> AsyncIterator[None]:
-    instance.in_flight += 1
-    try:
-        yield
-    finally:
-        instance.in_flight -= 1

@@ -39,6 +39,12 @@ def set_capacities(
     for name, change in desired.items():
         if name not in variants:
             raise refused(f'Could not find production variant "{name}" of "{row["arn"]}".')
+        if change.get("DesiredInstanceCount") == 0 and not row["serving"].get("async"):
+            # Only asynchronous endpoints scale to zero (developer guide, "Autoscale an asynchronous endpoint"); the
+            # words are ours.
+            raise refused(
+                f'Variant "{name}" of "{row["arn"]}" needs at least 1 instance: it is not asynchronous.'
+            )
         more = change.get("DesiredInstanceCount", 0) - variants[name]["desired_count"]
         require_growth(context, region, variants[name]["params"].get("InstanceType", ""), more)
     for name, change in desired.items():

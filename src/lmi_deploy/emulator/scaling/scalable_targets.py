@@ -9,21 +9,31 @@ from typing import Any, Final
 from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.scaling import scheduled_actions
 from lmi_deploy.emulator.scaling.scaled_variants import (
     POLICIES,
     TARGETS,
     Variant,
+    clamp,
     describe_activities,
     matching,
     missing,
     name_of,
-    scale,
 )
+from lmi_deploy.emulator.scaling.scheduled_actions import drop_actions
+from lmi_deploy.emulator.scaling.step_adjustments import check_steps
 from lmi_deploy.emulator.services import tag_operations
 from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
 INVOCATIONS: Final = "SageMakerVariantInvocationsPerInstance"
+CONCURRENCY: Final = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+HIGH_RESOLUTION: Final = 10
+"""Seconds between two values of that metric, which AWS added on 2024-07-25. It does not document statistic and periods
+of the alarms: here they use the average, and removing instances takes as long as by other metrics.
+"""
+MOST_POLICIES: Final = 50
+"""Of a scalable target (Application Auto Scaling user guide, "Quotas")."""
 LOW: Final = 0.9
 """A count is taken down when the metric is below this part of the target."""
 PERIODS: Final = {"High": 3, "Low": 15}
@@ -48,6 +58,10 @@ def put_policy(context: EmulatorContext, request: ApiRequest) -> Mapping[str, An
         )
     kept = {"PolicyType": "StepScaling", **params}
     before = context.table(POLICIES, request.region).get(name) or {}
+    if not before:
+        _require_room(context, request)
+    if kept["PolicyType"] == "StepScaling":
+        check_steps(kept.get("StepScalingPolicyConfiguration") or {})
     path = f"{_hash(name)}:resource/sagemaker/{params['ResourceId']}:policyName/{params['PolicyName']}"
     row: Row = {
         "arn": before.get("arn") or context.arn("autoscaling", request.region, f"scalingPolicy:{path}"),
@@ -59,6 +73,15 @@ def put_policy(context: EmulatorContext, request: ApiRequest) -> Mapping[str, An
         _put_alarm(context, request.region, alarm, row, level)
     context.table(POLICIES, request.region).put(name, row)
     return {"PolicyARN": row["arn"], "Alarms": list(_alarms(context, request.region, row))}
+
+
+def _require_room(context: EmulatorContext, request: ApiRequest) -> None:
+    policies = context.table(POLICIES, request.region).rows()
+    if sum(name_of(row["params"]) == name_of(request.params) for _, row in policies) >= MOST_POLICIES:
+        raise ApiError(
+            "LimitExceededException",
+            f"Scaling policy limit exceeded. You can have at most {MOST_POLICIES} scaling policies per target.",
+        )
 
 
 def describe_policies(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
@@ -109,7 +132,7 @@ def _put_alarm(context: EmulatorContext, region: str, alarm: str, policy: Row, l
         "Period": 60,
         "Threshold": target if level == "High" else target * LOW,
         "ComparisonOperator": _COMPARISONS[level],
-        **_metric(params),
+        **_metric(params, level),
     }
     row = context.table(ALARMS, region).get(alarm) or {
         "state": "INSUFFICIENT_DATA",
@@ -119,7 +142,7 @@ def _put_alarm(context: EmulatorContext, region: str, alarm: str, policy: Row, l
     context.table(ALARMS, region).put(alarm, {**row, "params": description})
 
 
-def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
+def _metric(params: Mapping[str, Any], level: str) -> dict[str, Any]:
     """The metric of a policy, in the form of an alarm."""
     tracking = params["TargetTrackingScalingPolicyConfiguration"]
     custom = tracking.get("CustomizedMetricSpecification")
@@ -132,19 +155,23 @@ def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
             if key in custom
         }
     kind = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
-    if kind != INVOCATIONS:
+    if kind not in (INVOCATIONS, CONCURRENCY):
         raise refused(
             f"Invalid predefined metric type {kind} for scalable dimension {params['ScalableDimension']}"
         )
     _, endpoint, _, variant = params["ResourceId"].split("/")
+    pace: dict[str, Any] = {"MetricName": "InvocationsPerInstance", "Statistic": "Sum"}
+    if kind == CONCURRENCY:
+        pace = {"MetricName": "ConcurrentRequestsPerModel", "Statistic": "Average", "Period": HIGH_RESOLUTION}
+        if level == "Low":
+            pace["EvaluationPeriods"] = PERIODS[level] * 60 // HIGH_RESOLUTION
     return {
-        "MetricName": "InvocationsPerInstance",
+        **pace,
         "Namespace": "AWS/SageMaker",
         "Dimensions": [
             {"Name": "EndpointName", "Value": endpoint},
             {"Name": "VariantName", "Value": variant},
         ],
-        "Statistic": "Sum",
     }
 
 
@@ -168,17 +195,8 @@ def register(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]
         "tags": tag_operations.initial_tags(request),
     }
     context.table(TARGETS, request.region).put(name, {**row, "params": kept})
-    _clamp(context, request.region, variant, kept)
+    clamp(context, request.region, variant, kept)
     return {"ScalableTargetARN": row["arn"]}
-
-
-def _clamp(context: EmulatorContext, region: str, variant: Variant, params: Row) -> None:
-    """A count outside of the new limits is moved inside at once."""
-    least, most = params["MinCapacity"], params["MaxCapacity"]
-    if variant.is_settled and variant.desired < least:
-        scale(context, region, params, count=least, cause=f"minimum capacity was set to {least}")
-    elif variant.is_settled and variant.desired > most:
-        scale(context, region, params, count=most, cause=f"maximum capacity was set to {most}")
 
 
 def describe_targets(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
@@ -199,8 +217,9 @@ def deregister(context: EmulatorContext, request: ApiRequest) -> None:
 
 
 def drop_target(context: EmulatorContext, region: str, name: str) -> None:
-    """With its policies, and they with their alarms."""
+    """With its scheduled actions and its policies, and they with their alarms."""
     context.table(TARGETS, region).drop(name)
+    drop_actions(context, region, name)
     for policy, row in context.table(POLICIES, region).rows():
         if name_of(row["params"]) == name:
             drop_policy(context, region, policy)
@@ -221,5 +240,6 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "PutScalingPolicy": put_policy,
     "DescribeScalingPolicies": describe_policies,
     "DeleteScalingPolicy": delete_policy,
+    **scheduled_actions.OPERATIONS,
     **tag_operations.operations(TARGETS),
 }

@@ -119,6 +119,17 @@ def scale(
     context.table(TABLE, region).put(str(uuid.uuid4()), row)
 
 
+def clamp(context: EmulatorContext, region: str, variant: Variant, params: Row, *, why: str = "") -> None:
+    """A count outside of the new limits is moved inside at once."""
+    least, most = params["MinCapacity"], params["MaxCapacity"]
+    if variant.is_settled and variant.desired < least:
+        cause = why or f"minimum capacity was set to {least}"
+        scale(context, region, params, count=least, cause=cause)
+    elif variant.is_settled and variant.desired > most:
+        cause = why or f"maximum capacity was set to {most}"
+        scale(context, region, params, count=most, cause=cause)
+
+
 def settle(context: EmulatorContext, region: str) -> None:
     """Finish the activities whose change is complete."""
     for name, row in context.table(TABLE, region).rows():

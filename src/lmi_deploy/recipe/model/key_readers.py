@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
+    GroupsByName,
     ListOf,
     Named,
     NotImplementedYet,
@@ -35,6 +36,7 @@ from lmi_deploy.recipe.model.field_types import (
     ScalarOrListField,
     SourcesField,
 )
+from lmi_deploy.recipe.model.named_groups import GroupsField
 from lmi_deploy.recipe.model.scalar_types import FLAG, choice, scalar_type
 from lmi_deploy.recipe.model.user_mappings import PAIR_RULES
 
@@ -75,6 +77,8 @@ def _shape_of_rule(rule: ValueRule) -> FieldType:
             return SourcesField(scalar_type(Named("model id")), scalar_type(Named("revision")), most)
         case VariantsByName(most):
             return VariantsField(most)
+        case GroupsByName(group, most):
+            return GroupsField(declared_group(group), most)
         case ValuesByName(most):
             return ValuesField(most)
         case _:

@@ -19,9 +19,13 @@ from lmi_deploy.recipe.secret_detection import names_secret
 from lmi_deploy.recipe.yaml.tree import quoted
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_DISTANCE = re.compile(r"(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")
+_CHANGE = re.compile(r"[+-]?(0|[1-9][0-9]{0,4})")
 _BUILD_ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _HUB_TOKENS = frozenset(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"))
+MOST_DIMENSION_TEXT = 255
+"""CloudWatch accepts up to 1024 characters, Application Auto Scaling fewer in some names; this is enough for both."""
 _NO_SECRET = "looks like a secret; a recipe must not contain secrets, because it is stored and shown"
 _HUB_TOKEN_HINT = "remove it: lmi downloads the weights before the container starts"
 _AWS_HINT = "remove it: the container has the credentials of the endpoint's role"
@@ -146,6 +150,32 @@ def compile_argument(key: str) -> str:
     return key
 
 
+def dimension_text(text: str) -> str:
+    """The name or the value of a dimension (CloudWatch API reference, Dimension)."""
+    if (
+        not 1 <= len(text) <= MOST_DIMENSION_TEXT
+        or not (text.isascii() and text.isprintable())
+        or text[0] == ":"
+    ):
+        raise InvalidValue(
+            f"{quoted(text[:80])} is not valid in a dimension",
+            f"use 1 to {MOST_DIMENSION_TEXT} printable ASCII characters, not beginning with a colon",
+        )
+    return text
+
+
+def step_distance(text: str) -> str:
+    if not _DISTANCE.fullmatch(text):
+        raise InvalidValue(f"{quoted(text[:80])} is not a distance from the threshold", "such as 0 or 12.5")
+    return text
+
+
+def step_change(text: str) -> str:
+    if not _CHANGE.fullmatch(text):
+        raise InvalidValue(f"{quoted(text[:80])} is not a whole number", 'such as "+2" or "-1"')
+    return text
+
+
 def tag_key(key: str) -> str:
     if key.lower().startswith("aws:"):
         raise InvalidValue("names that start with aws: are reserved for AWS")
@@ -198,9 +228,11 @@ PAIR_RULES: Mapping[str, PairRules] = {
     "artifact file": PairRules(artifact_path, scalar_type(OneLine("path")).read),
     "build argument": PairRules(build_argument),
     "compile argument": PairRules(compile_argument),
+    "dimension": PairRules(dimension_text, dimension_text),
     "environment": PairRules(environment_key, partial(_matching_rule, "environment_value"), "environment"),
     "option": PairRules(option_key, property_value),
     "property": PairRules(property_key, property_value),
+    "step": PairRules(step_distance, step_change),
     "tag": PairRules(tag_key, partial(_matching_rule, "tag_value"), "tags"),
     "text": PairRules(),
 }

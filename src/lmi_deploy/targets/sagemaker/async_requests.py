@@ -24,7 +24,7 @@ from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.s3_address import SCHEME
 from lmi_deploy.domain.sagemaker.async_layout import async_prefix, input_key, request_key
-from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.errors import LmiError, NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.object_store import ObjectStore
@@ -96,6 +96,14 @@ class AsyncRequests:
             why = f"SageMaker wrote no response within {ticket.limit:,} s, so the request has expired"
             return AsyncResult(status="failed", body=why.encode())
         return AsyncResult(status="pending")
+
+    def has_instances(self) -> bool:
+        """True as well if that may not be read: who may only send requests."""
+        try:
+            endpoint = self.hosting.endpoint(self.name)
+        except LmiError:
+            return True
+        return endpoint is None or endpoint.count > 0
 
     def exchange(self, request: HttpRequest) -> Iterator[ResponseHead | bytes]:
         """Submit it, wait, and leave nothing of it in the deployment's bucket: the probe."""

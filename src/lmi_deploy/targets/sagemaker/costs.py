@@ -64,7 +64,7 @@ def generation_cost(generation: Generation, price: Price | None) -> Cost | None:
     if price is None:
         return None
     scaling, count = generation.serving.cloud.scaling, generation.serving.cloud.count
-    least, most = (scaling.least, scaling.most) if scaling else (count, count)
+    least, most = (scaling.lowest, scaling.highest) if scaling else (count, count)
     return Cost(instance=generation.instance, least=least, most=most, price=price)
 
 
@@ -73,7 +73,8 @@ def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Pr
     price = prices.get(placement.instance)
     if price is None:
         return None
-    least, most = (place.scaling.least, place.scaling.most) if place.scaling else (place.count, place.count)
+    scaling, count = place.scaling, place.count
+    least, most = (scaling.lowest, scaling.highest) if scaling else (count, count)
     return Cost(instance=placement.instance, least=least, most=most, price=price)
 
 
@@ -141,7 +142,10 @@ def _serving_cost(observed: CloudObserved, inventory: CloudInventory) -> float:
         return 0.0
     current = observed.record.current if observed.record else None
     price = inventory.prices.get(current.instance) if current else None
-    return max(observed.endpoint.count, observed.endpoint.desired_count, 1) * price.hourly if price else 0.0
+    least = 0 if observed.endpoint.status == "InService" else 1
+    return (
+        max(observed.endpoint.count, observed.endpoint.desired_count, least) * price.hourly if price else 0.0
+    )
 
 
 def require_affordable_generation(generation: Generation, price: Price | None, most: float | None) -> str:

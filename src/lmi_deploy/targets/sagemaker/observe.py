@@ -70,6 +70,7 @@ def observe(
     owned = ownership(endpoint, tags, resources, record) if foreign else ""
     scheduled = not foreign and _may_be_scheduled(resources, record)
     config, missing = parts_of(endpoint if owned or not foreign else None, ref.name, record, cloud)
+    scaled = endpoint is not None and not foreign and _is_recorded_as_scaled(record)
     return CloudObserved(
         ref=replace(ref, region=cloud.caller.region, bucket=bucket, account=cloud.caller.account),
         record=record,
@@ -89,21 +90,28 @@ def observe(
         schedule=cloud.schedules.deletion(ref.name) if scheduled else None,
         stored=stored,
         bucket=bucket_services is not None,
+        scaling=cloud.scalers.scaling(ref.name) if scaled else None,
+        scaling_read=scaled,
         count_by_hand=0 if foreign else _count_by_hand(endpoint, record, cloud),
     )
 
 
 def with_scaling(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
-    """And, by two requests more, how its number of instances follows the load."""
-    if observed.endpoint is None or observed.not_owned_reason:
+    """And, by three requests more, how its number of instances follows the load."""
+    if observed.endpoint is None or observed.not_owned_reason or observed.scaling_read:
         return observed
-    return replace(observed, scaling=cloud.scalers.scaling(observed.ref.name))
+    return replace(observed, scaling=cloud.scalers.scaling(observed.ref.name), scaling_read=True)
 
 
 def _count_by_hand(endpoint: ObservedEndpoint | None, record: Record | None, cloud: Cloud) -> int:
     """A number that differs from the recorded one may be autoscaling's, set up by another tool: then it is not."""
     count = unrecorded_count(endpoint, record) if endpoint and record else 0
     return count if endpoint and count and cloud.scalers.scaling(endpoint.name) is None else 0
+
+
+def _is_recorded_as_scaled(record: Record | None) -> bool:
+    current = record.current if record else None
+    return bool(current and current.serving.cloud.scaling)
 
 
 def _may_be_scheduled(resources: tuple[Resource, ...], record: Record | None) -> bool:
@@ -128,7 +136,8 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
     return replace(
         observed,
         ownership=observed.ownership or _shared(observed, cloud),
-        scaling=None if observed.not_owned_reason else cloud.scalers.scaling(ref.name),
+        scaling=None if observed.not_owned_reason else observed.scaling or cloud.scalers.scaling(ref.name),
+        scaling_read=True,
         log_group="" if observed.not_owned_reason else cloud.logs.group(ref.name),
     )
 

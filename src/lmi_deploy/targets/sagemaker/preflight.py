@@ -194,7 +194,7 @@ def _words(right: Permission) -> str:
 
 
 def _quota(place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:
-    most = place.scaling.most if place.scaling else place.count
+    most = place.scaling.highest if place.scaling else place.count
     return quota_findings([p.instance for p in place.placements], most, place.region, cloud)
 
 

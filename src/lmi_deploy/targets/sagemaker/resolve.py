@@ -11,11 +11,11 @@ from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.deployment_spec import AdditionalModel, EngineSpec, WeightsSpec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Autoscaling, Endpoint, UpdatePolicy
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Endpoint, UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.async_layout import default_output
-from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.image_server import ENTRY_POINT, ImageServer
 from lmi_deploy.engines.registry import ENGINES
@@ -23,6 +23,7 @@ from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.image_build import image_build
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
+from lmi_deploy.targets.sagemaker.autoscaling import scaling_of
 from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.in_place import require_outside
@@ -49,7 +50,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
     if weights.in_place is not None:
         require_outside(read_prefix(weights.in_place.address), cloud.bucket)
     _require_small(weights.adapters)
-    endpoint, scaling = recipe.endpoint, recipe.endpoint.autoscaling
+    endpoint = recipe.endpoint
     image, delivery = image_of(recipe, cloud.region), _delivery(recipe, engine, weights.size)
     time = resolve_timeouts(recipe, delivery, chosen(recipe), weights.total_size)
     place = SageMakerPlace(
@@ -68,7 +69,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         network_isolation=endpoint.network_isolation,
         vpc=endpoint.vpc,
         kms_key=endpoint.kms_key or "",
-        scaling=_scaling(scaling),
+        scaling=scaling_of(recipe),
         tags=endpoint.tags,
         ttl=recipe.ttl or 0,
         travel=transfer_options(recipe.weights),
@@ -159,11 +160,3 @@ def _require_small(adapters: Sequence[AdditionalModel]) -> None:
 
 def _environment(engine: EngineSpec, given: Pairs) -> Pairs:
     return tuple(sorted((dict(ENGINES[engine.name].environment(engine)) | dict(given)).items()))
-
-
-def _scaling(autoscaling: Autoscaling | None) -> Scaling | None:
-    if autoscaling is None:
-        return None
-    return Scaling(
-        least=autoscaling.min, most=autoscaling.max, invocations=autoscaling.invocations_per_instance
-    )

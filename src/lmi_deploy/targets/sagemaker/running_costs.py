@@ -37,7 +37,10 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
         return ""
     if observed.not_owned_reason and not observed.ownership:
         return ""
-    return _in_words(max(endpoint.count, endpoint.desired_count, 1), instance, prices, use="hosting")
+    # One that serves may have scaled to zero; one that is created does not show its instances yet.
+    least = 0 if endpoint.status == "InService" else 1
+    count = max(endpoint.count, endpoint.desired_count, least)
+    return _in_words(count, instance, prices, use="hosting")
 
 
 def _job_hourly(job: ObservedJob, prices: Prices) -> str:

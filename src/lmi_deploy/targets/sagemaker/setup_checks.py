@@ -80,7 +80,7 @@ def quota_check(cloud: Cloud, recipe: Recipe | None) -> Iterator[SetupFinding]:
         yield SetupFinding("not-checked", "instance_type: auto: `lmi plan` chooses the type, and checks it")
         return
     scaling = recipe.endpoint.autoscaling
-    most = (scaling.max if scaling else None) or recipe.endpoint.count or 1
+    most = (scaling.most if scaling else None) or recipe.endpoint.count or 1
     instances = recipe.instance_type
     found = quota_findings(instances, most, region, cloud)
     yield from _translated(

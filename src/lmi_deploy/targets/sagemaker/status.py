@@ -11,6 +11,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndp
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import missing_tag_text
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.instance_count import count_words
+from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaling_drift_words
 
 
 def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
@@ -56,7 +57,7 @@ def _drift_words(observed: CloudObserved) -> str:
             f"it serves, but its weights in place changed since they were deployed: {observed.weights_changed_reason}; "
             "a new instance loads the changed objects; `lmi up` deploys them, or restore the verified version"
         )
-    return count_words(observed)
+    return count_words(observed) or scaling_drift_words(observed)
 
 
 def other_location_text(observed: CloudObserved) -> str:
@@ -149,7 +150,8 @@ def fingerprint(observed: CloudObserved) -> list[object]:
     current = observed.record.current if observed.record else None
     config = target_endpoint_config(observed.endpoint) if observed.endpoint else ""
     by_hand = [observed.count_by_hand] * bool(observed.count_by_hand)
-    return [current.server if current else "", config, observed.missing, *by_hand]
+    scaled = list(filter(None, (scaling_drift_words(observed),)))
+    return [current.server if current else "", config, observed.missing, *by_hand, *scaled]
 
 
 def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:

@@ -22,6 +22,7 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
         address=address(observed.ref) if current else "",
         endpoint=observed.endpoint,
         jobs=(*observed.jobs, *observed.compile_jobs),
+        scaling=observed.scaling.words if observed.scaling else "",
         expires=observed.expires,
         expired=observed.expired,
         scheduled=observed.schedule is not None and observed.schedule.enabled,

@@ -33,9 +33,10 @@ from lmi_deploy.domain.sagemaker.actions import (
     UpdateEndpoint,
 )
 from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
-from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render

@@ -9,7 +9,8 @@ import pytest
 
 from lmi_deploy.domain.gathered_facts import CloudFacts
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
-from lmi_deploy.domain.sagemaker.resource_settings import Placement, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import Placement
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import Unresolvable
 from tests.support.cloud_factories import (
     ACCOUNT,

@@ -23,8 +23,8 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     VARIANT,
     EndpointConfigSettings,
     ModelSettings,
-    Scaling,
 )
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.registry import ENGINES
@@ -144,7 +144,8 @@ def _require_exported(part: Any, where: str) -> None:
                 "container.build: a stack cannot build an image",
                 hint="push the image to a repository of your own, and name it with container.image",
             )
-        if each.name in _EXPORTED[type(part)] or value == each.default or not value:
+        is_unset = not value if each.default is dataclasses.MISSING else value == each.default
+        if each.name in _EXPORTED[type(part)] or is_unset:
             continue
         raise Refused(
             f"{where}.{each.name}: `lmi export` cannot express it yet",

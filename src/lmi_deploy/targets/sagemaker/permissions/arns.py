@@ -165,8 +165,10 @@ class Arns:
         return f"arn:{place.partition}:cloudwatch::{place.account}:dashboard/{dashboard_name(self.name, place.region)}"
 
     @property
-    def alarms(self) -> str:
-        return self.of("cloudwatch", f"alarm:TargetTracking-endpoint/{self.name}/*")
+    def alarms(self) -> tuple[str, ...]:
+        """Of target tracking, and of step scaling."""
+        names = (f"TargetTracking-endpoint/{self.name}/*", f"{self.name}-scale-*")
+        return tuple(self.of("cloudwatch", f"alarm:{name}") for name in names)
 
     @property
     def job_logs(self) -> str:

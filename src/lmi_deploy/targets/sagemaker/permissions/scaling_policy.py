@@ -21,14 +21,17 @@ def scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         actions=(
             "application-autoscaling:DescribeScalableTargets",
             "application-autoscaling:DescribeScalingPolicies",
+            "application-autoscaling:DescribeScheduledActions",
+            "cloudwatch:DescribeAlarms",
         ),
         resources=("*",),
-        why="see whether it is scaled; these calls have no resource",
+        why="see whether it is scaled; these calls have no resource, or look for alarms by the start of their name",
     )
     yield PolicyStatement(
         sid="EndScaling",
         actions=(
             "application-autoscaling:DeleteScalingPolicy",
+            "application-autoscaling:DeleteScheduledAction",
             "application-autoscaling:DeregisterScalableTarget",
         ),
         resources=(arns.targets,),
@@ -37,8 +40,8 @@ def scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="EndAlarms",
         actions=("cloudwatch:DeleteAlarms",),
-        resources=(arns.alarms,),
-        why="delete the alarms of target tracking",
+        resources=arns.alarms,
+        why="delete the alarms of autoscaling",
     )
     yield PolicyStatement(
         sid="LetScalingAct",
@@ -55,16 +58,17 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         sid="SetScaling",
         actions=(
             "application-autoscaling:PutScalingPolicy",
+            "application-autoscaling:PutScheduledAction",
             "application-autoscaling:RegisterScalableTarget",
         ),
         resources=(arns.targets,),
-        why="set minimum and maximum of the instances and the target value",
+        why="set minimum and maximum of the instances, target values and schedules",
     )
     yield PolicyStatement(
         sid="KeepAlarms",
-        actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
-        resources=(arns.alarms,),
-        why="let target tracking create its alarms with your permissions",
+        actions=("cloudwatch:PutMetricAlarm",),
+        resources=arns.alarms,
+        why="let target tracking create its alarms with your permissions, and create those of step scaling",
     )
     yield PolicyStatement(
         sid="LinkScaling",

@@ -17,8 +17,9 @@ from lmi_deploy.domain.sagemaker.actions import (
     ProbeEndpoint,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG_BUCKET, ObservedEndpoint, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG_BUCKET, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.errors import Refused
@@ -41,6 +42,11 @@ from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     kept_images,
     resource_names,
     restore,
+)
+from lmi_deploy.targets.sagemaker.plan.scaling_drift import (
+    is_scaling_changed,
+    recorded_scaling,
+    scaling_changes,
 )
 from lmi_deploy.targets.sagemaker.plan.storage_actions import damage, storage_actions
 from lmi_deploy.targets.sagemaker.plan.summary import serving
@@ -73,6 +79,7 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
 def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
     changed = (*changes(current, desired), *in_place_changes(current, desired))
+    changed = scaling_changes(changed, observed, spec.cloud.scaling)
     if observed.count_by_hand:
         changed = count_change(changed, observed.count_by_hand, spec.cloud.count)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
@@ -209,10 +216,10 @@ def _settle(spec: Spec, config: str, *, update: UpdatePolicy | None = None) -> I
 
 
 def _scale(spec: Spec, observed: CloudObserved, *, created: bool) -> Iterator[Action]:
-    """Target tracking follows the recipe; its recorded state is trusted unless an action was started since."""
+    """Autoscaling follows the recipe: what is registered is compared with it, and what the last `lmi up` set."""
     scaling = spec.cloud.scaling
     doubt = created or _intended(observed, SetScaling, RemoveScaling)
-    if scaling is not None and (doubt or _scaled(observed) != scaling):
+    if scaling is not None and (doubt or is_scaling_changed(observed, scaling)):
         yield SetScaling(endpoint=spec.name, scaling=scaling)
     elif scaling is None and (_scaled(observed) or (doubt and not created)):
         yield RemoveScaling(endpoint=spec.name)
@@ -231,5 +238,4 @@ def _restore_count(spec: Spec, observed: CloudObserved, endpoint: ObservedEndpoi
 
 def _scaled(observed: CloudObserved) -> Scaling | None:
     """How the endpoint is scaled."""
-    current = observed.record.current if observed.record else None
-    return observed.scaling or (current.serving.cloud.scaling if current else None)
+    return observed.scaling or recorded_scaling(observed)

@@ -8,8 +8,9 @@ from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Change, Plan
 from lmi_deploy.domain.record import Generation, Record
-from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Scaling
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange, SetInstanceCount
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 
@@ -62,7 +63,7 @@ def _require_allowed(name: str, count: int, scaling: Scaling | None) -> None:
     """Outside of the bounds the next scaling activity would undo it (Application Auto Scaling user guide, "Application
     Auto Scaling concepts", Scalable target: "the capacity is updated to comply with the set minimum and maximum").
     """
-    if count < 1:
+    if count < 1 and not (count == 0 and scaling is not None and scaling.least == 0):
         raise UsageRefused(
             f"{name}: {count} instances cannot serve",
             hint=f"set at least 1, or run `lmi down {name}`, which ends the cost",

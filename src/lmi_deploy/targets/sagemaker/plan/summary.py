@@ -90,7 +90,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
     """What the user should know before agreeing to the plan."""
     place = spec.cloud
     placement = inventory.choose(place.placements)
-    count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
+    count = f"{place.scaling.lowest} to {place.scaling.highest}" if place.scaling else str(place.count)
     figures = (
         *_costs(place, placement, inventory),
         *_job_cost(spec, inventory),

@@ -12,6 +12,7 @@ from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
+    autoscaling,
     compute_capability,
     counts,
     devices,
@@ -28,6 +29,7 @@ _RULES = (
     *devices.RULES,
     *images.RULES,
     *network_isolation.RULES,
+    *autoscaling.RULES,
     *counts.RULES,
     *output_addresses.RULES,
     *transfer_job.RULES,

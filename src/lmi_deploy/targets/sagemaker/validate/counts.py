@@ -1,4 +1,4 @@
-"""Numbers of instances, environment variables and tags."""
+"""Numbers of environment variables and tags."""
 
 from __future__ import annotations
 
@@ -12,22 +12,6 @@ from lmi_deploy.recipe.checks.issue import Issue, Rule
 
 OUR_TAGS = len(OWN)
 """The number of tags that lmi sets itself."""
-
-
-def _count(recipe: Recipe) -> Iterator[Issue]:
-    scaling, count = recipe.endpoint.autoscaling, recipe.endpoint.count
-    if scaling is None or count is None or scaling.min <= count <= scaling.max:
-        return
-    what = f"{count} is outside of autoscaling, {scaling.min} to {scaling.max}"
-    hint = f"omit it: it starts with {scaling.min}"
-    yield Issue(path="endpoint.count", what=what, hint=hint, depends_on=("endpoint.autoscaling",))
-
-
-def _zero(recipe: Recipe) -> Iterator[Issue]:
-    scaling = recipe.endpoint.autoscaling
-    if scaling is not None and scaling.min == 0:
-        what = "not yet: 0 (scaling to zero needs inference components, and a plain variant refuses it)"
-        yield Issue(path="endpoint.autoscaling.min", what=what, hint="at least 1")
 
 
 def _environment(recipe: Recipe) -> Iterator[Issue]:
@@ -51,4 +35,4 @@ def _tags(recipe: Recipe) -> Iterator[Issue]:
         yield Issue(path="endpoint.tags", what=what, hint=f"at most {most}")
 
 
-RULES: tuple[Rule, ...] = (_count, _zero, _environment, _tags)
+RULES: tuple[Rule, ...] = (_environment, _tags)
