@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Record
@@ -18,6 +19,7 @@ from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 from lmi_deploy.state.state_dir import StateDir
 from lmi_deploy.targets.model_compiler import ModelCompiler
+from lmi_deploy.targets.sagemaker.adopter import SageMakerAdopter
 from lmi_deploy.targets.sagemaker.compile_job.compiler import SageMakerCompiler
 from lmi_deploy.targets.sagemaker.export.exporter import SageMakerExporter
 from lmi_deploy.targets.sagemaker.load_job.machines import LoadMachinesFactory
@@ -67,6 +69,7 @@ class CloudApp(LocalApp):
         return replace(
             plain,
             targets={**plain.targets, "sagemaker": self.target(remote)},
+            adopter=lambda: SageMakerAdopter(target=cast("SageMakerTarget", self.target(remote))),
             compilers={**plain.compilers, "sagemaker": self.compiler(SageMakerCompiler(target=remote))},
             exporters={"sagemaker": SageMakerExporter(target=remote)},
             weights=self._weights,

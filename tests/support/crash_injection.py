@@ -147,7 +147,7 @@ class CrashingCloud(FakeCloud):
     def cloud(self, region: str = "") -> Cloud:
         plain = super().cloud(region)
         ports = (
-            *("account", "hosting", "scalers", "schedules", "tagged", "logs", "images"),
+            *("account", "hosting", "scalers", "foreign_scaling", "schedules", "tagged", "logs", "images"),
             *("jobs", "optimizations", "dashboards"),
         )
         watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}

@@ -12,7 +12,13 @@ from typing import Any
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_DASHBOARD, TAG_EXPIRES
+from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignScaling
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    TAG_DASHBOARD,
+    TAG_EXPIRES,
+    EndpointConfigSettings,
+    ModelSettings,
+)
 from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB
 from lmi_deploy.ports.cloud import BucketServices
 from tests.support.action_failures import Killed, failing, failing_compiler
@@ -21,7 +27,7 @@ from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_injection import Crash, CrashingCloud, CrashInjector
 from tests.support.fake_hosting import NO_CAPACITY, ok_response
 from tests.support.fakes import model_files
-from tests.support.local_app import Ran
+from tests.support.local_app import MODEL, Ran
 
 CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
@@ -39,7 +45,7 @@ options: {speculative_config: '{"model": "org/draft", "num_speculative_tokens": 
 COMPILED = RECIPE + "compile: {script: compile.py, instance_type: ml.m5.4xlarge}\n"
 BUILT = RECIPE + "container: {build: ./image}\n"
 BUILT_AND_SCALED = SCALED + "container: {build: ./image}\n"
-UP, DOWN = ("up", "--yes"), ("down", "tiny", "--yes")
+UP, DOWN, ADOPT = ("up", "--yes"), ("down", "tiny", "--yes"), ("adopt", "tiny", "--take", "--yes")
 LOCK = "deployments/tiny/lock.json"
 STAYS = ("weights/", "manifests/", f"jobs/{COMPILE_JOB}")
 """A compile job that ended before it was stopped leaves its result for the next `lmi compile`, or for `lmi gc`."""
@@ -109,6 +115,7 @@ class CrashApp(CloudApp):
             "models": sorted(account.models),
             "tags": {arn: _timeless(tags) for arn, tags in account.tags.items() if "-job/" not in arn},
             "scaling": dict(self.cloud.scalers.targets),
+            "foreign scaling": sorted(account.scaled),
             "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
             "images": {name: sorted(images) for name, images in self.cloud.images.images.items()},
             "jobs": [job for job in self.jobs_at_work() if not job.startswith(COMPILE_JOB)],
@@ -146,6 +153,7 @@ class CrashApp(CloudApp):
         ]
         things += [
             *self.cloud.scalers.targets,
+            *self.cloud.account_state.scaled,
             *self.cloud.schedules.found,
             *self.cloud.dashboards.found,
         ]
@@ -194,6 +202,10 @@ class Scenario:
     command: tuple[str, ...] = UP
     before: Callable[[CrashApp], None] = lambda app: None
     code: int = 0
+    repeated: bool = False
+    """Whether the command is run again after a crash, before anything else: until it is complete, the endpoint is not
+    lmi's.
+    """
 
 
 @dataclass
@@ -202,8 +214,10 @@ class Ups:
 
     recipes: tuple[str, ...]
     then: Callable[[CrashApp], None] = field(default=lambda app: None)
+    first: Callable[[CrashApp], None] = field(default=lambda app: None)
 
     def __call__(self, app: CrashApp) -> None:
+        self.first(app)
         for recipe in self.recipes:
             write_recipe(recipe)
             app.up()
@@ -257,6 +271,34 @@ def write_compile_script() -> None:
 
 def _scaled_by_hand(app: CrashApp) -> None:
     assert app.lmi("scale", "tiny", "2", "--yes").code == 0
+
+
+def made_by_hand(app: CloudApp) -> None:
+    """An endpoint as the console makes it: names, a variant and a scaling of its own, and no bucket of lmi's."""
+    account, hosting = app.cloud.account_state, app.cloud.cloud().hosting
+    model = ModelSettings(
+        role="arn:aws:iam::111122223333:role/notebook",
+        image="763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:0.33.0-lmi15.0.0-cu128",
+        environment=(("HF_MODEL_ID", MODEL), ("OPTION_ROLLING_BATCH", "disable")),
+        artifact="",
+    )
+    config = EndpointConfigSettings(
+        model="my-model", instance="ml.g5.xlarge", count=1, model_download=900, startup=600
+    )
+    account.foreign["my-config"] = ("AllTraffic",)
+    app.clock.sleep(60)
+    hosting.create_model("my-model", model, (("team", "search"),))
+    app.clock.sleep(60)
+    hosting.create_endpoint_config("my-config", config, ())
+    app.clock.sleep(60)
+    hosting.create_endpoint("tiny", "my-config", (("team", "search"),))
+    app.clock.sleep(1000)
+    account.scaled["tiny", "AllTraffic"] = ForeignScaling(least=1, most=2, invocations=70)
+
+
+def adopted(app: CrashApp) -> None:
+    made_by_hand(app)
+    assert app.lmi(*ADOPT).code == 0
 
 
 def _has_printed(app: CrashApp) -> None:
@@ -337,6 +379,11 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "rollback to what was scaled": Scenario(
         RECIPE, ("rollback", "tiny", "--yes"), Ups((SCALED + "options: {dtype: fp32}\n", RECIPE))
+    ),
+    "adopt": Scenario(RECIPE, ADOPT, made_by_hand, repeated=True),
+    "changed after an adoption": Scenario(CHANGED, before=adopted),
+    "rollback to what was adopted": Scenario(
+        CHANGED, ("rollback", "tiny", "--yes"), Ups((CHANGED,), lambda app: None, first=adopted)
     ),
     "down": Scenario(CHANGED, DOWN, Ups((CHANGED,))),
     "down, scaled, logs and weights too": Scenario(

@@ -16,8 +16,9 @@ from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, schedule_name
+from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignScaling
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
-from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, VARIANT, Resource
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobKind, JobSettings, ObservedJob
 from lmi_deploy.errors import AccessError, Conflict, NotFound, Refused
@@ -61,6 +62,20 @@ class FakeAutoscaling:
         self.state.call("remove_scaling")
         self.targets.pop(endpoint, None)
         self.state.failures.lose("remove_scaling")
+
+
+@dataclass
+class FakeForeignScaling:
+    state: AccountState
+
+    def read(self, endpoint: str, variant: str) -> ForeignScaling | None:
+        self.state.call("foreign_scaling")
+        return self.state.scaled.get((endpoint, variant))
+
+    def remove(self, endpoint: str, variant: str) -> None:
+        self.state.call("remove_foreign_scaling")
+        self.state.scaled.pop((endpoint, variant), None)
+        self.state.failures.lose("remove_foreign_scaling")
 
 
 @dataclass
@@ -169,11 +184,13 @@ class FakeMetrics:
             name for name in endpoints if any(since <= at <= known for at in self.requests.get(name, ()))
         )
 
-    def recent(self, endpoint: str, span: timedelta) -> RecentMetrics:
+    def recent(self, endpoint: str, span: timedelta, variant: str = VARIANT) -> RecentMetrics:
         self.state.call("recent")
         return self.found.get(endpoint, RecentMetrics())
 
-    def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
+    def between(
+        self, endpoint: str, since: datetime, until: datetime, variant: str = VARIANT
+    ) -> RecentMetrics:
         self.state.call("between")
         return self.found.get(endpoint, RecentMetrics())
 
@@ -380,6 +397,7 @@ class FakeCloud:
         self.account = FakeAccount(self.account_state.caller)
         self.stores: dict[str, FakeStore] = {}
         self.scalers = FakeAutoscaling(self.account_state)
+        self.foreign_scaling = FakeForeignScaling(self.account_state)
         self.schedules = FakeSchedules(self.account_state)
         self.logs = FakeLogs(self.account_state)
         self.metrics = FakeMetrics(self.account_state)
@@ -401,6 +419,7 @@ class FakeCloud:
             account=self.account,
             hosting=FakeHosting(self.account_state),
             scalers=self.scalers,
+            foreign_scaling=self.foreign_scaling,
             schedules=self.schedules,
             tagged=FakeResourceTags(self.account_state),
             logs=self.logs,

@@ -13,7 +13,9 @@ from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpointConfig, ForeignModel, ForeignScaling
 from lmi_deploy.domain.sagemaker.resource_settings import (
+    VARIANT,
     EndpointConfigSettings,
     ListedEndpoint,
     ModelSettings,
@@ -48,7 +50,7 @@ WRITES = frozenset(
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
         *("create_repository", "delete_image", "delete_repository"),
         *("delete_at", "remove_schedule", "write_dashboard", "remove_dashboard"),
-        *("scale", "remove_scaling", "remove_logs", "start", "stop"),
+        *("scale", "remove_scaling", "remove_foreign_scaling", "remove_logs", "start", "stop"),
     }
 )
 """The methods that change something: none is executed after a lost lock (ports/cloud.py)."""
@@ -127,6 +129,10 @@ class AccountState:
     objects: Callable[[str], ObjectStore] | None = None
     """The buckets of the account, by name."""
     calls: list[str] = field(default_factory=list)
+    scaled: dict[tuple[str, str], ForeignScaling] = field(default_factory=dict)
+    """By endpoint and variant: what another tool registered."""
+    foreign: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By endpoint config: the names of its variants, where they are not lmi's."""
     policies: dict[str, UpdatePolicy] = field(default_factory=dict)
     """By endpoint: how its last update replaced the instances."""
 
@@ -240,6 +246,18 @@ class FakeHosting:
         self.state.call("model")
         return self.state.models.get(name) if self.state.is_visible("model", name) else None
 
+    def foreign_endpoint_config(self, name: str) -> ForeignEndpointConfig | None:
+        found = self.endpoint_config(name)
+        if found is None:
+            return None
+        variants = tuple(self.state.foreign.get(name, (VARIANT,)))
+        settings = found.settings if len(variants) == 1 else replace(found.settings, model="")
+        return ForeignEndpointConfig(name=name, arn=found.arn, settings=settings, variants=variants)
+
+    def foreign_model(self, name: str) -> ForeignModel | None:
+        found = self.model(name)
+        return ForeignModel(name=name, arn=found.arn, settings=found.settings) if found else None
+
     def tags(self, arn: str) -> Pairs:
         self.state.call("tags")
         return self.state.tags.get(arn, ())
@@ -300,6 +318,10 @@ class FakeHosting:
         account.require_visible("endpoint-config", before.config)
         account.require_visible("endpoint-config", config)
         account.require_quota(config)
+        if (name, before.variant) in account.scaled and before.variant not in account.foreign.get(
+            config, (VARIANT,)
+        ):
+            raise CloudError(f"endpoint {name}: deregister the variant {before.variant}", hint="remove it")
         now = account.clock.now()
         late = (now + timedelta(seconds=account.startup)).isoformat()
         started = replace(before, status="Updating", pending=config, reason="", modified=now.isoformat())
@@ -312,10 +334,12 @@ class FakeHosting:
         account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
         account.failures.lose("update_endpoint")
 
-    def set_instance_count(self, name: str, count: int) -> None:
+    def set_instance_count(self, name: str, count: int, variant: str = VARIANT) -> None:
         account = self.state
         account.call("set_instance_count")
         before = self._settled(name)
+        if variant != before.variant:
+            raise CloudError(f"endpoint {name}: it has no variant {variant}", hint="name another one")
         if count > before.desired_count:
             account.require_quota(before.config, count - before.desired_count)
         now = account.clock.now()
@@ -419,7 +443,15 @@ class FakeHosting:
 
 def _serving(observed: ObservedEndpoint, config: str, account: AccountState) -> ObservedEndpoint:
     count = account.configs[config].settings.count
-    return replace(observed, status="InService", config=config, pending="", count=count, desired_count=count)
+    return replace(
+        observed,
+        status="InService",
+        config=config,
+        pending="",
+        count=count,
+        desired_count=count,
+        variant=account.foreign.get(config, (VARIANT,))[0],
+    )
 
 
 def _new(name: str, existing: Container[str], what: str) -> None:

@@ -28,6 +28,7 @@ from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
 from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.state.price_files import PriceFiles
 from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
+from lmi_deploy.targets.endpoint_adopter import EndpointAdopter
 from lmi_deploy.targets.local.compiler import LocalCompiler
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.sagemaker.load_job.machines import LoadMachinesFactory
@@ -73,6 +74,10 @@ class Ran:
 
 def no_cloud(region: str) -> Cloud:
     """These tests are about one machine."""
+    raise NoCredentials("no cloud here", hint="none is needed")
+
+
+def no_adopter() -> EndpointAdopter:
     raise NoCredentials("no cloud here", hint="none is needed")
 
 
@@ -146,6 +151,7 @@ class LocalApp:
             price_cache=self.price_cache,
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
+            adopter=no_adopter,
             compilers={"local": LocalCompiler(target=local)},
             exporters={},
             compiled_models=compiled_models,

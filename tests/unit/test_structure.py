@@ -73,12 +73,15 @@ ALLOWED["composition"] = {*ALLOWED} - {
     "bench",
 }
 ALLOWED_BY_FILE: dict[str, set[str]] = {
-    "workflows/*.py": {"targets.target", "targets.model_compiler", "targets.stack_exporter"},
+    "workflows/*.py": {
+        *("targets.target", "targets.model_compiler", "targets.stack_exporter", "targets.endpoint_adopter"),
+    },
     "proxy/*.py": {"targets.target"},
     "emulator/container_runtime.py": {"host", "runtimes"},
     "emulator/container_programs.py": {"runtimes"},
     # Policies exist for this target alone.
     "cli/commands/iam.py": {"targets.sagemaker.permissions"},
+    "cli/commands/adopt.py": {"targets.sagemaker.permissions"},
     "cli/commands/bootstrap.py": {"targets.sagemaker.permissions"},
 }
 EXCEPTIONS: dict[str, set[str]] = {}

@@ -54,14 +54,16 @@ class EndpointMetrics:
             found.update(self._with_values(queries[first : first + _QUERIES], since, until))
         return frozenset(found)
 
-    def recent(self, endpoint: str, span: timedelta) -> RecentMetrics:
+    def recent(self, endpoint: str, span: timedelta, variant: str = VARIANT) -> RecentMetrics:
         # Percentiles of minutes cannot be merged. CloudWatch may divide the span into two periods: the slower one.
-        queries = list(_of_variant(endpoint, percentiles=int(span.total_seconds())))
+        queries = list(_of_variant(endpoint, variant, percentiles=int(span.total_seconds())))
         return _metrics(self._measured(endpoint, queries, self._api.clock.now() - span, span), median=max)
 
-    def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
+    def between(
+        self, endpoint: str, since: datetime, until: datetime, variant: str = VARIANT
+    ) -> RecentMetrics:
         # By the minute, so that no period contains a request from outside.
-        queries = list(_of_variant(endpoint, percentiles=60))
+        queries = list(_of_variant(endpoint, variant, percentiles=60))
         return _metrics(self._measured(endpoint, queries, since, until - since), median=median)
 
     def _measured(
@@ -132,15 +134,15 @@ def _down(moment: datetime, period: int) -> datetime:
     return moment - timedelta(seconds=moment.timestamp() % period)
 
 
-def _dimensions(endpoint: str) -> _Dimensions:
-    return (("EndpointName", endpoint), ("VariantName", VARIANT))
+def _dimensions(endpoint: str, variant: str = VARIANT) -> _Dimensions:
+    return (("EndpointName", endpoint), ("VariantName", variant))
 
 
-def _of_variant(endpoint: str, *, percentiles: int) -> Iterator[Mapping[str, Any]]:
+def _of_variant(endpoint: str, variant: str, *, percentiles: int) -> Iterator[Mapping[str, Any]]:
     """`percentiles`: the seconds of their periods. Sums of minutes are exact, whatever hour they lie in."""
     for name, requested in _REQUESTED.items():
         period = percentiles if requested[-1].startswith("p") else 60
-        yield _query(name, requested, _dimensions(endpoint), period)
+        yield _query(name, requested, _dimensions(endpoint, variant), period)
 
 
 def _query(

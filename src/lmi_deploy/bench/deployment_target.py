@@ -68,7 +68,9 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         commit=serving.commit,
         probe=serving.probe,
         serving=serving,
-        measured=_measured(ref, deps) if isinstance(serving.place, SageMakerServing) else None,
+        measured=_measured(ref, serving.place.variant, deps)
+        if isinstance(serving.place, SageMakerServing)
+        else None,
     )
 
 
@@ -86,9 +88,10 @@ def _server(ref: DeploymentRef, deps: Dependencies) -> str:
     return f"{endpoint.config}, with an update to {endpoint.pending}" if endpoint.pending else endpoint.config
 
 
-def _measured(ref: DeploymentRef, deps: Dependencies) -> Between:
+def _measured(ref: DeploymentRef, variant: str, deps: Dependencies) -> Between:
     def between(since: datetime, until: datetime) -> RecentMetrics:
-        return deps.cloud(ref.region).metrics.between(ref.name, since, until)
+        named = (variant,) if variant else ()
+        return deps.cloud(ref.region).metrics.between(ref.name, since, until, *named)
 
     return between
 

@@ -27,6 +27,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "plan": CommandEntry(
             "plan", "Show what `lmi up` would change, without changing anything.", reads=True
         ),
+        "adopt": CommandEntry(
+            "adopt", "Write the recipe of an endpoint that another tool made, and take the endpoint over."
+        ),
         "compile": CommandEntry(
             "compile", "Compile or partition a model once, ahead of time, for `lmi up` to serve."
         ),

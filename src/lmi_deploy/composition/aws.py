@@ -15,6 +15,7 @@ from lmi_deploy.aws.autoscaling import AwsAutoscaling
 from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.dashboards import CloudWatchDashboards
 from lmi_deploy.aws.ecr import EcrRegistry
+from lmi_deploy.aws.foreign_scaling import AwsForeignScaling
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.iam_setup import AwsIamSetup
 from lmi_deploy.aws.lock.bucket_lock import BucketLock
@@ -67,6 +68,7 @@ def open_cloud(
         account=account,
         hosting=SageMakerHosting(access, account=caller.account),
         scalers=AwsAutoscaling(access),
+        foreign_scaling=AwsForeignScaling(access),
         schedules=EventBridgeSchedules(access, account=caller.account),
         tagged=AwsResourceTags(access),
         logs=logs,

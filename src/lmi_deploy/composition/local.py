@@ -41,16 +41,7 @@ def wire(
 ) -> Dependencies:
     """All that a command may need, opened late. `notify` is for messages that no event carries, `profile` AWS's."""
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
-    from lmi_deploy.composition.targets import (
-        CloudFactory,
-        compilers,
-        exporters,
-        journals,
-        load_machines,
-        locks,
-        recipe_issues,
-        sagemaker,
-    )
+    from lmi_deploy.composition import targets as opening
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
@@ -59,30 +50,31 @@ def wire(
     clock, state = SystemClock(), _state(environ)
     compiled_models = CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
     local = _local_target(environ, state, clock, compiled_models)
-    clouds = CloudFactory(clock, environ, notify, LeaseGuard(), profile)
+    clouds = opening.CloudFactory(clock, environ, notify, LeaseGuard(), profile)
     hub = partial(_hub_address, environ)
-    cloud = sagemaker(clouds, state.root / REMEMBERED, local.builder, hub_address=hub)
+    cloud = opening.sagemaker(clouds, state.root / REMEMBERED, local.builder, hub_address=hub)
     return Dependencies(
         hub=_hubs(environ, notify),
         files=LocalModelFiles,
         weights=lambda asked, memory_mb: open_weights(asked, memory_mb, clock, environ, notify=notify),
-        target_issues=recipe_issues,
+        target_issues=opening.recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,
-        compilers=compilers(local, cloud),
-        exporters=exporters(cloud),
+        compilers=opening.compilers(local, cloud),
+        exporters=opening.exporters(cloud),
+        adopter=lambda: opening.adopter(cloud),
         servers=local.servers,
         environments=local.environments,
         images=local.builder,
         compiled_models=compiled_models,
-        journal=journals(state, cloud),
-        lock=locks(state, cloud, clock),
+        journal=opening.journals(state, cloud),
+        lock=opening.locks(state, cloud, clock),
         cloud=clouds.cloud,
         for_profile=lambda named: wire(environ, notify=notify, profile=named),
         price_cache=price_cache(environ),
         clock=clock,
         machine=local.machine,
-        load_machines=load_machines(cloud, environ),
+        load_machines=opening.load_machines(cloud, environ),
         runtimes=local.runtimes,
     )
 

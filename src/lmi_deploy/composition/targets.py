@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lmi_deploy.ports.message_callback import Notify
     from lmi_deploy.recipe.checks.issue import Issue
     from lmi_deploy.state.state_dir import StateDir
+    from lmi_deploy.targets.endpoint_adopter import EndpointAdopter
     from lmi_deploy.targets.local.target import LocalTarget
     from lmi_deploy.targets.model_compiler import ModelCompiler
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
@@ -118,6 +119,12 @@ def exporters(cloud: SageMakerTarget) -> Mapping[TargetName, StackExporter]:
     from lmi_deploy.targets.sagemaker.export.exporter import SageMakerExporter
 
     return {"sagemaker": SageMakerExporter(target=cloud)}
+
+
+def adopter(cloud: SageMakerTarget) -> EndpointAdopter:
+    from lmi_deploy.targets.sagemaker.adopter import SageMakerAdopter
+
+    return SageMakerAdopter(target=cloud)
 
 
 def image_builder(environ: Mapping[str, str], inherited: Mapping[str, str]) -> ImageBuilder:

@@ -59,6 +59,10 @@ class SageMakerServing:
     async_output: str = field(default="", metadata=ADDED)
     """S3 location of the responses of an asynchronous endpoint; empty: it answers directly."""
     data_capture: DataCapture | None = field(default=None, metadata=ADDED)
+    variant: str = field(default="", metadata=ADDED)
+    """The name of its production variant, of a generation that `lmi adopt` recorded; empty: lmi's own."""
+    variant_scaling: str = field(default="", metadata=ADDED)
+    """How another tool scales that variant, in words."""
 
     @property
     def summary(self) -> dict[str, str]:

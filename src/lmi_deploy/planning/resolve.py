@@ -72,7 +72,7 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
             extra=tuple(sorted(facts.extra_files)),
         ),
         probe=replace(
-            _probe(recipe, module, engine_spec.handler, model.task),
+            probe_of_recipe(recipe, module, engine_spec.handler, model.task),
             adapters=tuple(adapter.name for adapter in weights.adapters),
         ),
         place=place_of(recipe, facts, weights, engine_spec),
@@ -151,7 +151,10 @@ def _with_properties(lines: Pairs, properties: Pairs) -> Pairs:
     return (*kept, *given.items())
 
 
-def _probe(recipe: Recipe, module: InferenceEngine, handler: HandlerSpec, task: Task | None) -> ProbeSpec:
+def probe_of_recipe(
+    recipe: Recipe, module: InferenceEngine, handler: HandlerSpec, task: Task | None
+) -> ProbeSpec:
+    """The recipe's own, or the default of engine and task. Unresolvable if there is neither."""
     requested = recipe.probe
     expect = (requested.expect if requested else None) or ""
     if requested and requested.body is not None:

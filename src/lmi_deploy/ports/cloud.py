@@ -8,6 +8,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
 from lmi_deploy.ports.account import Account, Caller
 from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.dashboards import Dashboards
+from lmi_deploy.ports.foreign_scaling import ForeignScalingApi
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.iam import IamSetup, Roles
 from lmi_deploy.ports.image_registry import ImageRegistry
@@ -47,6 +48,7 @@ class Cloud:
     account: Account
     hosting: Hosting
     scalers: AutoscalingApi
+    foreign_scaling: ForeignScalingApi
     schedules: Schedules
     tagged: ResourceTags
     logs: CloudLogs

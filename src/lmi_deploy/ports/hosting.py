@@ -18,7 +18,9 @@ from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpointConfig, ForeignModel
 from lmi_deploy.domain.sagemaker.resource_settings import (
+    VARIANT,
     EndpointConfigSettings,
     ListedEndpoint,
     ModelSettings,
@@ -39,6 +41,11 @@ class Hosting(Protocol):
 
     def model(self, name: str) -> ObservedModel | None: ...
 
+    def foreign_endpoint_config(self, name: str) -> ForeignEndpointConfig | None:
+        """The same of a config that another tool made, with the names of what lmi does not read of it."""
+
+    def foreign_model(self, name: str) -> ForeignModel | None: ...
+
     def tags(self, arn: str) -> Pairs:
         """Read from SageMaker itself, which is up to date; the tagging API may lag."""
 
@@ -52,8 +59,8 @@ class Hosting(Protocol):
         self, name: str, config: str, *, keep_count: bool, policy: UpdatePolicy | None = None
     ) -> None: ...
 
-    def set_instance_count(self, name: str, count: int) -> None:
-        """Of our variant; its other settings stay."""
+    def set_instance_count(self, name: str, count: int, variant: str = VARIANT) -> None:
+        """Of this variant; its other settings stay."""
 
     def tag(self, arn: str, tags: Pairs) -> None: ...
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
+from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
 
 
 class Metrics(Protocol):
@@ -16,10 +17,12 @@ class Metrics(Protocol):
         CloudError if the service does not answer for all of them: an endpoint without data must not count as unused.
         """
 
-    def recent(self, endpoint: str, span: timedelta) -> RecentMetrics:
-        """The last `span` of our variant of this endpoint, up to now by CloudWatch's clock; in one request."""
+    def recent(self, endpoint: str, span: timedelta, variant: str = VARIANT) -> RecentMetrics:
+        """The last `span` of this variant of the endpoint, up to now by CloudWatch's clock; in one request."""
 
-    def between(self, endpoint: str, since: datetime, until: datetime) -> RecentMetrics:
+    def between(
+        self, endpoint: str, since: datetime, until: datetime, variant: str = VARIANT
+    ) -> RecentMetrics:
         """The same between two whole minutes of this machine's clock: of several minutes the median of their medians,
         and the highest p99.
         """

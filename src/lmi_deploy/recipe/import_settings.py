@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
+
+from lmi_deploy.domain.recipe_keys import Engine
 
 _UPPER = re.compile(r"[A-Z_0-9]+")
 _PLAIN_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -48,6 +51,29 @@ _ALIASES: Final[Mapping[str, str]] = {
     "option.batch_size": "batch_size",
     "option.max_batch_delay": "max_batch_delay",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSource:
+    """`weights` is the model id if the weights lie beside the settings; `other_files` are not taken along."""
+
+    origin: str
+    name: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    model_py: str = ""
+    requirements: str = ""
+    weights: str = ""
+    other_files: tuple[str, ...] = ()
+    command: str = "import"
+    engine: Engine | None = None
+    """If the image decides it."""
+    container: Mapping[str, str] = field(default_factory=dict)
+    """Keys of `container`, in place of the server's version."""
+    timeouts: Mapping[str, int] = field(default_factory=dict)
+    endpoint: Mapping[str, object] = field(default_factory=dict)
+    """Keys of `endpoint` with their values: text, numbers, lists and mappings."""
+    notes: tuple[str, ...] = ()
 
 
 def merged_settings(

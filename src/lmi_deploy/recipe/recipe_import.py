@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.catalog import options
 from lmi_deploy.domain.deployment_names import name_for
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.recipe.import_engines import EngineMatch, choose_engine
-from lmi_deploy.recipe.import_settings import merged_settings
+from lmi_deploy.recipe.import_settings import ImportSource, merged_settings
 from lmi_deploy.recipe.option_migration import moves
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.reader import Purpose
@@ -27,20 +27,6 @@ _TAKEN_ALONG: Final = (
 )
 """Beginnings of variables that are settings; the others belong to the process or the image."""
 _ROUNDS: Final = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportSource:
-    """`weights` is the model id if the weights lie beside the settings; `other_files` are not taken along."""
-
-    origin: str
-    name: str = ""
-    properties: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    model_py: str = ""
-    requirements: str = ""
-    weights: str = ""
-    other_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +47,10 @@ class _Draft:
     environment: dict[str, str]
     options: dict[str, str]
     properties: dict[str, str]
+    endpoint: dict[str, object]
     notes: list[str]
-    version: str
+    container: dict[str, str]
+    command: str
 
 
 def import_recipe(
@@ -83,7 +71,7 @@ def import_recipe(
             hint="add --model owner/name, an s3:// prefix or a folder",
         )
     settings["option.model_id"] = model
-    choice = choose_engine(settings, own_code=bool(source.model_py), version=version)
+    choice = _engine(source, settings, version)
     del settings["option.model_id"]
     draft = _draft(source, choice, settings, variables, version)
     name = name_for(source.name or model)
@@ -96,6 +84,13 @@ def import_recipe(
     return ImportedRecipe(name=name, text=text, notes=tuple(draft.notes))
 
 
+def _engine(source: ImportSource, settings: dict[str, str], version: str) -> EngineMatch:
+    if source.engine is None:
+        return choose_engine(settings, own_code=bool(source.model_py), version=version)
+    found = choose_engine(settings, own_code=False, version=version)
+    return EngineMatch(engine=source.engine, task=found.task if source.engine == "accelerate" else None)
+
+
 def _draft(
     source: ImportSource,
     choice: EngineMatch,
@@ -103,7 +98,7 @@ def _draft(
     variables: Mapping[str, str],
     version: str,
 ) -> _Draft:
-    notes = list(choice.notes)
+    notes = [*source.notes, *choice.notes]
     head = [
         *_model_keys(settings),
         ("engine", choice.engine),
@@ -111,7 +106,7 @@ def _draft(
         *_degree(settings, notes),
         *_trust(settings),
         *_handler(source, choice, notes),
-        *_timeouts(settings, notes),
+        *_timeouts(settings, source.timeouts, notes),
     ]
     own = {key.removeprefix("option."): value for key, value in settings.items() if key.startswith("option.")}
     for move in moves(choice.engine, own.items(), version):
@@ -127,8 +122,10 @@ def _draft(
         environment=_environment(variables, notes),
         options=own,
         properties={key: value for key, value in settings.items() if not key.startswith("option.")},
+        endpoint=dict(source.endpoint),
         notes=notes,
-        version=version.partition("/")[0],
+        container=dict(source.container or {"version": version.partition("/")[0]}),
+        command=source.command,
     )
 
 
@@ -167,8 +164,10 @@ def _handler(source: ImportSource, choice: EngineMatch, notes: list[str]) -> Ite
         notes.append(f"{source.requirements} was removed: engine {choice.engine} has its own packages")
 
 
-def _timeouts(settings: dict[str, str], notes: list[str]) -> Iterator[tuple[str, str]]:
-    found: dict[str, int] = {}
+def _timeouts(
+    settings: dict[str, str], given: Mapping[str, int], notes: list[str]
+) -> Iterator[tuple[str, str]]:
+    found = dict(given)
     limits = (
         ("model_loading_timeout", "model_loading", _MOST_SECONDS),
         ("predict_timeout", "predict", _MOST_PREDICT),
@@ -226,7 +225,12 @@ def _mistakes(text: str, purpose: Purpose) -> list[tuple[str, str]]:
 
 
 def _remove(draft: _Draft, key: str, why: str) -> bool:
-    """Whether it was an option, a property or a variable."""
+    """Whether it was an option, a property, a variable, or a setting of the endpoint."""
+    group, _, inside = key.partition(".")
+    setting = inside.partition(".")[0]
+    if group == "endpoint" and setting in draft.endpoint:
+        draft.notes.append(f"endpoint.{setting}: {draft.endpoint.pop(setting)} was removed: {why}")
+        return True
     for prefix, pairs in (
         ("options.", draft.options),
         ("properties.", draft.properties),
@@ -241,17 +245,24 @@ def _remove(draft: _Draft, key: str, why: str) -> bool:
 
 def _text(draft: _Draft, origin: str) -> str:
     lines = [
-        f"# Written by `lmi import` from {_comment(origin)}.",
+        f"# Written by `lmi {draft.command}` from {_comment(origin)}.",
         *(f"# - {_comment(note)}" for note in draft.notes),
     ]
     lines += [f"{key}: {value}" for key, value in draft.head]
-    lines += ["container:", f"  version: {draft.version}"]
+    lines += ["container:", *_pairs(draft.container, indent=2)]
     if draft.environment:
         lines += ["  environment:", *_pairs(draft.environment, indent=4)]
     for key, pairs in (("options", draft.options), ("properties", draft.properties)):
         if pairs:
             lines += [f"{key}:", *_pairs(pairs, indent=2)]
+    if draft.endpoint:
+        lines += ["endpoint:", *(f"  {key}: {_value(value)}" for key, value in draft.endpoint.items())]
     return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    """JSON is YAML."""
+    return _scalar(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _pairs(pairs: Mapping[str, str], *, indent: int) -> Iterator[str]:

@@ -88,7 +88,7 @@ def _body(name: str, generation: Generation, place: SageMakerServing) -> dict[st
 
 
 def _charts(name: str, generation: Generation, place: SageMakerServing) -> Iterator[Widget]:
-    variant = ("EndpointName", name, "VariantName", VARIANT)
+    variant = ("EndpointName", name, "VariantName", place.variant or VARIANT)
     yield _counts(
         "Requests a minute",
         [

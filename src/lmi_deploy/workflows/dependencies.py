@@ -28,6 +28,7 @@ from lmi_deploy.ports.price_cache import PriceCache
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.recipe.checks.issue import Issue
+from lmi_deploy.targets.endpoint_adopter import EndpointAdopter
 from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.targets.stack_exporter import StackExporter
 from lmi_deploy.targets.target import AnyTarget, TrialTarget
@@ -51,6 +52,7 @@ class Dependencies:
     trial: TrialTarget[Any, Any]
     compilers: Mapping[TargetName, ModelCompiler]
     exporters: Mapping[TargetName, StackExporter]
+    adopter: Callable[[], EndpointAdopter]
     servers: Mapping[str, ModelServer]
     environments: Environments
     images: ImageBuilder

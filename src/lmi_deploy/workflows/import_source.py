@@ -12,8 +12,7 @@ from lmi_deploy.domain.byte_units import GIB, MIB
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.recipe.import_settings import parse_environment
-from lmi_deploy.recipe.recipe_import import ImportSource
+from lmi_deploy.recipe.import_settings import ImportSource, parse_environment
 
 SMALL: Final = MIB
 """Bytes of a settings file, a handler or a list of packages; none is larger."""
@@ -33,9 +32,9 @@ class Imported:
     files: dict[str, bytes]
 
 
-def read_source(path: str, stdin: IO[bytes], recipe_folder: Path) -> Imported:
+def read_source(path: str, stdin: IO[bytes] | None, recipe_folder: Path) -> Imported:
     """UsageRefused for what is none of the four. Paths in the result start at `recipe_folder`."""
-    if path == "-":
+    if path == "-" and stdin is not None:
         return _environment("standard input", stdin.read(SMALL + 1))
     place = Path(path)
     try:
@@ -52,7 +51,9 @@ def read_source(path: str, stdin: IO[bytes], recipe_folder: Path) -> Imported:
         ) from None
     if path.endswith(".properties"):
         _require_small(path, content)
-        return Imported(source=ImportSource(origin=path, properties=_properties(path, content)), files={})
+        return Imported(
+            source=ImportSource(origin=path, properties=parse_serving_properties(path, content)), files={}
+        )
     return _environment(path, content)
 
 
@@ -80,7 +81,7 @@ def _folder(folder: Path, recipe_folder: Path) -> Imported:
     source = ImportSource(
         origin=str(folder),
         name=folder.resolve().name,
-        properties=_properties(str(folder / SERVING_PROPERTIES), content),
+        properties=parse_serving_properties(str(folder / SERVING_PROPERTIES), content),
         weights=_below(folder, recipe_folder) if any(name.endswith(_WEIGHTS) for name in found) else "",
         other_files=tuple(name for name in found if name.endswith(".py") and name not in _CODE),
     )
@@ -124,7 +125,10 @@ def _archive(path: Path) -> Imported:
     name = path.name.partition(".")[0]
     content = small.pop(SERVING_PROPERTIES, b"")
     source = ImportSource(
-        origin=str(path), name=name, properties=_properties(str(path), content), other_files=tuple(others)
+        origin=str(path),
+        name=name,
+        properties=parse_serving_properties(str(path), content),
+        other_files=tuple(others),
     )
     if weights:
         more = f"{weights / 1e9:.2f} GB of weights (unpack the archive, and name the folder with --model)"
@@ -145,7 +149,7 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
         ) from None
 
 
-def _properties(origin: str, content: bytes) -> dict[str, str]:
+def parse_serving_properties(origin: str, content: bytes) -> dict[str, str]:
     try:
         return parse_properties(content)
     except ValueError as reason:

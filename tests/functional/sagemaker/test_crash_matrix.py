@@ -127,6 +127,9 @@ def _converges(app: CrashApp, name: str, crash: Crash, plain: _FaultFree) -> Non
         expected = (130,) if crash.ending == "SIGINT" else (0, 1)
         assert result.code in expected, result.err
         assert result.code == 0 or "next: " in result.err, result.err
+    if scenario.repeated:
+        ended_well = app.lmi(*scenario.command)
+        assert ended_well.code == 0, ended_well.err
     crashed = app.snapshot()
     assert converged(app) == plain.remaining
     ended(app, DOWN)

@@ -16,6 +16,8 @@ from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpointConfig, ForeignModel
+from lmi_deploy.domain.sagemaker.foreign_fields import foreign_endpoint_config, foreign_model
 from lmi_deploy.domain.sagemaker.resource_fields import (
     endpoint_config_models,
     endpoint_config_request,
@@ -82,9 +84,7 @@ class SageMakerHosting:
             )
 
     def endpoint_config(self, name: str) -> ObservedEndpointConfig | None:
-        response = self._described(
-            "describe_endpoint_config", "endpoint-config", name, "EndpointConfigArn", EndpointConfigName=name
-        )
+        response = self._endpoint_config_response(name)
         if response is None:
             return None
         return ObservedEndpointConfig(
@@ -95,8 +95,25 @@ class SageMakerHosting:
             models=endpoint_config_models(response),
         )
 
+    def foreign_endpoint_config(self, name: str) -> ForeignEndpointConfig | None:
+        response = self._endpoint_config_response(name)
+        return None if response is None else foreign_endpoint_config(response)
+
+    def foreign_model(self, name: str) -> ForeignModel | None:
+        response = self._model_response(name)
+        return None if response is None else foreign_model(response)
+
+    def _endpoint_config_response(self, name: str) -> dict[str, Any] | None:
+        kind = "endpoint-config"
+        return self._described(
+            "describe_endpoint_config", kind, name, "EndpointConfigArn", EndpointConfigName=name
+        )
+
+    def _model_response(self, name: str) -> dict[str, Any] | None:
+        return self._described("describe_model", "model", name, "ModelArn", ModelName=name)
+
     def model(self, name: str) -> ObservedModel | None:
-        response = self._described("describe_model", "model", name, "ModelArn", ModelName=name)
+        response = self._model_response(name)
         return (
             None
             if response is None
@@ -155,8 +172,8 @@ class SageMakerHosting:
             ):
                 raise
 
-    def set_instance_count(self, name: str, count: int) -> None:
-        desired = {"VariantName": VARIANT, "DesiredInstanceCount": count}
+    def set_instance_count(self, name: str, count: int, variant: str = VARIANT) -> None:
+        desired = {"VariantName": variant, "DesiredInstanceCount": count}
         try:
             self._change(
                 "update_endpoint_weights_and_capacities",

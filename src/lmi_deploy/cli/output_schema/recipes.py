@@ -34,6 +34,29 @@ class ImportResult(TypedDict):
     file: NotRequired[str]
 
 
+class AdoptResult(TypedDict):
+    """`recipe`, `name`: of a recipe that was written. `taken`, `refused` (why, or what to correct first): without
+    --take. The rest: with --take.
+    """
+
+    endpoint: str
+    region: str
+    file: str
+    notes: list[str]
+    recipe: NotRequired[str]
+    name: NotRequired[str]
+    taken: NotRequired[bool]
+    refused: NotRequired[str]
+    deployment: NotRequired[str]
+    target: NotRequired[str]
+    account: NotRequired[str]
+    changed: NotRequired[bool]
+
+
+class AdoptPolicyResult(TypedDict):
+    policy: Document
+
+
 class MigrateResult(TypedDict):
     recipe: str
     version: str
@@ -159,6 +182,7 @@ class SchemaResult(TypedDict):
 OUTPUTS: Final[Mapping[str, CommandOutput]] = {
     "init": CommandOutput(results=(InitResult,)),
     "import": CommandOutput(results=(ImportResult,)),
+    "adopt": CommandOutput(results=(AdoptResult, AdoptPolicyResult)),
     "migrate": CommandOutput(results=(MigrateResult,)),
     "validate": CommandOutput(results=(ValidateResult,)),
     "fit": CommandOutput(results=(FitFields,)),

@@ -8,6 +8,7 @@ from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.image_actions import DeleteImage, DeleteRepository, MakeRepository, PushImage
 from lmi_deploy.domain.sagemaker.job_actions import (
@@ -276,6 +277,8 @@ CloudAction = (
     | SetInstanceCount
     | SetScaling
     | RemoveScaling
+    | AdoptResource
+    | RemoveForeignScaling
     | TagEndpoint
     | UntagEndpoint
     | SetExpiry

@@ -91,11 +91,13 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
     return requested
 
 
-def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSettings:
-    """From DescribeEndpointConfig's response; several variants, or one of another name, never equal ours."""
+def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> EndpointConfigSettings:
+    """From DescribeEndpointConfig's response; several variants, or one of another name than `variant` or
+    ours, never equal ours.
+    """
     variants = response.get("ProductionVariants") or ()
     first: Mapping[str, Any] = variants[0] if variants else {}
-    own = len(variants) == 1 and first.get("VariantName") == VARIANT
+    own = len(variants) == 1 and first.get("VariantName") == (variant or VARIANT)
     return EndpointConfigSettings(
         model=str(first.get("ModelName", "")) if own else "",
         instance=str(first.get("InstanceType", "")),
@@ -158,6 +160,7 @@ def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
         desired_count=int(variant.get("DesiredInstanceCount") or 0),
         created=moment(response.get("CreationTime")),
         modified=moment(response.get("LastModifiedTime")),
+        variant=str(variant.get("VariantName") or VARIANT),
     )
 
 

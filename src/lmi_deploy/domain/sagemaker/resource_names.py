@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lmi_deploy.domain.sagemaker.resource_settings import Resource, ResourceKind
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_ADOPTED, Resource, ResourceKind
 from lmi_deploy.domain.sagemaker.transfer_job import compile_job_of
 from lmi_deploy.domain.settings_digest import digest, short
 
@@ -29,6 +29,12 @@ def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
         return name == deployment
     number = r"(-\d{1,3})?" if kind == "processing-job" else ""
     return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None
+
+
+def is_own_resource(resource: Resource, deployment: str) -> bool:
+    """By its name, or because `lmi adopt` took it over with a name of its own."""
+    adopted = resource.kind in ("endpoint-config", "model") and bool(resource.tag(TAG_ADOPTED))
+    return adopted or is_resource_name(resource.kind, resource.name, deployment)
 
 
 def is_compile_job(resource: Resource) -> bool:

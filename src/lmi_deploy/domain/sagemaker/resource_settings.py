@@ -41,6 +41,9 @@ TAG_TTL: Final = "lmi:ttl"
 TAG_SCHEDULER: Final = "lmi:scheduler-role"
 """Of an endpoint: the role with which EventBridge Scheduler deletes it at its expiry."""
 
+TAG_ADOPTED: Final = "lmi:adopted"
+"""Of resources that `lmi adopt` took over, whose names are not of lmi's form: with it, the tag TAG proves ownership."""
+
 TAG_DASHBOARD: Final = "lmi:dashboard"
 """Of an endpoint: the CloudWatch dashboard that `lmi dashboard` wrote for it."""
 
@@ -140,6 +143,8 @@ class ObservedEndpoint:
     desired_count: int = 0
     created: str = ""
     modified: str = ""
+    variant: str = VARIANT
+    """The name of its first production variant: another one only until the first `lmi up` after an `lmi adopt`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

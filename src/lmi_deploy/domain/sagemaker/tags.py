@@ -11,6 +11,7 @@ from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
+    TAG_ADOPTED,
     TAG_BUCKET,
     TAG_DRAFT,
     TAG_ENGINE,
@@ -33,6 +34,7 @@ OWN = frozenset(
     {
         *(TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK),
         *(TAG_EXPIRES, TAG_TTL, TAG_SCHEDULER, TAG_WEIGHTS, TAG_DRAFT, TAG_IN_PLACE),
+        TAG_ADOPTED,
     }
 )
 BUCKET_TAGS = {TAG_PURPOSE: "weights and artifacts", TAG_VERSION: __version__}

@@ -131,9 +131,16 @@ def update_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[st
 
 
 def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row, new: Row) -> None:
-    """A variant that is scaled automatically must keep its instance type."""
+    """A variant that is scaled automatically must stay, and keep its instance type: botocore's service model,
+    UpdateEndpoint and ProductionVariant do not say so; reports: hashicorp/terraform-provider-aws#14337.
+    """
     before = {variant["name"]: variant["params"].get("InstanceType") for variant in old["variants"]}
     scaled = scaled_variants(context, request.region, request.params["EndpointName"])
+    if lost := sorted(scaled - {variant["name"] for variant in new["variants"]}):
+        raise refused(
+            f"The following variant(s) must be deregistered as scalable targets with AWS Auto Scaling before they can "
+            f"be removed: {', '.join(lost)}."
+        )
     for variant in new["variants"]:
         name = variant["name"]
         if name in scaled and variant["params"].get("InstanceType") != before.get(name):

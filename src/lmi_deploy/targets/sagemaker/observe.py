@@ -14,7 +14,7 @@ from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.expiry import is_expired
 from lmi_deploy.domain.sagemaker.exported_stack import is_exported, split_stored
-from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_resource_name
+from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_own_resource
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
@@ -56,7 +56,7 @@ def observe(
     endpoint = cloud.hosting.endpoint(ref.name)
     searched = cloud.tagged.of(ref.name)
     compiling = tuple(r for r in searched if is_compile_job(r))
-    tagged = tuple(r for r in searched if is_resource_name(r.kind, r.name, ref.name) and r not in compiling)
+    tagged = tuple(r for r in searched if is_own_resource(r, ref.name) and r not in compiling)
     found = tuple(r for r in tagged if r.kind not in JOB_KINDS)
     resources, foreign, tags = _owned_resources(ref.name, endpoint, found, cloud, own_tags=own_tags)
     bucket = ref.bucket or _bucket(resources, cloud)

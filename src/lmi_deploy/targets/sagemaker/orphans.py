@@ -11,7 +11,7 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import is_expired
-from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_resource_name
+from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_own_resource
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     TAG_BUCKET,
@@ -93,7 +93,7 @@ class Orphans:
         jobs: defaultdict[str, list[Resource]] = defaultdict(list)
         for resource in resources:
             name = resource.tag(TAG)
-            owned = is_compile_job(resource) or is_resource_name(resource.kind, resource.name, name)
+            owned = is_compile_job(resource) or is_own_resource(resource, name)
             if owned and not name_error(name):
                 kind = jobs if resource.kind in JOB_KINDS else found
                 kind[name].append(resource)
@@ -133,7 +133,7 @@ class Orphans:
             one.name
             for one in resources
             if (one.tag(TAG), one.tag(TAG_PURPOSE)) == (name, LOAD_INPUT)
-            and is_resource_name(one.kind, one.name, name)
+            and is_own_resource(one, name)
             and self.cloud.jobs.job(one.name) is not None
         ]
         if not left or self.lock(ref).holder(name):

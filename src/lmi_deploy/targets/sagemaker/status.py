@@ -7,6 +7,7 @@ from dataclasses import replace
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentStatus, Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
+from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import missing_tag_text
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
@@ -157,6 +158,8 @@ def fingerprint(observed: CloudObserved) -> list[object]:
 def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:
     if record is None:
         return "drifted", f"{endpoint.config} serves, but has no record; `lmi up` writes one"
+    if record.current is None and any(record.started(AdoptResource)):
+        return "drifted", "it serves, but its `lmi adopt --take` did not finish; run the same command again"
     if record.current is None:
         return "drifted", "it serves, but its `lmi up` did not finish; `lmi up` continues"
     if record.current.server != endpoint.config:

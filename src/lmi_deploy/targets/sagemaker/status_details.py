@@ -34,6 +34,6 @@ def recent_metrics(observed: CloudObserved, metrics: Callable[[], Metrics]) -> R
     if observed.endpoint is None or observed.endpoint.status == "Creating":
         return None
     try:
-        return metrics().recent(observed.ref.name, _SPAN)
+        return metrics().recent(observed.ref.name, _SPAN, observed.endpoint.variant)
     except LmiError as error:  # the state is known without it
         return RecentMetrics(unavailable=error.message)

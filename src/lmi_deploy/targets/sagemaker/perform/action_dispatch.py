@@ -17,6 +17,7 @@ from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker import image_actions as image_plan
+from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
 from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_marker, dashboard_name
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
@@ -78,7 +79,7 @@ class SageMakerPerformers:
         codec = Codec(ENGINES[spec.engine.name], spec.engine.handler, spec.model.task)
         return {
             **self.teardown(),
-            cloud_plan.MakeBucket: lambda action: _make_bucket(self.cloud, action),
+            cloud_plan.MakeBucket: lambda action: make_bucket(self.cloud, action),
             cloud_plan.PushWeights: storing.push,
             RunTransferJob: lambda action: self._job(spec, action, job_files),
             local_actions.PutArtifact: storing.put,
@@ -103,6 +104,8 @@ class SageMakerPerformers:
             SetInstanceCount: lambda action: set_instance_count(action, cloud=cloud, clock=clock),
             SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
             RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
+            AdoptResource: lambda a: _call(hosting.tag, a.arn, a.tags),
+            RemoveForeignScaling: lambda a: _call(cloud.foreign_scaling.remove, a.endpoint, a.variant),
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
@@ -206,7 +209,7 @@ def _call(done: Callable[P, None], *args: P.args, **named: P.kwargs) -> Steps:
     return "done"
 
 
-def _make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
+def make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
     yield from ()
     if cloud.account.has_bucket(action.bucket):
         return "there already"

@@ -22,7 +22,7 @@ def set_instance_count(
     yield from settled(action.endpoint, action, cloud=cloud, clock=clock)
     observed = _observe(action, cloud)
     if observed.status == "InService" and observed.desired_count != action.count:
-        cloud.hosting.set_instance_count(action.endpoint, action.count)
+        cloud.hosting.set_instance_count(action.endpoint, action.count, observed.variant)
         observed = _observe(action, cloud)
     started, interval = clock.monotonic(), poll_intervals()
     while _is_in_progress(observed, action):

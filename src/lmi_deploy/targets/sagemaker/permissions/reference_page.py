@@ -37,6 +37,9 @@ aws iam create-role --role-name lmi-endpoint --assume-role-policy-document file:
 aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME --policy-document file://execution.json
 ```
 
+An endpoint that another tool made has a config and a model with names of its own: `lmi adopt NAME --policy` prints
+what a deployer needs for these, in addition ([how](../how-to/adopt-an-endpoint.md)).
+
 `lmi bootstrap` creates them instead ([how](../how-to/set-up-an-account.md)).
 
 `endpoint.role` names the endpoint's role, by its ARN or by its name in your account; by default it is

@@ -31,6 +31,7 @@ from lmi_deploy.targets.sagemaker.desired_state import (
     wait_timeout,
 )
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
+from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
 from lmi_deploy.targets.sagemaker.plan.image_actions import delete_unused_images, image_actions
@@ -90,7 +91,9 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
     require_ownership_tag(observed)
     if observed.not_owned_reason:
         raise Refused(
-            observed.not_owned_reason, hint="choose another name in the recipe. Nothing was changed"
+            observed.not_owned_reason,
+            hint=f"choose another name in the recipe, or take the endpoint over: lmi adopt {spec.name}. Nothing was "
+            "changed",
         )
     _require_same_bucket(spec, observed)
     if endpoint is None or endpoint.status not in SETTLING or endpoint.status == "SystemUpdating":
@@ -201,6 +204,7 @@ def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) 
     if moved:
         yield RemoveScaling(endpoint=spec.name)
     keep = bool(scaled and spec.cloud.scaling and not moved)
+    yield from end_foreign_scaling(observed)
     yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep, policy=spec.cloud.update)
     yield from _settle(spec, chosen.name, update=spec.cloud.update)
     if not (moved and spec.cloud.scaling is None):

@@ -45,6 +45,11 @@ def _require_scalable(observed: CloudObserved) -> tuple[ObservedEndpoint, Genera
         raise NotFound(f"{name}: no endpoint in {observed.ref.place}", hint="run `lmi up` to create it")
     if record is None or record.current is None or record.coming is not None:
         raise Refused(f"{name}: its `lmi up` did not finish", hint="run `lmi up` first, which continues it")
+    if scaled := record.current.serving.cloud.variant_scaling:
+        raise Refused(
+            f"{name}: another tool scales its variant {endpoint.variant} ({scaled}), and would undo it",
+            hint="change that scaling where it was made, or run `lmi up`, which replaces it by endpoint.autoscaling",
+        )
     if observed.missing:
         parts = " and ".join(f"{kind.replace('-', ' ')} {lost}" for kind, lost in observed.missing)
         raise Refused(

@@ -19,6 +19,7 @@ from lmi_deploy.domain.sagemaker.tags import weights_tags
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
+from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.resource_actions import existing
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
 
@@ -49,6 +50,7 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
     )
     actions: tuple[Action, ...] = (
         *((RemoveScaling(endpoint=name),) if was and (moved or not becomes) else ()),
+        *(() if has_started else end_foreign_scaling(observed)),
         *(() if has_started else (update,)),
         AwaitService(
             endpoint=name,
@@ -84,10 +86,10 @@ def candidates(observed: CloudObserved) -> tuple[tuple[Generation, str], ...]:
 def lacks(generation: Generation, observed: CloudObserved) -> str:
     """Which of its resources is missing, so that a rollback to it is impossible; empty if none is."""
     if generation.server not in existing(observed, "endpoint-config"):
-        return f"its endpoint config {generation.server} was deleted"
+        return f"its endpoint config {generation.server} was deleted, or is not lmi's"
     model = generation.serving.cloud.model
     if model and model not in existing(observed, "model"):
-        return f"its model {model} was deleted"
+        return f"its model {model} was deleted, or is not lmi's"
     return _replaced_objects(generation, observed.record)
 
 

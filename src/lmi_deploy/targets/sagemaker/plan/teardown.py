@@ -22,6 +22,7 @@ from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransfer
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.errors import Refused
+from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.image_actions import used_repository
 from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names
@@ -55,6 +56,7 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
         yield RemoveScaling(endpoint=name)
     if observed.endpoint is not None and not observed.not_owned_reason:
+        yield from end_foreign_scaling(observed)
         yield DeleteEndpoint(endpoint=name)
     if observed.schedule is not None and not observed.not_owned_reason:
         yield RemoveSchedule(endpoint=name)
