@@ -81,6 +81,8 @@ def _helps() -> Iterator[tuple[str, str]]:
 
 
 def _help(command: click.Command, name: str, parent: click.Context) -> Iterator[tuple[str, str]]:
+    if command.hidden:
+        return
     context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):

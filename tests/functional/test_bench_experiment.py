@@ -204,7 +204,7 @@ def test_repeats_are_pooled_in_a_seeded_order(app: LocalApp) -> None:
         ("bench: {prompt: a, body: b}", "prompt and body cannot be combined"),
         ("bench: {prompts: none.txt}", "none.txt: No such file"),
         ("bench: {batch: 2, prompt: a}", "no JSON body with `inputs`"),
-        ("bench: {via: job}", "bench.via: not yet: job (load from several machines)"),
+        ("bench: {via: job}", "runs on this machine, and no machine in AWS reaches it"),
         ("bench: {rate: fast}", "bench.rate: 'fast' is not a number"),
     ],
 )

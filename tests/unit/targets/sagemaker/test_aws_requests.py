@@ -12,7 +12,7 @@ from botocore import xform_name
 from lmi_deploy.aws.s3.error_messages import ACTIONS
 from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.permissions import PolicyStatement
-from lmi_deploy.targets.sagemaker.permissions import policies
+from lmi_deploy.targets.sagemaker.permissions import load_role_of, policies
 from tests.support.aws_requests import rows
 from tests.support.cloud_factories import built_spec, cloud_facts, cloud_spec, compiled_spec
 from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS, OF_ECR, setup_policy
@@ -36,7 +36,7 @@ WHOLE = (
     "instance_type: ml.g5.xlarge\nttl: 8h\nweights: {via: job, token_secret: hub-token}\nendpoint:\n"
     "  kms_key: alias/x\n  scheduler_role: ending\n"
     "  vpc: {subnets: [subnet-1], security_groups: [sg-1]}\n"
-    "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+    "  autoscaling: {min: 1, max: 2, backlog_per_instance: 9}\n"
     "  asynchronous: {output: 's3://answers/x/', error_topic: 'arn:aws:sns:us-east-1:123456789012:failed'}\n"
 )
 
@@ -63,7 +63,10 @@ def grants() -> list[PolicyStatement]:
         in_place.deployer,
         in_place.execution,
     )
-    every = (found.deployer, found.execution, found.job, *deployers, setup_policy())
+    loading = policies(cloud_spec(), load_role=load_role_of(cloud_spec(), None))
+    assert loading.load is not None
+    by_job = (loading.deployer, loading.load)
+    every = (found.deployer, found.execution, found.job, *deployers, *by_job, setup_policy())
     return [statement for policy in every for statement in policy.grants]
 
 

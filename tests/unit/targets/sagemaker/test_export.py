@@ -18,7 +18,7 @@ from lmi_deploy.domain.sagemaker.exported_stack import (
     is_exported,
     split_stored,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.settings_digest import digest_tag
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.render import render

@@ -12,7 +12,7 @@ from botocore import xform_name
 
 from lmi_deploy.aws.s3.error_messages import ACTIONS
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.targets.sagemaker.permissions import Policy, policies
+from lmi_deploy.targets.sagemaker.permissions import Policy, load_role_of, policies
 from lmi_deploy.targets.sagemaker.permissions.bootstrap_policy import bootstrap_policy
 from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import parse_pipeline
 from lmi_deploy.targets.sagemaker.permissions.team_setup import team_setup
@@ -69,7 +69,7 @@ def whole() -> Spec:
     """With everything that needs permissions."""
     return cloud_spec(
         "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n"
-        "  kms_key: alias/x\n  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+        "  kms_key: alias/x\n  autoscaling: {min: 1, max: 2, backlog_per_instance: 9}\n"
         "  asynchronous: {}\n"
     )
 
@@ -107,7 +107,8 @@ def actions() -> dict[str, str]:
 
 def granted() -> set[str]:
     specs = (whole(), compiled_spec(), compiled_spec(script=False), built_spec())
-    granting = (*(policies(spec).deployer for spec in specs), setup_policy())
+    loading = policies(whole(), load_role=load_role_of(whole(), None))
+    granting = (*(policies(spec).deployer for spec in specs), loading.deployer, setup_policy())
     return {right.action for policy in granting for right in policy.rights}
 
 
