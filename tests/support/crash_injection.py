@@ -38,6 +38,7 @@ _WRITES = frozenset(
             "delete_job",
         ),
         *("delete_at", "set_instance_count"),
+        *("create_component", "update_component", "delete_component"),
         *("create", "delete_image", "delete_repository"),
         *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),
     }
@@ -147,7 +148,17 @@ class CrashingCloud(FakeCloud):
     def cloud(self, region: str = "") -> Cloud:
         plain = super().cloud(region)
         ports = (
-            *("account", "hosting", "scalers", "foreign_scaling", "schedules", "tagged", "logs", "images"),
+            *(
+                "account",
+                "hosting",
+                "components",
+                "scalers",
+                "foreign_scaling",
+                "schedules",
+                "tagged",
+                "logs",
+                "images",
+            ),
             *("jobs", "optimizations", "dashboards"),
         )
         watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}

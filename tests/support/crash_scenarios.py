@@ -33,6 +33,11 @@ CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
 SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 ASYNC = RECIPE + "endpoint: {asynchronous: {}}\n"
+SHARED = (
+    RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.12xlarge\ntensor_parallel_degree: 1")
+    + "endpoint: {share: team}\n"
+)
+SHARED_CHANGED = SHARED + "options: {dtype: fp32}\n"
 BY_JOB = RECIPE + "weights: {via: job}\n"
 ADAPTED = """\
 name: tiny
@@ -111,6 +116,9 @@ class CrashApp(CloudApp):
                 name: (e.observed.status, e.observed.config, e.observed.desired_count)
                 for name, e in account.endpoints.items()
             },
+            "components": {
+                name: (c.observed.status, c.observed.settings) for name, c in account.components.items()
+            },
             "configs": sorted(account.configs),
             "models": sorted(account.models),
             "tags": {arn: _timeless(tags) for arn, tags in account.tags.items() if "-job/" not in arn},
@@ -146,6 +154,7 @@ class CrashApp(CloudApp):
         state, objects = self.remaining(), [key for key in self.objects() if not key.startswith(STAYS)]
         things = [
             *state["endpoints"],
+            *state["components"],
             *state["configs"],
             *state["models"],
             *state["tags"],
@@ -321,6 +330,24 @@ def _fails_its_probe(app: CrashApp) -> None:
     app.cloud.account_state.answer = _EmptyOnce()
 
 
+def _component_failed(app: CrashApp) -> None:
+    account = app.cloud.account_state
+    write_recipe(SHARED)
+    planned = app.lmi("plan", "--json").result["actions"]
+    (model,) = (action["model"] for action in planned if action["action"] == "create-model")
+    account.failures.reasons[model] = "The container did not pass the ping health check."
+    assert app.lmi(*UP).code == 1
+    account.failures.reasons.clear()
+
+
+def _shared_endpoint_failed(app: CrashApp) -> None:
+    reasons = app.cloud.account_state.failures.reasons
+    reasons["ml.g5.12xlarge"] = NO_CAPACITY
+    write_recipe(SHARED)
+    assert app.lmi(*UP).code == 1
+    reasons.clear()
+
+
 def _has_requests(app: CrashApp) -> None:
     app.cloud.stores[app.bucket].put("async/tiny/output/1.out", b"a response")
 
@@ -385,6 +412,20 @@ SCENARIOS: dict[str, Scenario] = {
     "rollback to what was adopted": Scenario(
         CHANGED, ("rollback", "tiny", "--yes"), Ups((CHANGED,), lambda app: None, first=adopted)
     ),
+    "first up, on a shared endpoint": Scenario(SHARED),
+    "changed recipe, on a shared endpoint": Scenario(SHARED_CHANGED, before=Ups((SHARED,))),
+    "changed recipe that fails its probe, on a shared endpoint": Scenario(
+        SHARED_CHANGED, before=Ups((SHARED,), _fails_its_probe), code=1
+    ),
+    "more instances of a shared endpoint": Scenario(
+        SHARED.replace("share: team", "share: team, count: 2, component: {copies: 5}"), before=Ups((SHARED,))
+    ),
+    "failed model on a shared endpoint": Scenario(SHARED, before=_component_failed),
+    "failed shared endpoint": Scenario(SHARED, before=_shared_endpoint_failed),
+    "rollback, on a shared endpoint": Scenario(
+        SHARED_CHANGED, ("rollback", "tiny", "--yes"), Ups((SHARED, SHARED_CHANGED))
+    ),
+    "down, on a shared endpoint": Scenario(SHARED, DOWN, Ups((SHARED,))),
     "down": Scenario(CHANGED, DOWN, Ups((CHANGED,))),
     "down, scaled, logs and weights too": Scenario(
         BUILT_AND_SCALED, (*DOWN, "--purge", "--logs"), Ups((BUILT_AND_SCALED,), _has_printed)

@@ -31,12 +31,14 @@ from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_account import FakeAccount
+from tests.support.fake_components import FakeComponents
 from tests.support.fake_hosting import AccountState, FakeHosting, Process
 from tests.support.fake_iam import FakeIamSetup
 from tests.support.fake_images import FakeImageBuilder, FakeRegistry
 from tests.support.fake_store import FakeStore
 
 LOGS = "/aws/sagemaker/Endpoints/"
+COMPONENT_LOGS = "/aws/sagemaker/InferenceComponents/"
 
 
 SettingsT = TypeVar("SettingsT", JobSettings, OptimizationSettings)
@@ -131,10 +133,10 @@ class FakeLogs:
     since: list[str] = field(default_factory=list)
     """The start time of each read."""
 
-    def group(self, endpoint: str) -> str:
+    def group(self, endpoint: str, *, component: bool = False) -> str:
         self.state.call("group")
         self._print()
-        name = f"{LOGS}{endpoint}"
+        name = f"{COMPONENT_LOGS if component else LOGS}{endpoint}"
         return name if name in self.groups else ""
 
     def lines(self, group: str, *, start: str = "") -> Iterator[str]:
@@ -166,6 +168,8 @@ class FakeLogs:
             has_started = endpoint.until is None or now >= endpoint.until - account.startup / 2
             if has_started and name in account.prints:
                 self.groups[f"{LOGS}{name}"] = account.prints[name]
+        for name in account.components.keys() & account.prints.keys():
+            self.groups[f"{COMPONENT_LOGS}{name}"] = account.prints[name]
 
 
 @dataclass
@@ -418,6 +422,7 @@ class FakeCloud:
             caller=self.account_state.caller,
             account=self.account,
             hosting=FakeHosting(self.account_state),
+            components=FakeComponents(self.account_state),
             scalers=self.scalers,
             foreign_scaling=self.foreign_scaling,
             schedules=self.schedules,

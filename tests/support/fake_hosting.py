@@ -13,6 +13,7 @@ from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpointConfig, ForeignModel, ForeignScaling
 from lmi_deploy.domain.sagemaker.resource_settings import (
     VARIANT,
@@ -48,6 +49,7 @@ WRITES = frozenset(
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag", "untag"),
         *("set_instance_count",),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
+        *("create_component", "update_component", "delete_component"),
         *("create_repository", "delete_image", "delete_repository"),
         *("delete_at", "remove_schedule", "write_dashboard", "remove_dashboard"),
         *("scale", "remove_scaling", "remove_foreign_scaling", "remove_logs", "start", "stop"),
@@ -91,6 +93,15 @@ class Endpoint:
     """Its next status; None: gone."""
 
 
+@dataclass
+class Component:
+    observed: ObservedComponent
+    until: float | None = None
+    """When its status changes by itself."""
+    then: ObservedComponent | None = None
+    """Its next status; None: gone."""
+
+
 class Process(LeaseGuard):
     """The locks that the calling process holds; a copy of the account belongs to a process without any."""
 
@@ -115,6 +126,7 @@ class AccountState:
     """Seconds, on this clock, until its roles can be assumed."""
     failures: HostingFailures = field(default_factory=HostingFailures)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    components: dict[str, Component] = field(default_factory=dict)
     configs: dict[str, ObservedEndpointConfig] = field(default_factory=dict)
     models: dict[str, ObservedModel] = field(default_factory=dict)
     created_at: dict[str, float] = field(default_factory=dict)
@@ -217,6 +229,14 @@ class AccountState:
                 self.drop("endpoint", name)
             else:
                 self.endpoints[name] = Endpoint(endpoint.then)
+        for name, component in list(self.components.items()):
+            if component.until is None or self.clock.monotonic() < component.until:
+                continue
+            if component.then is None:
+                del self.components[name]
+                self.drop("inference-component", name)
+            else:
+                self.components[name] = Component(component.then)
 
 
 @dataclass
@@ -275,10 +295,11 @@ class FakeHosting:
         account = self.state
         account.call("create_endpoint_config")
         _new(name, account.configs, "endpoint config")
-        account.require_visible("model", settings.model)
+        if settings.model:
+            account.require_visible("model", settings.model)
         arn, now = account.arn("endpoint-config", name), account.clock.now().isoformat()
         account.configs[name] = ObservedEndpointConfig(
-            name=name, arn=arn, settings=settings, created=now, models=(settings.model,)
+            name=name, arn=arn, settings=settings, created=now, models=tuple(filter(None, (settings.model,)))
         )
         account.tagged("endpoint-config", name, tags)
         account.failures.lose("create_endpoint_config")
@@ -368,6 +389,11 @@ class FakeHosting:
         account = self.state
         account.call("delete_endpoint")
         found = account.endpoints.get(name)
+        on_it = [n for n, c in account.components.items() if c.observed.settings.place.endpoint == name]
+        if on_it:
+            raise CloudError(
+                f"endpoint {name}: inference components attached: {', '.join(on_it)}", hint="delete them"
+            )
         if found is not None and found.observed.status != "Deleting":
             if found.observed.status == "Creating":
                 raise Conflict(
@@ -390,12 +416,18 @@ class FakeHosting:
         self.state.drop("model", name)
         self.state.failures.lose("delete_model")
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
+    def invoke(
+        self, name: str, request: HttpRequest, *, timeout: float, component: str = ""
+    ) -> Iterator[ResponseHead | bytes]:
         self.state.call("invoke")
+        if component:
+            serving = self.state.components.get(component)
+            if serving is None or not serving.observed.copies:
+                raise NotFound(f"inference component {component}: it does not answer", hint="look at it")
         found = self.state.endpoints.get(name)
         if found is None or found.observed.status in ("Creating", "Failed"):
             raise NotFound(f"endpoint {name}: SageMaker cannot invoke it", hint="look at it")
-        yield from self.state.answer(name, request)
+        yield from self.state.answer(component or name, request)
 
     def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
         """Answered at once, unless `queued`; an error of the model is a failure."""
@@ -425,7 +457,7 @@ class FakeHosting:
             f"https://runtime.sagemaker.{self.state.caller.region}.amazonaws.com/endpoints/{name}/invocations"
         )
 
-    def inference_endpoint(self, name: str) -> InferenceEndpoint:
+    def inference_endpoint(self, name: str, component: str = "") -> InferenceEndpoint:
         return InferenceEndpoint(url=self.address(name), stream_url=f"{self.address(name)}-response-stream")
 
     def _settled(self, name: str) -> ObservedEndpoint:

@@ -40,13 +40,16 @@ class Deployment:
 
         `target` and `region`, if the name exists in several places.
         """
+        from dataclasses import replace
+
         with explained():
             deps = dependencies()
             ref = find_deployment(name, deps, TargetOptions(target=target, region=region))
             found = deps.targets[ref.target]
-            if found.status_of(found.observe(ref))[0] == "absent":
+            observed = found.observe(ref)
+            if found.status_of(observed)[0] == "absent":
                 raise NotFound(f"{ref.name}: no such deployment", hint="`lmi ls` lists the deployments")
-            return cls(ref, deps)
+            return cls(replace(ref, shared=observed.ref.shared), deps)
 
     @property
     def name(self) -> str:

@@ -202,6 +202,7 @@ def _not_assumable(error: AwsError, subject: AwsCallContext) -> LmiError:
 
 
 _EXISTS: Final = _conflict("it already exists", "check whether it belongs to this deployment")
+_IN_PROGRESS: Final = _conflict("already in progress", "wait until it has ended, then run the command again")
 _BY_CODE: Final[Mapping[str, Explain]] = {
     "ResourceLimitExceeded": _quota,
     "LimitExceededException": _quota,
@@ -216,9 +217,11 @@ _BY_WORDS: Final[Mapping[str, Explain]] = {
     "must allow AWS EventBridge Scheduler to assume the role": _not_assumable,
     "already existing": _EXISTS,
     "already exists": _EXISTS,
-    "Cannot update in-progress": _conflict(
-        "already in progress", "wait until it has ended, then run the command again"
-    ),
+    "Cannot update in-progress": _IN_PROGRESS,
+    "in-progress inference component": _IN_PROGRESS,
+    "Cannot update inference component": _IN_PROGRESS,
+    "DELETE_IN_PROGRESS": _IN_PROGRESS,
+    "Cannot create inference component on endpoint": _IN_PROGRESS,
     "InsufficientInstanceCapacity": _no_capacity,
 }
 """SageMaker uses one code, ValidationException, for most refusals."""

@@ -11,6 +11,8 @@ from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.errors import NotFound
 
 ENDPOINTS: Final = "/aws/sagemaker/Endpoints/"
+COMPONENTS: Final = "/aws/sagemaker/InferenceComponents/"
+"""SageMaker developer guide, "Logs and metrics in Amazon CloudWatch", log groups of inference components."""
 _EVERY: Final = 2.0
 _INGESTION_DELAY: Final = 30_000
 """Milliseconds by which a line may arrive later than newer ones."""
@@ -20,8 +22,8 @@ class CloudWatchLogs:
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "logs")
 
-    def group(self, endpoint: str) -> str:
-        name = f"{ENDPOINTS}{endpoint}"
+    def group(self, endpoint: str, *, component: bool = False) -> str:
+        name = f"{COMPONENTS if component else ENDPOINTS}{endpoint}"
         groups = self._api.pages(
             "describe_log_groups",
             f"log group {name}",

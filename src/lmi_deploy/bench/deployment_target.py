@@ -16,7 +16,7 @@ from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.invoke import require_serving
+from lmi_deploy.workflows.invoke import require_serving, served_ref
 from lmi_deploy.workflows.price_refresh import price_table
 
 
@@ -52,11 +52,13 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         if name in ("option.dtype", "option.quantize", "option.max_rolling_batch_size", "batch_size")
     }
     billed = BilledInstances()
-    if isinstance(serving.place, SageMakerServing):
+    if isinstance(serving.place, SageMakerServing) and serving.place.component is None:
         price = price_table(deps).price(generation.instance, serving.place.region)
         billed = BilledInstances(instance=generation.instance, count=serving.place.count, price=price)
     return DeployedTarget(
-        target=DeploymentTarget(endpoint=target.inference_endpoint(ref), codec=codec_of(serving)),
+        target=DeploymentTarget(
+            endpoint=target.inference_endpoint(served_ref(ref, serving)), codec=codec_of(serving)
+        ),
         billed=billed,
         settings=settings,
         details={
@@ -69,7 +71,7 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         probe=serving.probe,
         serving=serving,
         measured=_measured(ref, serving.place.variant, deps)
-        if isinstance(serving.place, SageMakerServing)
+        if isinstance(serving.place, SageMakerServing) and serving.place.component is None
         else None,
     )
 
@@ -78,6 +80,8 @@ def _server(ref: DeploymentRef, deps: Dependencies) -> str:
     """On SageMaker the endpoint config that answers: the record has only the updates that lmi made."""
     generation = _generation(ref, deps)
     if not isinstance(generation.serving.place, SageMakerServing):
+        return generation.server
+    if generation.serving.place.component is not None:
         return generation.server
     try:
         endpoint = deps.cloud(ref.region).hosting.endpoint(ref.name)
@@ -89,6 +93,8 @@ def _server(ref: DeploymentRef, deps: Dependencies) -> str:
 
 
 def _measured(ref: DeploymentRef, variant: str, deps: Dependencies) -> Between:
+    """Not of a model on a shared endpoint: CloudWatch counts by model there, which lmi does not read yet."""
+
     def between(since: datetime, until: datetime) -> RecentMetrics:
         named = (variant,) if variant else ()
         return deps.cloud(ref.region).metrics.between(ref.name, since, until, *named)

@@ -163,8 +163,19 @@ def chosen(recipe: Recipe) -> tuple[Instance, ...]:
 
 
 def device_count(recipe: Recipe) -> int:
-    """The devices (GPUs or NeuronCores) of the smallest instance type; 1 without any."""
-    return min((devices(machine) or 1 for machine in chosen(recipe)), default=1)
+    """The devices (GPUs or NeuronCores) of the smallest instance type that the model gets; 1 without any."""
+    return min((_devices_for(recipe, machine) for machine in chosen(recipe)), default=1)
+
+
+def _devices_for(recipe: Recipe, machine: Instance) -> int:
+    """On a shared endpoint a copy gets a part of the instance."""
+    component, existing = recipe.endpoint.component, devices(machine) or 1
+    if recipe.endpoint.share is None:
+        return existing
+    if component is not None and component.accelerators is not None:
+        cores = (machine.accelerators.cores if machine.accelerators else None) or 1
+        return min(existing, component.accelerators * cores)
+    return min(existing, recipe.tensor_parallel_degree or existing)
 
 
 def devices(machine: Instance) -> int | None:

@@ -27,6 +27,7 @@ from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.resource_tags import AwsResourceTags
 from lmi_deploy.aws.s3.object_store import BucketLocation
 from lmi_deploy.aws.s3.record_journal import BucketRecords
+from lmi_deploy.aws.sagemaker.components import SageMakerComponents
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.aws.sagemaker.optimization_jobs import OptimizationJobs
 from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
@@ -67,6 +68,7 @@ def open_cloud(
         caller=caller,
         account=account,
         hosting=SageMakerHosting(access, account=caller.account),
+        components=SageMakerComponents(access, account=caller.account),
         scalers=AwsAutoscaling(access),
         foreign_scaling=AwsForeignScaling(access),
         schedules=EventBridgeSchedules(access, account=caller.account),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from lmi_deploy.domain.record import DeploymentRef
 
@@ -23,6 +24,8 @@ class ListedDeployment:
     """By the name of its weights; empty if no tag names them."""
     expires: str = ""
     expired: bool = False
+    shared: Literal["", "endpoint", "model"] = ""
+    """Whether it is an endpoint that several deployments share, or a deployment on one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent, SharedEndpoint
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule
 from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
@@ -124,6 +125,8 @@ class CloudInventory:
     """Whether prices were requested; a plan that changes nothing may do without."""
     avoid: tuple[str, ...] = ()
     """Instance types that could not be had just now."""
+    shared: SharedEndpoint | None = None
+    """The endpoint that the recipe shares; None without one."""
 
     def choose(self, placements: Sequence[Placement]) -> Placement:
         """The first one that is available, as far as is known; the first of all if none is left."""
@@ -181,6 +184,12 @@ class CloudObserved:
     """If nothing was found: other accounts and regions in which this machine deployed the same name."""
     bucket: bool = True
     """Whether the bucket of record and lock exists."""
+    component: ObservedComponent | None = None
+    """What `endpoint` shows, if that is an inference component."""
+    shared: SharedEndpoint | None = None
+    """The endpoint that it shares. Read only for a teardown."""
+    sharing: tuple[str, ...] | None = None
+    """If this is a shared endpoint, and no deployment: the inference components on it."""
 
     @property
     def exists(self) -> bool:

@@ -140,6 +140,30 @@ class UpdatePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    copies: Annotated[int, Integer(1, 1_000), Doc("Copies of the model, each with its own share.", "2")] = 1
+    accelerators: Annotated[
+        int | None,
+        Integer(1, 64),
+        Doc("Accelerators of each copy; by default those that `tensor_parallel_degree` needs.", "1"),
+    ] = None
+    memory_mb: Annotated[
+        int | None,
+        Integer(128, 30_000_000),
+        Doc(
+            "MiB of the instance's memory that each copy has to itself; by default the weights and 2048, at most its "
+            "accelerators' part of nine tenths of the memory.",
+            "24576",
+        ),
+    ] = None
+    cpus: Annotated[
+        int | None,
+        Integer(1, 1_000),
+        Doc("CPU cores that each copy has to itself; by default none are set aside.", "4"),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     target: Annotated[TargetName, Doc("The target: this machine or SageMaker.", "local")] = "sagemaker"
     runtime: Annotated[RuntimeName, Doc("Target local: the model server.", "embedded")] = "auto"
@@ -184,6 +208,18 @@ class Endpoint:
             "256",
         ),
     ] = None
+    share: Annotated[
+        str | None,
+        Named("deployment name"),
+        Doc(
+            "The name of an endpoint that several recipes share: this model is one inference component of it. The "
+            "first `lmi up` creates it, the last `lmi down` deletes it.",
+            "team",
+        ),
+    ] = None
+    component: Annotated[Component | None, Doc("With `share`: how much of the endpoint this model gets.")] = (
+        None
+    )
     kms_key: Annotated[
         str | None,
         MatchingRule("kms_key", "KMS key"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lmi_deploy.domain.action import ActionBase
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.domain.settings_digest import ADDED
 
 SCHEMA = 2
 KEPT_GENERATIONS = 5
@@ -27,6 +28,8 @@ class DeploymentRef:
     """SageMaker: empty for the account's default, or the one that the endpoint's tags name."""
     account: str = ""
     """SageMaker: empty for the one of the credentials, whichever that is."""
+    shared: str = field(default="", metadata=ADDED)
+    """SageMaker: the endpoint of which it is an inference component; empty: the endpoint of its own name."""
 
     @property
     def is_here(self) -> bool:

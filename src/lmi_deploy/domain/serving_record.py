@@ -8,6 +8,7 @@ from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.settings_digest import ADDED
@@ -63,6 +64,8 @@ class SageMakerServing:
     """The name of its production variant, of a generation that `lmi adopt` recorded; empty: lmi's own."""
     variant_scaling: str = field(default="", metadata=ADDED)
     """How another tool scales that variant, in words."""
+    component: ComponentSettings | None = field(default=None, metadata=ADDED)
+    """Of a model on a shared endpoint."""
 
     @property
     def summary(self) -> dict[str, str]:
@@ -89,6 +92,7 @@ class SageMakerServing:
             "async_output": self.async_output,
             "data_capture": self.data_capture.words if self.data_capture else "",
             "patience": _number(self.wait_timeout),
+            **_shared(self.component),
         }
 
 
@@ -158,6 +162,12 @@ class ServingRecord:
         return tuple(each.name for each in self.additional if each.role == "adapter")
 
     @property
+    def shared(self) -> str:
+        """SageMaker: the endpoint that it shares; empty for one of its own."""
+        component = self.place.component if isinstance(self.place, SageMakerServing) else None
+        return component.place.endpoint if component else ""
+
+    @property
     def cloud(self) -> SageMakerServing:
         """Its place, if that is SageMaker: for the modules of target sagemaker."""
         assert isinstance(self.place, SageMakerServing)
@@ -193,6 +203,13 @@ class ServingRecord:
         found |= {f"environment.{name}": value for name, value in self.environment}
         found |= {f"tag.{key}": value for key, value in self.tags}
         return found | dict(self.properties)
+
+
+def _shared(component: ComponentSettings | None) -> dict[str, str]:
+    if component is None:
+        return {}
+    place = component.place
+    return {"shared_endpoint": place.endpoint, "copies": str(place.copies), "each_copy": place.words}
 
 
 def _number(value: int) -> str:

@@ -18,6 +18,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import (
 )
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.component_settings import ComponentPlace
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
@@ -153,11 +154,18 @@ class SageMakerPlace:
     """With its output: by default in `bucket`."""
     update: UpdatePolicy | None = field(default=None, metadata=ADDED)
     """With its step; None: all at once."""
+    component: ComponentPlace | None = field(default=None, metadata=ADDED)
+    """Of a model on a shared endpoint."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""
         return DeploymentRef(
-            name=name, target=self.target, region=self.region, bucket=self.bucket, account=self.account
+            name=name,
+            target=self.target,
+            region=self.region,
+            bucket=self.bucket,
+            account=self.account,
+            shared=self.component.endpoint if self.component else "",
         )
 
     @property

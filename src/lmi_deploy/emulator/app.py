@@ -89,8 +89,11 @@ class EmulatorApp:
         signature: Signature = request[SIGNATURE]
         requested = await read_invocation(request)
         if self.guard is not None:
-            needed = invoking(self.context, signature.region, requested.operation, requested.endpoint)
-            self.guard.require(signature.key, [needed])
+            component = requested.params.get("InferenceComponentName", "")
+            needed = invoking(
+                self.context, signature.region, requested.operation, requested.endpoint, component
+            )
+            self.guard.require(signature.key, [*needed])
         if requested.operation == "InvokeEndpointWithResponseStream":
             return await self.runtime.stream(signature.region, requested, request)
         if requested.operation == "InvokeEndpoint":

@@ -23,6 +23,7 @@ class EndpointSigner:
 
     def __init__(self, signing: RequestSigning) -> None:
         self._source = signing.keys
+        self._headers = signing.headers
         self._signer = RequestSigner(signing.region, signing.service)
         self._keys: SigningKeys | None = None
         self._read_at = 0.0
@@ -31,7 +32,7 @@ class EndpointSigner:
     async def headers(
         self, address: HttpAddress, headers: Sequence[tuple[str, str]], body: bytes
     ) -> list[tuple[str, str]]:
-        """`headers` and those of the signature. AccessError if there are no credentials."""
+        """`headers`, those that each request needs, and the signature's. AccessError if there are no credentials."""
         if self._keys is None:
             await self._read(renew=False)
         signed = self.headers_now(address, headers, body)
@@ -46,6 +47,7 @@ class EndpointSigner:
         if keys is None:
             return None
         self._refresh_in_time()
+        headers = [*headers, *self._headers]
         signed = {"Host": address.authority, **dict(headers)}
         now = datetime.now(UTC)
         added = self._signer.sign(keys, path=address.path, headers=signed, body=body, now=now)

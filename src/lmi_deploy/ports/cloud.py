@@ -12,6 +12,7 @@ from lmi_deploy.ports.foreign_scaling import ForeignScalingApi
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.iam import IamSetup, Roles
 from lmi_deploy.ports.image_registry import ImageRegistry
+from lmi_deploy.ports.inference_components import InferenceComponents
 from lmi_deploy.ports.journal import Records
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.logs import CloudLogs
@@ -47,6 +48,7 @@ class Cloud:
     caller: Caller
     account: Account
     hosting: Hosting
+    components: InferenceComponents
     scalers: AutoscalingApi
     foreign_scaling: ForeignScalingApi
     schedules: Schedules

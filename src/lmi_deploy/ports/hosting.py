@@ -73,8 +73,12 @@ class Hosting(Protocol):
 
     def delete_model(self, name: str) -> None: ...
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
+    def invoke(
+        self, name: str, request: HttpRequest, *, timeout: float, component: str = ""
+    ) -> Iterator[ResponseHead | bytes]:
         """The head, then the body as it arrives: streamed if the request asks for it.
+
+        `component`: an inference component of the endpoint.
 
         A model's own error is a head with its status and body; UsageRefused for more than 6 MB, before it is sent.
         """
@@ -85,5 +89,5 @@ class Hosting(Protocol):
     def address(self, name: str) -> str:
         """The invocation URL, for people."""
 
-    def inference_endpoint(self, name: str) -> InferenceEndpoint:
+    def inference_endpoint(self, name: str, component: str = "") -> InferenceEndpoint:
         """The addresses and the signature for an HTTP client of our own."""

@@ -23,6 +23,8 @@ class RequestSigning:
     region: str
     service: str
     keys: KeySource
+    headers: tuple[tuple[str, str], ...] = ()
+    """That each request has in addition, and that are signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Protocol
 
 
 class CloudLogs(Protocol):
-    def group(self, endpoint: str) -> str:
-        """The endpoint's log group; empty if it does not exist yet."""
+    def group(self, endpoint: str, *, component: bool = False) -> str:
+        """The log group of the endpoint, or of the inference component; empty if it does not exist yet."""
 
     def lines(self, group: str, *, start: str = "") -> Iterator[str]:
         """Oldest first, every stream, to the last page; from `start` (ISO 8601) on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
@@ -219,7 +219,8 @@ class Deployments:
             message = f"{ref.name} does not answer yet; `lmi status {ref.name}` shows its state"
             raise OpenAIError(503, message, code="model_not_ready", retry_after=5)
         codec = codec_of(record.current.serving)
-        endpoint = target.inference_endpoint(ref)
+        shared = record.current.serving.shared
+        endpoint = target.inference_endpoint(replace(ref, shared=shared))
         if entry.signer is None and endpoint.signing is not None:
             entry.signer = EndpointSigner(endpoint.signing)
         return ServedDeployment(

@@ -21,6 +21,7 @@ NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
     "instances that autoscaling or `lmi scale` started in addition to the recipe's",
     "changes of a price: every hour has the price of now",
+    "shared endpoints (`endpoint.share`), which have no record of their own",
     "transfer and compile jobs, storage and data transfer",
 )
 
@@ -94,6 +95,8 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                 if start >= end:
                     continue
                 place = generation.serving.cloud
+                if place.component is not None:
+                    continue  # the instances are the shared endpoint's, which has no record
                 yield Usage(
                     ref=one.ref,
                     instance=generation.instance,

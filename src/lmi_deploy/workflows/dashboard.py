@@ -50,6 +50,12 @@ def dashboard(ref: DeploymentRef, deps: Dependencies) -> Dashboard:
             f"{ref.name} runs on this machine, which CloudWatch does not measure",
             hint="name a deployment on SageMaker; `lmi status` and `lmi bench` show the figures of this one",
         )
+    if place.component is not None:
+        raise UsageRefused(
+            f"{ref.name} is a model on the shared endpoint {place.component.place.endpoint}: not yet: a dashboard of a "
+            "shared endpoint",
+            hint="`lmi logs` and `lmi bench` show what it does",
+        )
     return Dashboard(name=dashboard_name(ref.name, place.region), body=_body(ref.name, record.current, place))
 
 

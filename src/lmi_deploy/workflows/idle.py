@@ -35,7 +35,10 @@ def idle_deployments(region: str, window: timedelta, deps: Dependencies) -> tupl
         old = [
             one
             for one in listing.found
-            if one.status == "InService" and _since(one.created, one.modified) < now - window
+            # CloudWatch counts the requests of a shared endpoint by model: lmi does not read that yet.
+            if one.status == "InService"
+            and not one.shared
+            and _since(one.created, one.modified) < now - window
         ]
         if not old:
             continue

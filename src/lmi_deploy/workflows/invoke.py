@@ -5,7 +5,7 @@ measured.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from lmi_deploy.domain.djl_serving import usual_reason
@@ -63,7 +63,7 @@ def invoke(
     encoded = codec.encode(request)
     require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
-    response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
+    response = deps.targets[ref.target].invoke(served_ref(ref, serving), encoded, timeout=timeout)
     started = deps.clock.monotonic()
     head = next(response)
     assert isinstance(head, ResponseHead)
@@ -107,7 +107,7 @@ def invoke_raw(
     encoded = codec_of(serving).encode(request)
     require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
-    response = deps.targets[ref.target].invoke(ref, encoded, timeout=timeout)
+    response = deps.targets[ref.target].invoke(served_ref(ref, serving), encoded, timeout=timeout)
     head = next(response)
     assert isinstance(head, ResponseHead)
     yield from (chunk for chunk in response if isinstance(chunk, bytes))
@@ -171,6 +171,11 @@ def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
     return DeployFailed(
         f"the server responded {head.status} {head.reason}", hint=hint, details=text.splitlines()
     )
+
+
+def served_ref(ref: DeploymentRef, serving: ServingRecord) -> DeploymentRef:
+    """How it is invoked: a name alone does not tell whether it shares an endpoint."""
+    return replace(ref, shared=serving.shared)
 
 
 def require_serving(ref: DeploymentRef, deps: Dependencies) -> ServingRecord:

@@ -40,6 +40,7 @@ ENCRYPTED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: tr
 WHOLE = f"ttl: 8h\nendpoint: {{role: serving, scheduler_role: ending, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
 EXPIRING = "ttl: 8h\nendpoint: {role: serving, scheduler_role: ending}\n"
 QUEUED = "endpoint: {role: serving, asynchronous: {}}\n"
+SHARED = "endpoint: {role: serving, share: team, component: {memory_mb: 1024}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
 IN_PLACE = (
     PLAIN.replace("./model", "s3://a-bucket-of-ours/models/echo")
@@ -95,6 +96,11 @@ LIFECYCLES = {
     ),
     "watched": Lifecycle(
         PLAIN + "endpoint: {role: serving}\n", (UP, ("dashboard", "echo"), DOWN), ("ShowDashboard",)
+    ),
+    "shared": Lifecycle(
+        PLAIN + SHARED,
+        (UP, ("up", "r.yaml", "--yes", "--set", "endpoint.component.copies=2"), ("logs", "echo"), DOWN),
+        ("UseComponent", "LookAtComponents", "ListComponents"),
     ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
     "in-place": Lifecycle(IN_PLACE, (UP, ("status", "echo"), DOWN), ("ListSource", "ReadSource")),
@@ -163,7 +169,9 @@ def _create_foreign_resources(aws: Emulated) -> None:
         logs.create_log_group(logGroupName=group)
 
 
-@pytest.mark.parametrize("name", ["scaled", "sealed", "expiring", "queued", "watched", "packed", "in-place"])
+@pytest.mark.parametrize(
+    "name", ["scaled", "sealed", "expiring", "queued", "watched", "shared", "packed", "in-place"]
+)
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)
     expected = _run_lifecycle(run, ada)

@@ -207,8 +207,10 @@ class SageMakerHosting:
     def delete_model(self, name: str) -> None:
         self._delete("delete_model", "model", name, ModelName=name)
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
-        return self._runtime.invoke(name, request, timeout=timeout)
+    def invoke(
+        self, name: str, request: HttpRequest, *, timeout: float, component: str = ""
+    ) -> Iterator[ResponseHead | bytes]:
+        return self._runtime.invoke(name, request, timeout=timeout, component=component)
 
     def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
         return self._runtime.invoke_async(name, call)
@@ -216,8 +218,8 @@ class SageMakerHosting:
     def address(self, name: str) -> str:
         return self._runtime.address(name)
 
-    def inference_endpoint(self, name: str) -> InferenceEndpoint:
-        return self._runtime.inference_endpoint(name)
+    def inference_endpoint(self, name: str, component: str = "") -> InferenceEndpoint:
+        return self._runtime.inference_endpoint(name, component)
 
     def _described(self, call: str, kind: str, name: str, needs: str, **given: str) -> dict[str, Any] | None:
         try:

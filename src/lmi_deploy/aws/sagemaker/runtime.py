@@ -34,6 +34,8 @@ _THROTTLED: Final = (
     "endpoint (`endpoint.asynchronous` in the recipe, `lmi invoke --async`) has up to an hour"
 )
 _ASYNC_ONLY: Final = "async"
+COMPONENT_HEADER: Final = "X-Amzn-SageMaker-Inference-Component"
+"""botocore's service model, InvokeEndpoint, InferenceComponentName."""
 
 
 class SageMakerRuntime:
@@ -47,7 +49,7 @@ class SageMakerRuntime:
     def address(self, name: str) -> str:
         return f"{self._service(self._access.read_seconds).endpoint}/endpoints/{name}/invocations"
 
-    def inference_endpoint(self, name: str) -> InferenceEndpoint:
+    def inference_endpoint(self, name: str, component: str = "") -> InferenceEndpoint:
         keys = SessionKeys(self._access.session)
         base = f"{self._service(self._access.read_seconds).endpoint}/endpoints/{name}/invocations"
         region = self._service(self._access.read_seconds).region
@@ -55,10 +57,17 @@ class SageMakerRuntime:
             url=base,
             stream_url=f"{base}-response-stream",
             max_bytes=MOST_BYTES,
-            signing=RequestSigning(region=region, service="sagemaker", keys=keys),
+            signing=RequestSigning(
+                region=region,
+                service="sagemaker",
+                keys=keys,
+                headers=((COMPONENT_HEADER, component),) if component else (),
+            ),
         )
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
+    def invoke(
+        self, name: str, request: HttpRequest, *, timeout: float, component: str = ""
+    ) -> Iterator[ResponseHead | bytes]:
         """Nothing is sent before the first item is requested."""
         if len(request.body) > MOST_BYTES:
             raise UsageRefused(
@@ -68,6 +77,8 @@ class SageMakerRuntime:
             )
         api, what = self._service(timeout), f"endpoint {name}"
         given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request.headers)}
+        if component:
+            given["InferenceComponentName"] = component
         try:
             if request.stream:
                 response = api("invoke_endpoint_with_response_stream", what, **given)

@@ -114,7 +114,7 @@ def _listed(each: ListedDeployment) -> dict[str, Any]:
         **_empty(each.ref),
         **dict.fromkeys(_READ),
         "standing": each.status or ("unknown" if each.tagged_endpoint else "no endpoint"),
-        "model": each.model or None,
+        "model": each.model or ("a shared endpoint" if each.shared == "endpoint" else None),
         "created": each.created,
         "expires": each.expires,
         "expired": each.expired,

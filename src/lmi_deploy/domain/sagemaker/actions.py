@@ -9,14 +9,10 @@ from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
+from lmi_deploy.domain.sagemaker.component_actions import ComponentAction
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.image_actions import DeleteImage, DeleteRepository, MakeRepository, PushImage
-from lmi_deploy.domain.sagemaker.job_actions import (
-    RunCompileJob,
-    RunTransferJob,
-    StopCompileJob,
-    StopTransferJob,
-)
+from lmi_deploy.domain.sagemaker.job_actions import JobAction
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
 from lmi_deploy.domain.settings_digest import ADDED
@@ -125,6 +121,8 @@ class ProbeEndpoint(ActionBase):
     probe: ProbeSpec
     asynchronous: bool = field(default=False, metadata=ADDED)
     """Through S3: an asynchronous endpoint takes no other request."""
+    shared: str = field(default="", metadata=ADDED)
+    """The endpoint of which it is an inference component."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,8 +262,7 @@ class DeleteAsyncRequests(ActionBase):
 CloudAction = (
     MakeBucket
     | PushWeights
-    | RunTransferJob
-    | RunCompileJob
+    | JobAction
     | MakeRepository
     | PushImage
     | CreateModel
@@ -288,11 +285,10 @@ CloudAction = (
     | DeleteEndpoint
     | DeleteEndpointConfig
     | DeleteModel
-    | StopTransferJob
-    | StopCompileJob
     | DeleteLogs
     | DeleteImage
     | DeleteRepository
     | DeleteWeights
     | DeleteAsyncRequests
+    | ComponentAction
 )

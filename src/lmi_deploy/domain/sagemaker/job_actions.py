@@ -78,3 +78,6 @@ class StopCompileJob(ActionBase):
     verb = "stop the compile job"
     job: str
     of: JobKind
+
+
+JobAction = RunTransferJob | RunCompileJob | StopTransferJob | StopCompileJob

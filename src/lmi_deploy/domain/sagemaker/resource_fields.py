@@ -73,7 +73,8 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
         "ModelName": settings.model,
         "InstanceType": settings.instance,
         "InitialInstanceCount": settings.count,
-        "InitialVariantWeight": 1.0,
+        # Inference components get their requests by name.
+        "InitialVariantWeight": 0.0 if settings.role else 1.0,
         "ModelDataDownloadTimeoutInSeconds": settings.model_download,
         "ContainerStartupHealthCheckTimeoutInSeconds": settings.startup,
         "VolumeSizeInGB": settings.volume_gb,
@@ -84,6 +85,10 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
     }
     if settings.kms_key:
         requested["KmsKeyId"] = settings.kms_key
+    if settings.role:
+        requested["ExecutionRoleArn"] = settings.role
+    if settings.vpc is not None:
+        requested["VpcConfig"] = vpc_request(settings.vpc)
     if settings.data_capture is not None:
         requested["DataCaptureConfig"] = data_capture_request(settings.data_capture)
     if settings.asynchronous is not None:
@@ -109,6 +114,9 @@ def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> 
         kms_key=str(response.get("KmsKeyId", "")),
         data_capture=_data_capture(response.get("DataCaptureConfig")),
         asynchronous=_asynchronous(response.get("AsyncInferenceConfig")),
+        # A config of models, or one that lmi never sends, has none: else its empty `model` would be for components.
+        role=str(response.get("ExecutionRoleArn", "")) if own and not first.get("ModelName") else "",
+        vpc=_vpc(response.get("VpcConfig")),
     )
 
 

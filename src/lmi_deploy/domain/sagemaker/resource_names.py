@@ -9,7 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_ADOPTED, Resource, ResourceKind
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    SERVING_KINDS,
+    TAG_ADOPTED,
+    Resource,
+    ResourceKind,
+)
 from lmi_deploy.domain.sagemaker.transfer_job import compile_job_of
 from lmi_deploy.domain.settings_digest import digest, short
 
@@ -25,7 +30,7 @@ def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
     """Whether the name has lmi's form. A tag alone does not prove ownership: every principal with
     AddTags can set it.
     """
-    if kind == "endpoint":
+    if kind in SERVING_KINDS:
         return name == deployment
     number = r"(-\d{1,3})?" if kind == "processing-job" else ""
     return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None

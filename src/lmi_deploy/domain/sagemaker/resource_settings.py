@@ -44,12 +44,20 @@ TAG_SCHEDULER: Final = "lmi:scheduler-role"
 TAG_ADOPTED: Final = "lmi:adopted"
 """Of resources that `lmi adopt` took over, whose names are not of lmi's form: with it, the tag TAG proves ownership."""
 
+TAG_SHARED: Final = "lmi:shared"
+"""Of an endpoint for inference components, and of its config: the deployment that created it. Its TAG is its own name.
+"""
+
 TAG_DASHBOARD: Final = "lmi:dashboard"
 """Of an endpoint: the CloudWatch dashboard that `lmi dashboard` wrote for it."""
 
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""
-ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job", "optimization-job"]
+ResourceKind = Literal[
+    "endpoint", "endpoint-config", "model", "processing-job", "optimization-job", "inference-component"
+]
+SERVING_KINDS: Final[frozenset[ResourceKind]] = frozenset({"endpoint", "inference-component"})
+"""What serves a deployment, and has its name: an endpoint, or an inference component of a shared one."""
 
 
 @digest_tag("Mount")
@@ -82,6 +90,7 @@ class EndpointConfigSettings:
     """All of CreateEndpointConfig but name and tags. Zero and empty text mean that a field is not sent."""
 
     model: str
+    """Empty for an endpoint whose models are inference components: then `role` is given."""
     instance: str
     count: int
     model_download: int
@@ -94,6 +103,9 @@ class EndpointConfigSettings:
     data_capture: DataCapture | None = field(default=None, metadata=ADDED)
     asynchronous: Asynchronous | None = field(default=None, metadata=ADDED)
     """With an output."""
+    role: str = field(default="", metadata=ADDED)
+    vpc: Vpc | None = field(default=None, metadata=ADDED)
+    """As `role`, of an endpoint for inference components: else they belong to its model."""
 
 
 @digest_tag("Placement")
@@ -145,11 +157,14 @@ class ObservedEndpoint:
     modified: str = ""
     variant: str = VARIANT
     """The name of its first production variant: another one only until the first `lmi up` after an `lmi adopt`."""
+    shared: str = field(default="", metadata=ADDED)
+    """The endpoint of which this is an inference component: then `config` names its settings, and `count` its copies.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedEndpoint:
-    """An endpoint as ListEndpoints shows it: without its config, its instances and its tags."""
+    """An endpoint as ListEndpoints shows it, without its config, instances and tags; or an inference component."""
 
     name: str
     status: str

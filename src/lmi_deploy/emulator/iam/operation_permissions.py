@@ -62,10 +62,15 @@ def required_rights(context: EmulatorContext, service: str, request: ApiRequest)
         yield AccessRequest("iam:PassRole", role, {"iam:passedtoservice": "scheduler.amazonaws.com"})
 
 
-def invoking(context: EmulatorContext, region: str, operation: str, endpoint: str) -> AccessRequest:
-    row = context.table(ENDPOINT.table, region).get(endpoint)
-    arn = arn_of(context, region, ENDPOINT, endpoint)
-    return AccessRequest(f"sagemaker:{operation}", arn, _resource_tags(row))
+def invoking(
+    context: EmulatorContext, region: str, operation: str, endpoint: str, component: str = ""
+) -> Iterator[AccessRequest]:
+    """On the endpoint, and on the component that the request names (Service Authorization Reference)."""
+    for kind, name in ((ENDPOINT, endpoint), (INFERENCE_COMPONENT, component)):
+        if name:
+            row = context.table(kind.table, region).get(name)
+            arn = arn_of(context, region, kind, name)
+            yield AccessRequest(f"sagemaker:{operation}", arn, _resource_tags(row))
 
 
 def _sagemaker(emulator: EmulatorContext, request: ApiRequest) -> Iterator[AccessRequest]:

@@ -11,8 +11,10 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
+from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Refused
 
@@ -93,6 +95,9 @@ def require_affordable(
     spec: Spec, plan: Plan, observed: CloudObserved, inventory: CloudInventory, most: float
 ) -> None:
     """Refused if any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
+    starts = plan.has_action(CreateSharedEndpoint) or plan.has_action(SetInstanceCount)
+    if spec.cloud.component is not None and not starts:
+        return  # the shared endpoint runs already
     for placement in spec.cloud.placements:
         cost = cost_of(spec.cloud, placement, inventory.prices)
         if cost is None:
@@ -150,6 +155,9 @@ def _serving_cost(observed: CloudObserved, inventory: CloudInventory) -> float:
 
 def require_affordable_generation(generation: Generation, price: Price | None, most: float | None) -> str:
     """The hourly cost of a generation, in words; Refused if that may be above the limit, or is unknown."""
+    component = generation.serving.cloud.component
+    if component is not None:
+        return f"nothing more: the shared endpoint {component.place.endpoint} runs already"
     cost = generation_cost(generation, price)
     if most is not None and cost is None:
         raise Refused(

@@ -9,6 +9,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
+from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Placement
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts, weights_placeholder_value
@@ -31,6 +32,10 @@ class DesiredState:
     model: str
     settings: ModelSettings
     configs: tuple[DesiredEndpointConfig, ...]
+    """Of a model on a shared endpoint one: its name is that of the component's settings, and its settings are those of
+    the endpoint, if that is still to be created.
+    """
+    component: ComponentSettings | None = None
 
     def endpoint_config(self, name: str) -> DesiredEndpointConfig | None:
         return next((config for config in self.configs if config.name == name), None)
@@ -49,11 +54,37 @@ def desired_state(spec: Spec, artifact: Artifact) -> DesiredState:
         artifact=artifact_address(spec, artifact),
         mounts=mounts(spec),
         network_isolation=place.network_isolation,
-        vpc=place.vpc,
+        # Of inference components the endpoint joins the network.
+        vpc=None if place.component else place.vpc,
     )
     model = resource_name(spec.name, settings)
+    if place.component is not None:
+        return _with_component(spec, settings, model)
     configs = tuple(_endpoint_config(spec, model, placement) for placement in place.placements)
     return DesiredState(model=model, settings=settings, configs=configs)
+
+
+def _with_component(spec: Spec, settings: ModelSettings, model: str) -> DesiredState:
+    place = spec.cloud
+    assert place.component is not None
+    component = ComponentSettings(
+        model=model, place=place.component, model_download=place.model_download, startup=place.startup_timeout
+    )
+    (placement,) = place.placements
+    endpoint = EndpointConfigSettings(
+        model="",
+        instance=placement.instance,
+        count=place.count,
+        model_download=0,
+        startup=0,
+        volume_gb=placement.volume_gb,
+        host_ami=placement.host_ami,
+        kms_key=place.kms_key,
+        role=place.role,
+        vpc=place.vpc,
+    )
+    config = DesiredEndpointConfig(name=component.name(spec.name), placement=placement, settings=endpoint)
+    return DesiredState(model=model, settings=settings, configs=(config,), component=component)
 
 
 def _endpoint_config(spec: Spec, model: str, placement: Placement) -> DesiredEndpointConfig:

@@ -60,6 +60,7 @@ class LogFollower:
     endpoint: str
     key: str
     start: str
+    component: bool = False
     last: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_LINES))
     _lines: Iterator[str] | None = None
     _denied: bool = False
@@ -76,7 +77,7 @@ class LogFollower:
 
     def _new_lines(self) -> Iterator[Event]:
         if self._lines is None:
-            group = self.cloud.logs.group(self.endpoint)
+            group = self.cloud.logs.group(self.endpoint, component=self.component)
             if not group:
                 return
             self._lines = self.cloud.logs.follow(group, start=self.start)

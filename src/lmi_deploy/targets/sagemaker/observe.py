@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,15 +11,14 @@ from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
-from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion
 from lmi_deploy.domain.sagemaker.expiry import is_expired
 from lmi_deploy.domain.sagemaker.exported_stack import is_exported, split_stored
 from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_own_resource
 from lmi_deploy.domain.sagemaker.resource_settings import (
+    SERVING_KINDS,
     TAG,
     TAG_BUCKET,
     TAG_EXPIRES,
-    TAG_SCHEDULER,
     TAG_SPEC,
     ObservedEndpoint,
     Resource,
@@ -29,11 +28,19 @@ from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
+from lmi_deploy.targets.sagemaker.observed_components import (
+    recorded_component,
+    shared_endpoint,
+    shared_name,
+    sharing,
+    tagged_component,
+)
 from lmi_deploy.targets.sagemaker.observed_jobs import (
     running_compile_jobs,
     running_transfer_jobs,
     with_stored_jobs,
 )
+from lmi_deploy.targets.sagemaker.observed_schedule import deletion_schedule
 from lmi_deploy.targets.sagemaker.ownership import (
     ownership,
     parts_of,
@@ -49,32 +56,34 @@ BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
 def observe(
     ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf, *, own_tags: bool = False
 ) -> CloudObserved:
-    """As few requests as possible: six for a deployment that is in sync.
-
-    With `own_tags` the endpoint's tags are read from SageMaker itself, not from the tag search, which lags.
+    """As few requests as possible: six for a deployment that is in sync. With `own_tags` the endpoint's tags are read
+    from SageMaker itself, not from the tag search, which lags.
     """
     endpoint = cloud.hosting.endpoint(ref.name)
     searched = cloud.tagged.of(ref.name)
     compiling = tuple(r for r in searched if is_compile_job(r))
     tagged = tuple(r for r in searched if is_own_resource(r, ref.name) and r not in compiling)
     found = tuple(r for r in tagged if r.kind not in JOB_KINDS)
-    resources, foreign, tags = _owned_resources(ref.name, endpoint, found, cloud, own_tags=own_tags)
+    component = tagged_component(ref.name, endpoint, found, cloud)
+    serving = component.as_endpoint() if component else endpoint
+    resources, foreign, tags = _owned_resources(ref.name, serving, found, cloud, own_tags=own_tags)
     bucket = ref.bucket or _bucket(resources, cloud)
     bucket_services = depot_of(cloud, bucket)
     record = bucket_services.records.read(ref.name) if bucket_services else None
-    if not own_tags and _is_stale(resources, record):
-        resources, foreign, tags = _owned_resources(ref.name, endpoint, found, cloud, own_tags=True)
-    stored = _stored(ref.name, bucket_services)
-    own = {one: files for one, files in stored.items() if not is_exported(one)}
-    full = {one for one, files in own.items() if any(path in files for path in WRITTEN_LAST)}
-    owned = ownership(endpoint, tags, resources, record) if foreign else ""
-    scheduled = not foreign and _may_be_scheduled(resources, record)
-    config, missing = parts_of(endpoint if owned or not foreign else None, ref.name, record, cloud)
-    scaled = endpoint is not None and not foreign and _is_recorded_as_scaled(record)
+    late = None if component else recorded_component(ref.name, endpoint, record, cloud)
+    component, serving = component or late, late.as_endpoint() if late else serving
+    if late or (not own_tags and _is_stale(resources, record)):
+        resources, foreign, tags = _owned_resources(ref.name, serving, found, cloud, own_tags=True)
+    own, full = _own_artifacts(stored := _stored(ref.name, bucket_services))
+    owned = ownership(serving, tags, resources, record) if foreign else ""
+    config, missing = parts_of(serving if owned or not foreign else None, ref.name, record, cloud)
+    scaled = serving is not None and not serving.shared and not foreign and _is_recorded_as_scaled(record)
     return CloudObserved(
-        ref=replace(ref, region=cloud.caller.region, bucket=bucket, account=cloud.caller.account),
+        ref=_located(ref, bucket, serving, cloud),
         record=record,
-        endpoint=endpoint,
+        endpoint=serving,
+        component=component,
+        sharing=None if foreign else sharing(resources, cloud),
         config=config,
         resources=resources,
         misnamed=tuple(r for r in searched if r not in tagged and r.kind not in JOB_KINDS),
@@ -86,43 +95,41 @@ def observe(
         ),
         compile_jobs=running_compile_jobs(compiling, cloud),
         artifacts=tuple(sorted(full)),
-        incomplete_artifacts=tuple(sorted(own.keys() - full)),
-        schedule=cloud.schedules.deletion(ref.name) if scheduled else None,
+        incomplete_artifacts=tuple(sorted(own - full)),
+        schedule=None if foreign else deletion_schedule(ref.name, resources, record, cloud),
         stored=stored,
         bucket=bucket_services is not None,
         scaling=cloud.scalers.scaling(ref.name) if scaled else None,
         scaling_read=scaled,
-        count_by_hand=0 if foreign else _count_by_hand(endpoint, record, cloud),
+        count_by_hand=0 if foreign else _count_by_hand(serving, record, cloud),
     )
+
+
+def _located(
+    ref: DeploymentRef, bucket: str, serving: ObservedEndpoint | None, cloud: Cloud
+) -> DeploymentRef:
+    shared = serving.shared if serving else ref.shared
+    caller = cloud.caller
+    return replace(ref, region=caller.region, bucket=bucket, account=caller.account, shared=shared)
 
 
 def with_scaling(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
     """And, by three requests more, how its number of instances follows the load."""
-    if observed.endpoint is None or observed.not_owned_reason or observed.scaling_read:
+    known = observed.scaling_read or observed.component is not None
+    if observed.endpoint is None or observed.not_owned_reason or known:
         return observed
     return replace(observed, scaling=cloud.scalers.scaling(observed.ref.name), scaling_read=True)
 
 
 def _count_by_hand(endpoint: ObservedEndpoint | None, record: Record | None, cloud: Cloud) -> int:
     """A number that differs from the recorded one may be autoscaling's, set up by another tool: then it is not."""
-    count = unrecorded_count(endpoint, record) if endpoint and record else 0
+    count = unrecorded_count(endpoint, record) if endpoint and record and not endpoint.shared else 0
     return count if endpoint and count and cloud.scalers.scaling(endpoint.name) is None else 0
 
 
 def _is_recorded_as_scaled(record: Record | None) -> bool:
     current = record.current if record else None
     return bool(current and current.serving.cloud.scaling)
-
-
-def _may_be_scheduled(resources: tuple[Resource, ...], record: Record | None) -> bool:
-    """Whether a schedule may exist that deletes the endpoint: else no request asks for it."""
-    if any(resource.kind == "endpoint" and resource.tag(TAG_SCHEDULER) for resource in resources):
-        return True
-    current = record.current if record else None
-    return record is not None and (
-        any(record.started(ScheduleDeletion, RemoveSchedule))
-        or bool(current and current.serving.cloud.scheduler_role)
-    )
 
 
 def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:
@@ -133,12 +140,16 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
     if bucket_services is not None:
         jobs = with_stored_jobs(observed.jobs, bucket_services.store, ref.name, cloud)
         observed = replace(observed, jobs=jobs)
+    named = observed.endpoint.shared if observed.endpoint else ""
+    shared = "" if observed.not_owned_reason else named or shared_name(observed.record)
+    foreign = bool(observed.not_owned_reason)
     return replace(
         observed,
         ownership=observed.ownership or _shared(observed, cloud),
-        scaling=None if observed.not_owned_reason else observed.scaling or cloud.scalers.scaling(ref.name),
+        scaling=None if foreign or shared else observed.scaling or cloud.scalers.scaling(ref.name),
         scaling_read=True,
-        log_group="" if observed.not_owned_reason else cloud.logs.group(ref.name),
+        log_group="" if foreign else cloud.logs.group(ref.name, component=bool(shared)),
+        shared=shared_endpoint(shared, cloud) if shared else None,
     )
 
 
@@ -168,7 +179,7 @@ def confirm(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
 
 def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
     """Whether the tag search shows other tags of the endpoint than were last set, as far as is recorded."""
-    endpoint = next((resource for resource in resources if resource.kind == "endpoint"), None)
+    endpoint = next((resource for resource in resources if resource.kind in SERVING_KINDS), None)
     if endpoint is None or record is None or record.current is None:
         return False
     put = ((TAG_SPEC, record.current.spec), *record.current.serving.tags)
@@ -177,7 +188,7 @@ def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
 
 def check_expiry(observed: CloudObserved, now: datetime) -> CloudObserved:
     """With the expiry time from the endpoint's tag."""
-    expires = next((r.tag(TAG_EXPIRES) for r in observed.resources if r.kind == "endpoint"), "")
+    expires = next((r.tag(TAG_EXPIRES) for r in observed.resources if r.kind in SERVING_KINDS), "")
     return replace(observed, expires=expires, expired=is_expired(expires, now))
 
 
@@ -187,16 +198,18 @@ def _owned_resources(
     """The resources with our tag; if the endpoint of this name is not ours, the reason and its tags."""
     if endpoint is None:
         # What the tag search still returns for a deleted endpoint.
-        return tuple(resource for resource in found if resource.kind != "endpoint"), "", ()
-    if not own_tags and any(resource.kind == "endpoint" for resource in found):
+        return tuple(resource for resource in found if resource.kind not in SERVING_KINDS), "", ()
+    kind: ResourceKind = "inference-component" if endpoint.shared else "endpoint"
+    if not own_tags and any(resource.kind == kind for resource in found):
         return found, "", ()
-    found = tuple(resource for resource in found if resource.kind != "endpoint")
+    found = tuple(resource for resource in found if resource.kind not in SERVING_KINDS)
     tags = cloud.hosting.tags(endpoint.arn)
     owner = dict(tags).get(TAG)
     if owner == name:
-        return (*found, Resource(kind="endpoint", name=name, arn=endpoint.arn, tags=tags)), "", tags
+        return (*found, Resource(kind=kind, name=name, arn=endpoint.arn, tags=tags)), "", tags
     output = f"its tag {TAG} says {owner}" if owner else f"it has no tag {TAG}"
-    return found, f"{name}: an endpoint of that name exists, but lmi did not create it: {output}", tags
+    what = "a model" if endpoint.shared else "an endpoint"
+    return found, f"{name}: {what} of that name exists, but lmi did not create it: {output}", tags
 
 
 def _shared(observed: CloudObserved, cloud: Cloud) -> str:
@@ -208,7 +221,9 @@ def _shared(observed: CloudObserved, cloud: Cloud) -> str:
 
 
 def _bucket(resources: tuple[Resource, ...], cloud: Cloud) -> str:
-    named = (resource.tag(TAG_BUCKET) for resource in sorted(resources, key=lambda r: r.kind != "endpoint"))
+    named = (
+        resource.tag(TAG_BUCKET) for resource in sorted(resources, key=lambda r: r.kind not in SERVING_KINDS)
+    )
     return next(filter(None, named), default_bucket(cloud.caller.account, cloud.caller.region))
 
 
@@ -221,9 +236,15 @@ def _stored(name: str, bucket_services: BucketServices | None) -> dict[str, dict
     return dict(found)
 
 
+def _own_artifacts(stored: Mapping[str, Mapping[str, int]]) -> tuple[set[str], set[str]]:
+    """All of the deployment's artifacts, and the complete ones."""
+    own = {one for one in stored if not is_exported(one)}
+    return own, {one for one in own if any(path in stored[one] for path in WRITTEN_LAST)}
+
+
 def _confirmed(observed: CloudObserved, cloud: Cloud) -> Iterator[Resource]:
     """What actually exists: of the resources found by tags, and of those that the record says were started."""
-    yield from (r for r in observed.resources if r.kind == "endpoint")
+    yield from (r for r in observed.resources if r.kind in SERVING_KINDS)
     for kind, name in sorted(
         {(r.kind, r.name) for r in observed.resources} | recorded_names(observed.record)
     ):

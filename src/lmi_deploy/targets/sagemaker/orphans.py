@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments, OrphanedDeployment
 from lmi_deploy.domain.deployment_names import name_error
@@ -13,10 +14,12 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import is_expired
 from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_own_resource
 from lmi_deploy.domain.sagemaker.resource_settings import (
+    SERVING_KINDS,
     TAG,
     TAG_BUCKET,
     TAG_EXPIRES,
     TAG_PURPOSE,
+    TAG_SHARED,
     TAG_WEIGHTS,
     ListedEndpoint,
     Resource,
@@ -44,8 +47,11 @@ class Orphans:
     def all(self) -> ListedDeployments:
         """Every deployment in the account's region that has any resources, from any machine."""
         groups = dict(self._groups(self.cloud.tagged.all()))
+        components: dict[str, ListedEndpoint] = {}
         try:
             endpoints = {endpoint.name: endpoint for endpoint in self.cloud.hosting.endpoints()}
+            if any(resource.kind == "inference-component" for found in groups.values() for resource in found):
+                components = {each.name: each for each in self.cloud.components.listed()}
         except AccessError as denied:  # the tags alone still name the deployments
             endpoints, unlisted_reason = {}, denied.message
         else:
@@ -53,7 +59,10 @@ class Orphans:
         return ListedDeployments(
             region=self.cloud.caller.region,
             account=self.cloud.caller.account,
-            found=tuple(self._listed(name, found, endpoints.get(name)) for name, found in groups.items()),
+            found=tuple(
+                self._listed(name, found, endpoints.get(name) or components.get(name))
+                for name, found in groups.items()
+            ),
             untagged=frozenset(endpoints.keys() - groups.keys()),
             unlisted_reason=unlisted_reason,
         )
@@ -73,6 +82,7 @@ class Orphans:
             model=model_of_weights(tagged.tag(TAG_WEIGHTS)) if tagged else "",
             expires=expires,
             expired=is_expired(expires, self.clock.now()),
+            shared=_shared(tagged),
         )
 
     def find(self) -> tuple[OrphanedDeployment, ...]:
@@ -113,10 +123,17 @@ class Orphans:
 
     def _why(self, name: str, found: Sequence[Resource]) -> str:
         endpoint = _endpoint_of(found)
-        if endpoint is not None and not is_expired(endpoint.tag(TAG_EXPIRES), self.clock.now()):
+        creator = endpoint.tag(TAG_SHARED) if endpoint is not None else ""
+        if (
+            endpoint is not None
+            and not creator
+            and not is_expired(endpoint.tag(TAG_EXPIRES), self.clock.now())
+        ):
             return ""
         observed = self.observe(self._ref(name, found))
         why = unattended(observed)
+        if why and creator and observed.bucket and self.lock(observed.ref).holder(creator):
+            return ""  # its `up` still runs: the model comes next
         if not why or not observed.jobs:
             return why
         if observed.bucket and self.lock(observed.ref).holder(name):
@@ -148,5 +165,11 @@ class Orphans:
         )
 
 
+def _shared(serving: Resource | None) -> Literal["", "endpoint", "model"]:
+    if serving is not None and serving.kind == "inference-component":
+        return "model"
+    return "endpoint" if serving is not None and serving.tag(TAG_SHARED) else ""
+
+
 def _endpoint_of(found: Sequence[Resource]) -> Resource | None:
-    return next((resource for resource in found if resource.kind == "endpoint"), None)
+    return next((resource for resource in found if resource.kind in SERVING_KINDS), None)

@@ -34,6 +34,7 @@ def ownership(
         return ""
     configs = {endpoint.config, endpoint.pending} - {""}
     recorded = {name for kind, name in recorded_names(record) if kind == "endpoint-config"}
+    recorded |= {generation.server for generation in record.known} if record else set()
     tagged = {resource.name for resource in resources if resource.kind == "endpoint-config"}
     others = sorted(key for key, _ in tags if key.startswith(_PREFIX) and key != TAG)
     if known := configs & recorded:
@@ -65,6 +66,10 @@ def parts_of(
     """
     if endpoint is None or endpoint.status not in _SETTLED:
         return None, set()
+    if endpoint.shared:
+        # Its model is asked for under the name that the record has: a component has no config.
+        models = tuple(_recorded_models(endpoint.config, record))
+        return None, {("model", model) for model in models if cloud.hosting.model(model) is None}
     config = cloud.hosting.endpoint_config(endpoint.config)
     models = config.models if config else tuple(_recorded_models(endpoint.config, record))
     own = (model for model in models if model.startswith(f"{deployment}-"))
@@ -76,7 +81,11 @@ def recorded_names(record: Record | None) -> Names:
     """Models and configs that the record names, however they ended."""
     if record is None:
         return set()
-    configs: Names = {("endpoint-config", generation.server) for generation in record.known}
+    configs: Names = {
+        ("endpoint-config", generation.server)
+        for generation in record.known
+        if generation.serving.cloud.component is None
+    }
     models: Names = {("model", g.serving.cloud.model) for g in record.known if g.serving.cloud.model}
     return configs | models | unfinished_names(record)
 

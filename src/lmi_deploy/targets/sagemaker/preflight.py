@@ -12,7 +12,9 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, ScheduleDeletion
+from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
+from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
 from lmi_deploy.domain.sagemaker.transfer_job import JOBS, JobSettings
 from lmi_deploy.domain.target_spec import CompilePlace, SageMakerPlace
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
@@ -66,7 +68,7 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
             "your own permissions",
             lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=makes_bucket),
         ),
-        ("the quota", lambda: _quota(place, cloud)),
+        ("the quota", lambda: _quota(place, cloud) if _takes_instances(plan, place) else ()),
         ("the secret", lambda: secret_findings(place.token_secret, place.region, cloud)),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
@@ -191,6 +193,13 @@ def deployer_findings(
 
 def _words(right: Permission) -> str:
     return f"{right.action} on {right.resource}"
+
+
+def _takes_instances(plan: Plan, place: SageMakerPlace) -> bool:
+    """Whether the plan creates an endpoint or adds instances: a shared one may run already."""
+    return (
+        place.component is None or plan.has_action(CreateSharedEndpoint) or plan.has_action(SetInstanceCount)
+    )
 
 
 def _quota(place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:

@@ -25,6 +25,7 @@ from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
 from lmi_deploy.targets.sagemaker.autoscaling import scaling_of
 from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
+from lmi_deploy.targets.sagemaker.component_place import component_place
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.in_place import require_outside
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
@@ -82,6 +83,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         data_capture=endpoint.data_capture,
         asynchronous=_asynchronous(recipe, cloud.bucket),
         update=_update_policy(endpoint),
+        component=component_place(recipe, degree=engine.tensor_parallel_degree, weights=weights.total_size),
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)

@@ -37,6 +37,8 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
         return ""
     if observed.not_owned_reason and not observed.ownership:
         return ""
+    if endpoint.shared:
+        return ""  # the instances are the shared endpoint's, whatever is on it
     # One that serves may have scaled to zero; one that is created does not show its instances yet.
     least = 0 if endpoint.status == "InService" else 1
     count = max(endpoint.count, endpoint.desired_count, least)
@@ -70,6 +72,8 @@ def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:
         return f"the endpoint {name} is {endpoint.status}, which costs nothing"
     cost = _endpoint_hourly(observed, prices)
     what = f"the endpoint {name} is {endpoint.status}"
+    if endpoint.shared:
+        what = f"the model {name} is {endpoint.status} on the shared endpoint {endpoint.shared}, which runs"
     ends = f"`lmi down {name}` deletes it"
     return f"{what} and still costs {cost}; {ends}" if cost else f"{what} and still costs money; {ends}"
 

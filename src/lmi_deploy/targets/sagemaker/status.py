@@ -8,6 +8,10 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentStatus, Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource
+from lmi_deploy.domain.sagemaker.component_actions import (
+    CreateInferenceComponent,
+    UpdateInferenceComponent,
+)
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import missing_tag_text
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
@@ -21,6 +25,8 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
         return "drifted", words
     if observed.not_owned_reason:
         return "absent", observed.not_owned_reason
+    if observed.sharing is not None and observed.endpoint is not None:
+        return _of_shared_endpoint(observed.endpoint, observed.sharing)
     if observed.endpoint is not None:
         status, why = _of_endpoint(observed.endpoint, observed.record)
         words = _drift_words(observed) if status == "in-step" else ""
@@ -42,6 +48,12 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
     if observed.record and observed.record.current:
         return "drifted", "its endpoint was deleted; `lmi up` creates it again, `lmi down` deletes the rest"
     return "failed", "an `lmi up` did not finish; `lmi up` continues, `lmi down` deletes it"
+
+
+def _of_shared_endpoint(endpoint: ObservedEndpoint, sharing: tuple[str, ...]) -> tuple[DeploymentStatus, str]:
+    names = ", ".join(sharing) or "none; `lmi down` deletes it"
+    words = f"a shared endpoint, {endpoint.status}; its models: {names}"
+    return ("in-step" if endpoint.status == "InService" else "drifted"), words
 
 
 def _drift_words(observed: CloudObserved) -> str:
@@ -109,6 +121,8 @@ def _of_endpoint(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Dep
 
 def unattended(observed: CloudObserved) -> str:
     """Why the deployment counts as abandoned, so that `lmi gc` may delete it; empty if it does not."""
+    if observed.sharing == ():
+        return "a shared endpoint without any model"
     if observed.endpoint is not None:
         return f"expired at {observed.expires}" if observed.expired else ""
     if running := [job for job in observed.jobs if job.is_running]:
@@ -173,7 +187,12 @@ def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Depl
 
 def update_submitted(record: Record, config: str) -> bool:
     """Whether the endpoint was switched to this config, and no generation was settled since."""
-    return any(i.names.get("config") == config for i in record.started(CreateEndpoint, UpdateEndpoint))
+    if any(i.names.get("config") == config for i in record.started(CreateEndpoint, UpdateEndpoint)):
+        return True
+    # The settings of a component are those of the pending generation: an intent has no name for them.
+    pending = record.coming
+    is_component = pending is not None and pending.serving.cloud.component is not None
+    return is_component and any(record.started(CreateInferenceComponent, UpdateInferenceComponent))
 
 
 def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:

@@ -31,9 +31,10 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
 
 def recent_metrics(observed: CloudObserved, metrics: Callable[[], Metrics]) -> RecentMetrics | None:
     """None without an endpoint, or while its first instances start."""
-    if observed.endpoint is None or observed.endpoint.status == "Creating":
+    endpoint = observed.endpoint
+    if endpoint is None or endpoint.status == "Creating" or endpoint.shared or observed.sharing is not None:
         return None
     try:
-        return metrics().recent(observed.ref.name, _SPAN, observed.endpoint.variant)
+        return metrics().recent(observed.ref.name, _SPAN, endpoint.variant)
     except LmiError as error:  # the state is known without it
         return RecentMetrics(unavailable=error.message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,19 +30,26 @@ from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.sagemaker import costs, observed_weights, running_costs, status_details
+from lmi_deploy.targets.sagemaker import (
+    costs,
+    deployment_access,
+    observed_weights,
+    running_costs,
+    status_details,
+)
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
+from lmi_deploy.targets.sagemaker.observed_components import shared_endpoint
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerformers
 from lmi_deploy.targets.sagemaker.plan import deploy, instance_count
 from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
 from lmi_deploy.targets.sagemaker.plan.storage_actions import moved_by_job
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
-from lmi_deploy.targets.sagemaker.plan.teardown import kept, teardown, weights_named
+from lmi_deploy.targets.sagemaker.plan.teardown import kept, require_unshared, teardown, weights_named
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
@@ -91,7 +99,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     require_affordable = staticmethod(costs.require_affordable)
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
-        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe, asynchronous=bool(spec.cloud.asynchronous))
+        queued, shared = bool(spec.cloud.asynchronous), spec.ref.shared
+        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe, asynchronous=queued, shared=shared)
 
     def hourly_cost(self, observed: CloudObserved) -> str:
         return running_costs.hourly(observed, self.cloud(observed.ref.region).prices)
@@ -153,6 +162,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         )
 
     def require_removable(self, observed: CloudObserved) -> None:
+        require_unshared(observed)
         if observed.ownership:
             require_ownership_tag(observed, cost=self.hourly_cost(observed))
 
@@ -228,6 +238,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
         bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
         inventory = observed_weights.inventory(spec, bucket_services)
+        if spec.cloud.component is not None:
+            found = shared_endpoint(spec.cloud.component.endpoint, self.cloud(spec.cloud.region))
+            inventory = replace(inventory, shared=found)
         return observed_weights.with_image(inventory, spec, self.cloud, self.builder)
 
     def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:
@@ -244,31 +257,20 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def invoke(
         self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
     ) -> Iterator[ResponseHead | bytes]:
-        return self._opened(ref).hosting.invoke(ref.name, request, timeout=timeout)
+        return deployment_access.invoke(self._opened(ref), ref, request, timeout=timeout)
 
     def address(self, ref: DeploymentRef) -> str:
-        return self._opened(ref).hosting.address(ref.name)
+        return self._opened(ref).hosting.address(deployment_access.endpoint_of(ref))
 
     def access_token(self, ref: DeploymentRef, seconds: int) -> AccessToken:
-        token = self._opened(ref).account.bearer_token(seconds)
-        base_url = f"{self.address(ref).removesuffix('/invocations')}/openai/v1"
-        return AccessToken(token=token, base_url=base_url)
+        return deployment_access.access_token(self._opened(ref), ref, seconds)
 
     def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:
-        return self._opened(ref).hosting.inference_endpoint(ref.name)
+        return deployment_access.inference_endpoint(self._opened(ref), ref)
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
-        logs = self._opened(ref).logs
-        group = logs.group(ref.name)
-        if not group:
-            raise NotFound(
-                f"{ref.name}: no logs in CloudWatch",
-                hint="containers print nothing before the instance is provisioned and the image is pulled; check "
-                "`lmi status`",
-            )
-        if not follow:
-            return logs.lines(group)
-        return filter(None, logs.follow(group))
+        read = partial(self.read_record, ref)
+        return deployment_access.log_lines(self._opened(ref), ref, follow=follow, read_record=read)
 
     def _opened(self, ref: DeploymentRef) -> Cloud:
         """The account and region of a deployment. AccessError if the credentials are of another account."""

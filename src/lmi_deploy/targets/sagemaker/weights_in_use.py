@@ -11,6 +11,7 @@ from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.resource_settings import (
+    SERVING_KINDS,
     TAG,
     TAG_BUCKET,
     TAG_DRAFT,
@@ -39,7 +40,7 @@ def served_weights(
         groups[resource.tag(TAG)].append(resource)
     found: dict[str, str] = {}
     for deployment, resources in sorted(groups.items()):
-        endpoints = [r for r in resources if r.kind == "endpoint"]
+        endpoints = [r for r in resources if r.kind in SERVING_KINDS]
         addresses = (read_prefix(r.tag(TAG_IN_PLACE)) for r in resources if r.tag(TAG_IN_PLACE))
         in_place = {at.weights for at in addresses if at.bucket == store.bucket} - {""}
         found |= dict.fromkeys(in_place if endpoints else (), deployment)

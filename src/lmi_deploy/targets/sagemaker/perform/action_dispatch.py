@@ -16,6 +16,7 @@ from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
+from lmi_deploy.domain.sagemaker import component_actions as component_plan
 from lmi_deploy.domain.sagemaker import image_actions as image_plan
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
 from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_marker, dashboard_name
@@ -37,6 +38,7 @@ from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests, delete_re
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.job_watch import JobWatch
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
+from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers
 from lmi_deploy.targets.sagemaker.perform.image_publishing import (
     ImagePublisher,
     delete_image,
@@ -44,6 +46,7 @@ from lmi_deploy.targets.sagemaker.perform.image_publishing import (
 )
 from lmi_deploy.targets.sagemaker.perform.instance_count import set_instance_count
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
+from lmi_deploy.targets.sagemaker.perform.shared_endpoint import SharedEndpointCreator
 from lmi_deploy.targets.sagemaker.transfer_job.perform import (
     JobFiles,
     TransferJobs,
@@ -74,6 +77,9 @@ class SageMakerPerformers:
     ) -> Perform:
         propagation = Propagation(cloud=self.cloud, clock=self.clock)
         creating = ResourceCreator(spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation)
+        sharing = SharedEndpointCreator(
+            spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation, services=self.services
+        )
         storing = ArtifactStorage(spec=spec, artifact=artifact, hubs=hubs, files=files, depot=self.services)
         publisher = ImagePublisher(spec=spec, registry=self.cloud.images, builder=self.builder)
         codec = Codec(ENGINES[spec.engine.name], spec.engine.handler, spec.model.task)
@@ -89,13 +95,20 @@ class SageMakerPerformers:
             cloud_plan.CreateModel: creating.model,
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
             cloud_plan.CreateEndpoint: creating.endpoint,
+            component_plan.CreateSharedEndpoint: sharing.endpoint,
+            component_plan.CreateInferenceComponent: sharing.component,
             cloud_plan.ProbeEndpoint: lambda action: self._probe(action, codec),
         }
 
     def teardown(self) -> Perform:
         """Those that need no spec: of a teardown, of waiting and of going back."""
         cloud, clock, hosting = self.cloud, self.clock, self.cloud.hosting
+        components = ComponentPerformers(cloud=cloud, clock=clock)
         return {
+            component_plan.UpdateInferenceComponent: components.update,
+            component_plan.AwaitInferenceComponent: components.wait,
+            component_plan.DeleteInferenceComponent: components.delete,
+            component_plan.DeleteSharedEndpoint: components.delete_shared,
             cloud_plan.UpdateEndpoint: lambda action: endpoint_waiter.update(
                 action, Propagation(cloud=cloud, clock=clock)
             ),
@@ -172,7 +185,9 @@ class SageMakerPerformers:
         def send(request: HttpRequest) -> Iterator[ResponseHead | bytes]:
             if action.asynchronous:
                 return self.requests().exchange(request)
-            return self.cloud.hosting.invoke(name, request, timeout=TIMEOUT)
+            component = name if action.shared else ""
+            endpoint = action.shared or name
+            return self.cloud.hosting.invoke(endpoint, request, timeout=TIMEOUT, component=component)
 
         return (yield from probe(action.probe, codec, send, name=name, clock=self.clock))
 
@@ -266,7 +281,7 @@ def _remove_schedule(cloud: Cloud, action: cloud_plan.RemoveSchedule) -> Steps:
 
 
 def _arn(cloud: Cloud, endpoint: str) -> str:
-    observed = cloud.hosting.endpoint(endpoint)
+    observed = cloud.hosting.endpoint(endpoint) or cloud.components.component(endpoint)
     if observed is None:
         raise NotFound(f"{endpoint}: the endpoint was deleted", hint="run `lmi up` to create it again")
     return observed.arn

@@ -48,6 +48,28 @@ class Arns:
         return self.of("sagemaker", f"endpoint-config/{self._digested}")
 
     @property
+    def component(self) -> str:
+        return self.of("sagemaker", f"inference-component/{self.name}")
+
+    @property
+    def components(self) -> str:
+        """Of every model on a shared endpoint: what they take is looked up."""
+        return self.of("sagemaker", "inference-component/*")
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Its own, and the one that it shares."""
+        place = self.spec.cloud.component
+        shared = (self.of("sagemaker", f"endpoint/{place.endpoint}"),) if place else ()
+        return (self.endpoint, *shared)
+
+    @property
+    def endpoint_configs(self) -> tuple[str, ...]:
+        place = self.spec.cloud.component
+        shared = (self.of("sagemaker", f"endpoint-config/{place.endpoint}-{_DIGEST}"),) if place else ()
+        return (self.configs, *shared)
+
+    @property
     def models(self) -> str:
         return self.of("sagemaker", f"model/{self._digested}")
 
@@ -177,7 +199,8 @@ class Arns:
 
     @property
     def group(self) -> str:
-        return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.name}")
+        kind = "InferenceComponents" if self.spec.cloud.component else "Endpoints"
+        return self.of("logs", f"log-group:/aws/sagemaker/{kind}/{self.name}")
 
     def repository(self, image: str) -> str:
         """The repository of an image; all repositories if its address does not name one."""

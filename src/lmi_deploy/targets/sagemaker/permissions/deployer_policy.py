@@ -12,6 +12,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.compile_job_policy import compile_starter
+from lmi_deploy.targets.sagemaker.permissions.component_policy import use_components
 from lmi_deploy.targets.sagemaker.permissions.load_job_policy import load_job_starter
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     WRITE_OBJECTS,
@@ -33,6 +34,8 @@ def deployer(spec: Spec, arns: Arns, *, load_role: str = "") -> Iterator[PolicyS
     yield from _role(spec, arns)
     yield from scaling(spec, arns)
     yield from _read_statements(arns)
+    if spec.cloud.component is not None:
+        yield from use_components(arns)
     if spec.cloud.scheduler_role:
         yield from schedule_deletion(spec.cloud.scheduler_role, arns)
     if spec.cloud.asynchronous is not None:
@@ -100,13 +103,18 @@ def _endpoint(arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="KeepResources",
         actions=("sagemaker:AddTags", "sagemaker:ListTags"),
-        resources=(arns.endpoint, arns.configs, arns.models),
+        resources=(
+            *arns.endpoints,
+            *arns.endpoint_configs,
+            arns.models,
+            *((arns.component,) if arns.spec.cloud.component else ()),
+        ),
         why="tag every resource, so that lmi finds it",
     )
     yield PolicyStatement(
         sid="RunEndpoint",
         actions=("sagemaker:CreateEndpoint", "sagemaker:UpdateEndpoint"),
-        resources=(arns.endpoint, arns.configs),
+        resources=(*arns.endpoints, *arns.endpoint_configs),
         why="create and update the endpoint with one of its endpoint configs",
     )
     yield PolicyStatement(
@@ -118,7 +126,7 @@ def _endpoint(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:InvokeEndpoint",
             "sagemaker:InvokeEndpointWithResponseStream",
         ),
-        resources=(arns.endpoint,),
+        resources=(*arns.endpoints, *((arns.component,) if arns.spec.cloud.component else ())),
         why="probe the endpoint; remove tags that are no longer in the recipe",
     )
     yield PolicyStatement(
@@ -175,7 +183,7 @@ def _configs_and_models(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:DeleteEndpointConfig",
             "sagemaker:DescribeEndpointConfig",
         ),
-        resources=(arns.configs,),
+        resources=arns.endpoint_configs,
         why="its endpoint configs, whose names end in ten digits of their digest",
     )
     yield PolicyStatement(

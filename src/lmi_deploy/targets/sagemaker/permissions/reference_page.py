@@ -92,6 +92,7 @@ _ASYNC: Final = (
 )
 _UPDATE: Final = "endpoint: {count: 2, update: {policy: canary, alarms: [ALARM]}}\n"
 _SCHEDULER: Final = "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
+_SHARE: Final = "endpoint: {share: shared}\n"
 _FEATURES: Final[Mapping[str, str]] = {
     "": "",
     "endpoint.autoscaling": "endpoint: {autoscaling: {min: 1, max: 2, invocations_per_instance: 60}}\n",
@@ -101,6 +102,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     "endpoint.data_capture": _CAPTURE,
     "endpoint.asynchronous": _ASYNC,
     "endpoint.update.alarms": _UPDATE,
+    "endpoint.share": _SHARE,
     "weights.via: job": _JOB,
     "bench.via: job": _LOAD,
     "compile": _COMPILE,

@@ -46,7 +46,7 @@ def scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="LetScalingAct",
         actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
-        resources=(arns.endpoint,),
+        resources=arns.endpoints,
         why="`lmi scale`; required of the caller that registers an endpoint for scaling, too",
     )
     if spec.cloud.scaling or arns.prefix:

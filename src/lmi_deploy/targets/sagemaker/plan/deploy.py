@@ -17,7 +17,13 @@ from lmi_deploy.domain.sagemaker.actions import (
     ProbeEndpoint,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG_BUCKET, ObservedEndpoint
+from lmi_deploy.domain.sagemaker.component_actions import DeleteInferenceComponent
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    SERVING_KINDS,
+    SETTLING,
+    TAG_BUCKET,
+    ObservedEndpoint,
+)
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
@@ -32,6 +38,7 @@ from lmi_deploy.targets.sagemaker.desired_state import (
 )
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
+from lmi_deploy.targets.sagemaker.plan.component_deployment import require_no_other_kind, serve_component
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
 from lmi_deploy.targets.sagemaker.plan.image_actions import delete_unused_images, image_actions
@@ -61,10 +68,11 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
     """Refused if the endpoint of this name is not ours, or another process is changing it."""
     desired = desired_state(spec, artifact)
     _require_owned(spec, desired, observed)
+    serve = _serve if desired.component is None else serve_component
     actions = (
         *image_actions(spec, inventory),
         *storage_actions(spec, artifact, observed, inventory),
-        *_serve(spec, desired, observed, inventory),
+        *serve(spec, desired, observed, inventory),
         *clear(spec, artifact, desired, observed),
         *delete_unused_images(spec, kept_images(desired, observed), inventory.repository),
     )
@@ -95,11 +103,12 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
             hint=f"choose another name in the recipe, or take the endpoint over: lmi adopt {spec.name}. Nothing was "
             "changed",
         )
+    require_no_other_kind(spec, observed)
     _require_same_bucket(spec, observed)
     if endpoint is None or endpoint.status not in SETTLING or endpoint.status == "SystemUpdating":
         return
     if endpoint.status == "Deleting":
-        if not _intended(observed, DeleteEndpoint):
+        if not _intended(observed, DeleteEndpoint, DeleteInferenceComponent):
             raise Refused(
                 f"{spec.name}: another process is deleting its endpoint",
                 hint="wait until it is deleted (`lmi status`), then run the same command again",
@@ -114,7 +123,7 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
 
 def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
     """Its record and its artifacts are in it: with another bucket lmi would no longer find them."""
-    live = next((r.tag(TAG_BUCKET) for r in observed.resources if r.kind == "endpoint"), "")
+    live = next((r.tag(TAG_BUCKET) for r in observed.resources if r.kind in SERVING_KINDS), "")
     if live and live != spec.cloud.bucket:
         raise Refused(
             f"{spec.name}: its record and artifacts are in s3://{live}, but the recipe says s3://{spec.cloud.bucket}",

@@ -14,7 +14,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Change, Plan
 from lmi_deploy.domain.sagemaker.actions import RemoveSchedule, ScheduleDeletion, SetExpiry
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, duration_text, parse_moment
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_TTL
+from lmi_deploy.domain.sagemaker.resource_settings import SERVING_KINDS, TAG_TTL
 
 _TOLERANCE: Final = 300
 """Seconds between the tag and the schedule, which are set one after the other."""
@@ -92,7 +92,7 @@ def unscheduled_notice(spec: Spec) -> str:
 
 
 def _live(observed: CloudObserved) -> str:
-    return next((r.tag(TAG_TTL) for r in observed.resources if r.kind == "endpoint"), "")
+    return next((r.tag(TAG_TTL) for r in observed.resources if r.kind in SERVING_KINDS), "")
 
 
 def _desired_expiry(spec: Spec) -> str:

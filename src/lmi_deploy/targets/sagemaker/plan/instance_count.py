@@ -41,6 +41,11 @@ def _require_scalable(observed: CloudObserved) -> tuple[ObservedEndpoint, Genera
     name, endpoint, record = observed.ref.name, observed.endpoint, observed.record
     if observed.not_owned_reason:
         raise Refused(observed.not_owned_reason, hint="nothing was changed")
+    if observed.sharing is not None or (endpoint is not None and endpoint.shared):
+        raise Refused(
+            f"{name}: lmi scale sets the instances of an endpoint with one deployment, and this one is shared",
+            hint="change endpoint.component.copies or endpoint.count in the recipe, and run `lmi up`",
+        )
     if endpoint is None:
         raise NotFound(f"{name}: no endpoint in {observed.ref.place}", hint="run `lmi up` to create it")
     if record is None or record.current is None or record.coming is not None:

@@ -13,7 +13,8 @@ from lmi_deploy.domain.sagemaker.actions import (
     ProbeEndpoint,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_SPEC
+from lmi_deploy.domain.sagemaker.component_actions import AwaitInferenceComponent, UpdateInferenceComponent
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_SPEC, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.domain.sagemaker.tags import weights_tags
 from lmi_deploy.errors import NotFound, Refused
@@ -35,20 +36,35 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
     name, endpoint = observed.ref.name, observed.endpoint
     assert observed.record is not None
     has_started = endpoint is not None and previous.server in (endpoint.config, endpoint.pending)
-    if endpoint is None or not (has_started or endpoint.status in ("InService", "UpdateRollbackFailed")):
+    if endpoint is None or not (has_started or _can_be_updated(endpoint)):
         raise Refused(
             f"{name}: its endpoint is {endpoint.status if endpoint else 'deleted'} and cannot be updated now",
             hint="run `lmi status` for the reason, `lmi up` to repair it",
         )
-    probe, queued = previous.serving.probe, bool(previous.serving.cloud.async_output)
     current = observed.record.current
+    switch = _component_switch if previous.serving.cloud.component else _endpoint_switch
+    actions = switch(observed, previous, has_started=has_started)
+    return Plan(deployment=name, actions=actions, changes=changes(current, previous.serving)), previous
+
+
+def _can_be_updated(endpoint: ObservedEndpoint) -> bool:
+    """A component that is being updated shows its old settings: that update is waited for."""
+    updating = bool(endpoint.shared) and endpoint.status == "Updating"
+    return updating or endpoint.status in ("InService", "UpdateRollbackFailed")
+
+
+def _endpoint_switch(
+    observed: CloudObserved, previous: Generation, *, has_started: bool
+) -> tuple[Action, ...]:
+    name, current = observed.ref.name, observed.record.current if observed.record else None
+    probe, queued = previous.serving.probe, bool(previous.serving.cloud.async_output)
     was, becomes = current.serving.cloud.scaling if current else None, previous.serving.cloud.scaling
     # SageMaker changes no instance type under a scalable target.
     moved = current is not None and current.instance != previous.instance
     update = UpdateEndpoint(
         endpoint=name, config=previous.server, keep_count=bool(was and becomes and not moved)
     )
-    actions: tuple[Action, ...] = (
+    return (
         *((RemoveScaling(endpoint=name),) if was and (moved or not becomes) else ()),
         *(() if has_started else end_foreign_scaling(observed)),
         *(() if has_started else (update,)),
@@ -61,7 +77,21 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
         *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
         *tagging(observed, _tags(previous)),
     )
-    return Plan(deployment=name, actions=actions, changes=changes(current, previous.serving)), previous
+
+
+def _component_switch(
+    observed: CloudObserved, previous: Generation, *, has_started: bool
+) -> tuple[Action, ...]:
+    name, settings, probe = observed.ref.name, previous.serving.cloud.component, previous.serving.probe
+    assert settings is not None
+    timeout = previous.serving.place.wait_timeout or 2 * PROVISION
+    shared = settings.place.endpoint
+    return (
+        *(() if has_started else (UpdateInferenceComponent(component=name, settings=settings),)),
+        AwaitInferenceComponent(component=name, config=previous.server, timeout=timeout),
+        *((ProbeEndpoint(endpoint=name, probe=probe, shared=shared),) if probe else ()),
+        *tagging(observed, _tags(previous)),
+    )
 
 
 def _tags(previous: Generation) -> Pairs:
@@ -85,7 +115,8 @@ def candidates(observed: CloudObserved) -> tuple[tuple[Generation, str], ...]:
 
 def lacks(generation: Generation, observed: CloudObserved) -> str:
     """Which of its resources is missing, so that a rollback to it is impossible; empty if none is."""
-    if generation.server not in existing(observed, "endpoint-config"):
+    is_component = generation.serving.cloud.component is not None
+    if not is_component and generation.server not in existing(observed, "endpoint-config"):
         return f"its endpoint config {generation.server} was deleted, or is not lmi's"
     model = generation.serving.cloud.model
     if model and model not in existing(observed, "model"):
@@ -130,8 +161,8 @@ def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
 
 def _default(observed: CloudObserved) -> Generation:
     record = observed.record
-    present = existing(observed, "endpoint-config")
-    if record and record.coming and record.coming.server in present & {g.server for g in record.generations}:
+    known = {g.server for g in record.generations} if record else set()
+    if record and record.coming and record.coming.server in known and not lacks(record.coming, observed):
         return record.coming  # an earlier rollback was interrupted
     possible = [generation for generation in earlier(observed) if not lacks(generation, observed)]
     if not possible:

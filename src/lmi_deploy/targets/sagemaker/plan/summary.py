@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
@@ -24,9 +26,9 @@ from lmi_deploy.targets.sagemaker.plan.storage_actions import moved_by_job
 
 def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None) -> ServingRecord:
     """What later commands know of the generation; from the desired state, if that is known already."""
-    cloud = spec.cloud
+    cloud, wanted = spec.cloud, desired or desired_state(spec, artifact)
     place = SageMakerServing(
-        model=(desired or desired_state(spec, artifact)).model,
+        model=wanted.model,
         region=cloud.region,
         image=cloud.image,
         placements=cloud.placements,
@@ -43,6 +45,7 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
         scheduler_role=cloud.scheduler_role,
         async_output=(cloud.asynchronous.output or "") if cloud.asynchronous else "",
         data_capture=cloud.data_capture,
+        component=wanted.component,
     )
     return serving_record(spec, artifact, place, weights_name=stored_weights_of(spec), tags=cloud.tags)
 
@@ -92,9 +95,10 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
     placement = inventory.choose(place.placements)
     count = f"{place.scaling.lowest} to {place.scaling.highest}" if place.scaling else str(place.count)
     figures = (
-        *_costs(place, placement, inventory),
+        *(_costs(place, placement, inventory) if _adds_cost(place, inventory) else _NO_COST),
         *_job_cost(spec, inventory),
         ("instance", f"{count} x {placement.instance}"),
+        *_shared(place, inventory),
         ("weights", str(spec.weights.size)),
         *additional_figures(spec.weights),
         ("to move", str(_bytes_to_move(spec, inventory))),
@@ -117,6 +121,25 @@ def _in_place(spec: Spec) -> Pairs:
     return (
         ("in place", f"{weights.address} (bucket of account {spec.cloud.account}, which lmi never changes)"),
     )
+
+
+def _shared(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
+    """The endpoint that the model shares, and what it gets of it."""
+    if place.component is None:
+        return ()
+    found = inventory.shared.components if inventory.shared else ()
+    others = f", with {', '.join(each.name for each in found)}" if found else ""
+    copies = f"{place.component.copies} x ({place.component.words})"
+    return (("shared endpoint", f"{place.component.endpoint}{others}"), ("share", copies))
+
+
+_NO_COST: Final[Pairs] = (("cost", "nothing more: the shared endpoint runs already"),)
+
+
+def _adds_cost(place: SageMakerPlace, inventory: CloudInventory) -> bool:
+    """False for a model on a shared endpoint that has the recipe's number of instances already."""
+    shared = inventory.shared.endpoint if inventory.shared else None
+    return place.component is None or shared is None or shared.desired_count < place.count
 
 
 def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:

@@ -11,7 +11,8 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, TagEndpoint, UntagEndpoint
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_DRAFT, TAG_IN_PLACE, TAG_WEIGHTS
+from lmi_deploy.domain.sagemaker.component_actions import CreateInferenceComponent
+from lmi_deploy.domain.sagemaker.resource_settings import SERVING_KINDS, TAG_DRAFT, TAG_IN_PLACE, TAG_WEIGHTS
 from lmi_deploy.domain.sagemaker.tags import OWN
 
 
@@ -19,7 +20,7 @@ def tagging(observed: CloudObserved, desired: Pairs) -> Iterator[TagEndpoint | U
     """The actions that change the endpoint's tags to these; lmi's tags of other names, and those of others, stay
     unchanged.
     """
-    found = next((r for r in observed.resources if r.kind == "endpoint"), None)
+    found = next((r for r in observed.resources if r.kind in SERVING_KINDS), None)
     existing = dict(found.tags) if found else {}
     differing = tuple((key, value) for key, value in desired if existing.get(key) != value)
     if differing:
@@ -37,5 +38,5 @@ def _put(record: Record | None) -> Iterator[tuple[str, str]]:
         return
     if record.current:
         yield from record.current.serving.tags
-    for intent in record.started(CreateEndpoint, TagEndpoint):
+    for intent in record.started(CreateEndpoint, CreateInferenceComponent, TagEndpoint):
         yield from ((str(key), str(value)) for key, value in intent.names.get("tags", ()))

@@ -17,6 +17,8 @@ from lmi_deploy.domain.sagemaker.actions import (
     DeleteWeights,
     RemoveSchedule,
 )
+from lmi_deploy.domain.sagemaker.component_actions import DeleteInferenceComponent, DeleteSharedEndpoint
+from lmi_deploy.domain.sagemaker.component_settings import SharedEndpoint
 from lmi_deploy.domain.sagemaker.image_actions import DeleteRepository
 from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
@@ -57,7 +59,10 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
         yield RemoveScaling(endpoint=name)
     if observed.endpoint is not None and not observed.not_owned_reason:
         yield from end_foreign_scaling(observed)
-        yield DeleteEndpoint(endpoint=name)
+        shared = observed.endpoint.shared
+        yield DeleteInferenceComponent(component=name) if shared else DeleteEndpoint(endpoint=name)
+    if observed.shared is not None and _is_last(observed.shared, name):
+        yield DeleteSharedEndpoint(endpoint=observed.shared.name, configs=observed.shared.configs)
     if observed.schedule is not None and not observed.not_owned_reason:
         yield RemoveSchedule(endpoint=name)
     yield from (
@@ -69,6 +74,12 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     )
     if observed.bucket and _was_asynchronous(observed):
         yield DeleteAsyncRequests(endpoint=name)
+
+
+def _is_last(shared: SharedEndpoint, component: str) -> bool:
+    """Whether the endpoint has no other model than this one."""
+    exists = shared.endpoint is not None or bool(shared.configs)
+    return exists and not shared.not_owned_reason and not shared.others(component)
 
 
 def _was_asynchronous(observed: CloudObserved) -> bool:
@@ -84,6 +95,17 @@ def _was_scaled(record: Record | None) -> bool:
         return False
     started = any(record.started(SetScaling, RemoveScaling))
     return started or any(g.serving.cloud.scaling for g in record.generations)
+
+
+def require_unshared(observed: CloudObserved) -> None:
+    """Refuse to delete an endpoint under the models on it."""
+    if observed.sharing:
+        names = observed.sharing
+        raise Refused(
+            f"{observed.ref.name}: it is a shared endpoint with {', '.join(names)}",
+            hint="nothing was deleted. End each of them; the last one ends the endpoint: "
+            + "; ".join(f"lmi down {name}" for name in names),
+        )
 
 
 def weights_named(observed: CloudObserved) -> tuple[str, ...]:
@@ -109,7 +131,24 @@ def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]
         if repository and not plan.has_action(DeleteRepository)
         else ()
     )
-    return (*foreign, *misnamed, *images, *(_other_location_notices(observed, region) if plan.empty else ()))
+    shared = tuple(_shared_notices(observed))
+    return (
+        *foreign,
+        *misnamed,
+        *images,
+        *shared,
+        *(_other_location_notices(observed, region) if plan.empty else ()),
+    )
+
+
+def _shared_notices(observed: CloudObserved) -> Iterator[str]:
+    shared = observed.shared
+    if shared is None or shared.endpoint is None:
+        return
+    if shared.not_owned_reason:
+        yield f"{shared.not_owned_reason}; lmi does not change it"
+    elif others := [each.name for each in shared.others(observed.ref.name)]:
+        yield f"the shared endpoint {shared.name} stays, and costs: {', '.join(others)} uses it"
 
 
 def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation, Record
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CloudAction, ProbeEndpoint
+from lmi_deploy.domain.sagemaker.component_actions import AwaitInferenceComponent
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
@@ -29,13 +30,19 @@ def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Ge
         return Plan(deployment=name, actions=()), None
     config = pending.server if pending else pending_endpoint_config(endpoint)
     wait_timeout = timeout or (pending.serving.place.wait_timeout if pending else 0) or 2 * PROVISION
-    actions: list[Action] = [AwaitService(endpoint=name, config=config, timeout=wait_timeout)]
+    actions: list[Action] = [_await(endpoint, config, wait_timeout)]
     probe = pending.serving.probe if pending else None
     if pending and probe:
         queued = bool(pending.serving.cloud.async_output)
-        actions.append(ProbeEndpoint(endpoint=name, probe=probe, asynchronous=queued))
+        actions.append(ProbeEndpoint(endpoint=name, probe=probe, asynchronous=queued, shared=endpoint.shared))
     actions += _interrupted_actions(record)
     return Plan(deployment=name, actions=tuple(actions)), pending
+
+
+def _await(endpoint: ObservedEndpoint, config: str, timeout: int) -> AwaitService | AwaitInferenceComponent:
+    if endpoint.shared:
+        return AwaitInferenceComponent(component=endpoint.name, config=config, timeout=timeout)
+    return AwaitService(endpoint=endpoint.name, config=config, timeout=timeout)
 
 
 def _is_in_progress(record: Record | None, endpoint: ObservedEndpoint) -> bool:

@@ -13,6 +13,7 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
     autoscaling,
+    components,
     compute_capability,
     counts,
     devices,
@@ -34,6 +35,7 @@ _RULES = (
     *output_addresses.RULES,
     *transfer_job.RULES,
     *update_policy.RULES,
+    *components.RULES,
     *compute_capability.RULES,
 )
 

@@ -1,0 +1,122 @@
+"""The actions of a model on a shared endpoint: each concrete, the first field names its object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
+from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSharedEndpoint(ActionBase):
+    """The endpoint and its config, and the wait until it is in service: before that it takes no model. From here on it
+    costs money. Another deployment may create the same one at the same time.
+    """
+
+    phase = Phase.START
+    binding = True
+    endpoint: str
+    config: str
+    settings: EndpointConfigSettings
+    tags: Pairs
+    """The user's own; ours are added."""
+    timeout: int
+    """Seconds."""
+
+    @property
+    def title(self) -> str:
+        instances = f"{self.settings.count} x {self.settings.instance}"
+        return f"create the shared endpoint {self.endpoint} ({instances}), and wait until it is in service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateInferenceComponent(ActionBase):
+    phase = Phase.START
+    binding = True
+    component: str
+    settings: ComponentSettings
+    tags: Pairs
+    """The user's own; ours are added."""
+
+    @property
+    def title(self) -> str:
+        place = self.settings.place
+        return f"add the model {self.component} to the shared endpoint {place.endpoint} ({_copies(self.settings)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateInferenceComponent(ActionBase):
+    """The other models of the endpoint are not touched."""
+
+    phase = Phase.START
+    binding = True
+    component: str
+    settings: ComponentSettings
+
+    @property
+    def title(self) -> str:
+        place = self.settings.place
+        return f"update the model {self.component} on {place.endpoint} alone ({_copies(self.settings)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitInferenceComponent(ActionBase):
+    """InService with exactly these settings."""
+
+    phase = Phase.WAIT
+    component: str
+    config: str
+    """The name of the generation."""
+    timeout: int
+    """Seconds."""
+
+    @property
+    def title(self) -> str:
+        return f"wait until the model {self.component} is in service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteInferenceComponent(ActionBase):
+    """Delete it and wait until it is gone."""
+
+    phase = Phase.STOP
+    binding = True
+    component: str
+
+    @property
+    def title(self) -> str:
+        return f"remove the model {self.component} from its shared endpoint, and wait until it is gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSharedEndpoint(ActionBase):
+    """With its configs, if no model is on it any more. From then on it costs nothing."""
+
+    phase = Phase.STOP
+    binding = True
+    endpoint: str
+    configs: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return (
+            f"delete the shared endpoint {self.endpoint}, which has no other model, and wait until it is gone"
+        )
+
+
+def _copies(settings: ComponentSettings) -> str:
+    count = settings.place.copies
+    return f"{count} cop{'ies' if count > 1 else 'y'} of {settings.place.words}"
+
+
+ComponentAction = (
+    CreateSharedEndpoint
+    | CreateInferenceComponent
+    | UpdateInferenceComponent
+    | AwaitInferenceComponent
+    | DeleteInferenceComponent
+    | DeleteSharedEndpoint
+)

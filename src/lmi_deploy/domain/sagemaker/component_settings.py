@@ -1,0 +1,99 @@
+"""Inference components: models that share the instances of one endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.sagemaker.resource_names import resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, ObservedEndpointConfig
+from lmi_deploy.domain.settings_digest import digest_tag
+
+
+@digest_tag("ComponentPlace")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentPlace:
+    """What a copy of the model gets of one instance of the shared endpoint."""
+
+    endpoint: str
+    copies: int
+    accelerators: int
+    """0: the instance type has none."""
+    memory_mb: int
+    cpus: int
+    """0: no cores are set aside."""
+
+    @property
+    def words(self) -> str:
+        """Of one copy."""
+        each = f"{self.accelerators} accelerators, " if self.accelerators > 1 else "1 accelerator, "
+        cores = f", {self.cpus} CPU cores" if self.cpus else ""
+        return f"{each if self.accelerators else ''}{self.memory_mb:,} MiB{cores}"
+
+
+@digest_tag("ComponentSettings")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentSettings:
+    """All of CreateInferenceComponent but name and tags."""
+
+    model: str
+    place: ComponentPlace
+    model_download: int
+    """Seconds."""
+    startup: int
+    """Seconds; the health check's time-out."""
+
+    def name(self, deployment: str) -> str:
+        """The name of a generation with these settings: SageMaker has no resource for them."""
+        return resource_name(deployment, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedComponent:
+    """As in DescribeInferenceComponent. `status`: Creating, InService, Updating, Failed, Deleting.
+
+    During an update the settings may be the old or the new ones.
+    """
+
+    name: str
+    arn: str
+    status: str
+    settings: ComponentSettings
+    """With the requested number of copies."""
+    reason: str = ""
+    copies: int = 0
+    """That serve."""
+    created: str = ""
+    modified: str = ""
+
+    def as_endpoint(self) -> ObservedEndpoint:
+        """What the rest of the deployment needs to know of it."""
+        return ObservedEndpoint(
+            name=self.name,
+            arn=self.arn,
+            status=self.status,
+            config=self.settings.name(self.name),
+            reason=self.reason,
+            count=self.copies,
+            desired_count=self.settings.place.copies,
+            created=self.created,
+            modified=self.modified,
+            shared=self.settings.place.endpoint,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedEndpoint:
+    """An endpoint for inference components as it is now."""
+
+    name: str
+    endpoint: ObservedEndpoint | None
+    config: ObservedEndpointConfig | None = None
+    not_owned_reason: str = ""
+    """Why lmi must leave it alone; empty if it is a shared endpoint of lmi, or does not exist."""
+    components: tuple[ObservedComponent, ...] = ()
+    """All of them, ours and others."""
+    configs: tuple[str, ...] = ()
+    """Names of the endpoint configs that carry its tag."""
+
+    def others(self, component: str) -> tuple[ObservedComponent, ...]:
+        return tuple(each for each in self.components if each.name != component)

@@ -1,0 +1,91 @@
+"""Inference components and the endpoints that they share, as they are now."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.component_actions import CreateInferenceComponent, CreateSharedEndpoint
+from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent, SharedEndpoint
+from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    TAG,
+    TAG_SHARED,
+    ObservedEndpoint,
+    Resource,
+)
+from lmi_deploy.ports.cloud import Cloud
+
+
+def tagged_component(
+    name: str, endpoint: ObservedEndpoint | None, found: tuple[Resource, ...], cloud: Cloud
+) -> ObservedComponent | None:
+    """The component of this name, if the tag search shows one. No other deployment needs the request."""
+    if endpoint is not None or not any(resource.kind == "inference-component" for resource in found):
+        return None
+    return cloud.components.component(name)
+
+
+def recorded_component(
+    name: str, endpoint: ObservedEndpoint | None, record: Record | None, cloud: Cloud
+) -> ObservedComponent | None:
+    """The same, if the record says that one was created: the tag search may lag."""
+    if endpoint is not None or not shared_name(record):
+        return None
+    return cloud.components.component(name)
+
+
+def shared_name(record: Record | None) -> str:
+    """The endpoint that a recorded generation shares; empty without one."""
+    if record is None:
+        return ""
+    places = (generation.serving.cloud.component for generation in reversed(record.known))
+    named = next((settings.place.endpoint for settings in places if settings is not None), "")
+    started = (str(intent.names["endpoint"]) for intent in record.started(CreateSharedEndpoint))
+    return named or next(started, "")
+
+
+def was_component(record: Record | None) -> bool:
+    return record is not None and any(record.started(CreateInferenceComponent))
+
+
+def shared_endpoint(name: str, cloud: Cloud) -> SharedEndpoint:
+    """With every component on it: a request for each."""
+    endpoint = cloud.hosting.endpoint(name)
+    searched = cloud.tagged.of(name)
+    configs = tuple(
+        sorted(
+            resource.name
+            for resource in searched
+            if resource.kind == "endpoint-config"
+            and resource.tag(TAG_SHARED)
+            and is_resource_name(resource.kind, resource.name, name)
+        )
+    )
+    if endpoint is None:
+        return SharedEndpoint(name=name, endpoint=None, configs=configs)
+    reason = _not_shared_reason(name, dict(cloud.hosting.tags(endpoint.arn)))
+    if reason:
+        return SharedEndpoint(name=name, endpoint=endpoint, not_owned_reason=reason)
+    listed = [cloud.components.component(each.name) for each in cloud.components.listed(name)]
+    return SharedEndpoint(
+        name=name,
+        endpoint=endpoint,
+        config=cloud.hosting.endpoint_config(endpoint.config),
+        components=tuple(each for each in listed if each is not None),
+        configs=tuple(sorted({*configs, endpoint.config})),
+    )
+
+
+def sharing(resources: tuple[Resource, ...], cloud: Cloud) -> tuple[str, ...] | None:
+    """The components of an endpoint that is shared; None for any other deployment."""
+    endpoint = next((resource for resource in resources if resource.kind == "endpoint"), None)
+    if endpoint is None or not endpoint.tag(TAG_SHARED):
+        return None
+    return tuple(each.name for each in cloud.components.listed(endpoint.name))
+
+
+def _not_shared_reason(name: str, tags: dict[str, str]) -> str:
+    if tags.get(TAG) == name and tags.get(TAG_SHARED):
+        return ""
+    if tags.get(TAG) == name:
+        return f"{name}: it is the endpoint of the deployment {name}, and not shared"
+    return f"{name}: an endpoint of that name exists, but lmi did not create it: it has no tag {TAG_SHARED}"

@@ -1,0 +1,188 @@
+"""Models on a shared endpoint: the endpoint and its inference components created, updated, waited for and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Final
+
+from lmi_deploy.domain.events import Event, Progress
+from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
+from lmi_deploy.domain.sagemaker.component_actions import (
+    AwaitInferenceComponent,
+    DeleteInferenceComponent,
+    DeleteSharedEndpoint,
+    UpdateInferenceComponent,
+)
+from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent
+from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG, TAG_SHARED
+from lmi_deploy.errors import CloudError, Conflict, DeployFailed, Overdue
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.targets.sagemaker import endpoint_waiter
+from lmi_deploy.targets.sagemaker.endpoint_waiter import LogFollower, poll_intervals
+from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
+from lmi_deploy.targets.target import Outcome
+
+Steps = Generator[Event, None, Outcome]
+_LOST_AFTER: Final = 5400.0
+"""Seconds for a component to settle, and then to go."""
+_NO_ROOM: Final = "not enough hardware resources"
+"""In a FailureReason (aws/sagemaker-python-sdk issue 5558)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentPerformers:
+    """Those that need no spec."""
+
+    cloud: Cloud
+    clock: Clock
+
+    def update(self, action: UpdateInferenceComponent) -> Steps:
+        """One UpdateInferenceComponent, once no other change is in progress."""
+        observed = yield from self._settled(action.component, action)
+        if observed is None or observed.status != "InService":
+            raise DeployFailed(
+                f"{action.component}: the inference component is {observed.status if observed else 'deleted'} and "
+                "cannot be updated",
+                hint="run `lmi up` to create it again",
+            )
+        if observed.settings == action.settings:
+            return "updated before"
+        propagation = Propagation(cloud=self.cloud, clock=self.clock)
+        yield from propagation.until_found(
+            "model",
+            action.settings.model,
+            lambda: self.cloud.components.update_component(action.component, action.settings),
+            key=action.key,
+        )
+        return "started"
+
+    def wait(self, action: AwaitInferenceComponent) -> Steps:
+        observed = self._require(action.component)
+        since = observed.created if observed.status in ("Creating", "Failed") else observed.modified
+        printed = LogFollower(self.cloud, observed.name, action.key, since, component=True)
+        started, interval = self.clock.monotonic(), poll_intervals()
+        while observed.status in SETTLING:
+            yield from printed.new_lines()
+            waited = self.clock.monotonic() - started
+            if waited > action.timeout:
+                raise Overdue(
+                    f"{observed.name} is still {observed.status} after {waited / 60:.0f} min",
+                    hint=f"run `lmi wait {observed.name}` to keep waiting, or `lmi down {observed.name}` to delete it "
+                    "when its status is final",
+                    details=tuple(printed.last),
+                )
+            yield Progress(
+                key=action.key, done=round(waited, 1), total=None, unit="seconds", note=_note(observed)
+            )
+            self.clock.sleep(next(interval))
+            observed = self._require(action.component)
+        yield from printed.new_lines()
+        return _verdict(observed, action, tuple(printed.last))
+
+    def delete(self, action: DeleteInferenceComponent) -> Steps:
+        """SageMaker cannot delete a component that is being created or updated: wait for that first."""
+        started, interval, requested = self.clock.monotonic(), poll_intervals(), False
+        while (observed := self.cloud.components.component(action.component)) is not None:
+            waited = self.clock.monotonic() - started
+            _require_time(observed, waited)
+            if not requested and observed.status != "Deleting":
+                requested = self._request_deletion(observed)
+            note = "Deleting" if requested else f"{observed.status}: SageMaker allows the deletion after that"
+            yield Progress(key=action.key, done=round(waited, 1), total=None, unit="seconds", note=note)
+            self.clock.sleep(next(interval))
+        return "gone"
+
+    def delete_shared(self, action: DeleteSharedEndpoint) -> Steps:
+        """Looks again just before: SageMaker refuses to delete an endpoint with components, so that a model which comes
+        in between keeps its endpoint.
+        """
+        if users := self._users(action.endpoint):
+            return f"it stays: {users}"
+        observed = self.cloud.hosting.endpoint(action.endpoint)
+        tags = dict(self.cloud.hosting.tags(observed.arn)) if observed else {}
+        if observed is not None and not (tags.get(TAG) == action.endpoint and tags.get(TAG_SHARED)):
+            return "it stays: it has lost the tags by which it is lmi's"
+        try:
+            yield from endpoint_waiter.delete(
+                DeleteEndpoint(endpoint=action.endpoint), cloud=self.cloud, clock=self.clock
+            )
+        except (CloudError, Conflict):
+            if users := self._users(action.endpoint):
+                return f"it stays: {users}"
+            raise
+        for config in action.configs:
+            self.cloud.hosting.delete_endpoint_config(config)
+        return "gone"
+
+    def _users(self, endpoint: str) -> str:
+        names = [each.name for each in self.cloud.components.listed(endpoint)]
+        return f"{', '.join(names)} {'use' if len(names) > 1 else 'uses'} it" if names else ""
+
+    def _request_deletion(self, observed: ObservedComponent) -> bool:
+        if observed.status in SETTLING:
+            return False
+        self.cloud.components.delete_component(observed.name)
+        return True
+
+    def _settled(self, name: str, action: Action) -> Generator[Event, None, ObservedComponent | None]:
+        started, interval = self.clock.monotonic(), poll_intervals()
+        while (observed := self.cloud.components.component(name)) is not None and observed.status in SETTLING:
+            waited = self.clock.monotonic() - started
+            _require_time(observed, waited)
+            yield Progress(
+                key=action.key, done=round(waited, 1), total=None, unit="seconds", note=observed.status
+            )
+            self.clock.sleep(next(interval))
+        return observed
+
+    def _require(self, name: str) -> ObservedComponent:
+        observed = self.cloud.components.component(name)
+        if observed is None:
+            raise DeployFailed(
+                f"{name}: another process deleted the inference component",
+                hint="run `lmi up` to create it again",
+            )
+        return observed
+
+
+def _note(observed: ObservedComponent) -> str:
+    copies = counted(observed.settings.place.copies, "copy", "copies")
+    return f"{observed.status}: {observed.copies} of {copies}, on {observed.settings.place.endpoint}"
+
+
+def _verdict(observed: ObservedComponent, action: AwaitInferenceComponent, lines: tuple[str, ...]) -> Outcome:
+    config = observed.as_endpoint().config
+    if observed.status == "InService" and config == action.config:
+        return f"{counted(observed.copies, 'copy', 'copies')} on {observed.settings.place.endpoint}"
+    printed = lines or ("(no output of its containers in CloudWatch)",)
+    details = (*printed, *((f"FailureReason: {observed.reason}",) if observed.reason else ()))
+    why = f": {observed.reason}" if observed.reason else ""
+    if observed.status == "InService":
+        what = f"{observed.name}: the update to {action.config} failed; {config} serves{why}"
+    else:
+        what = f"{observed.name}: the inference component is {observed.status}{why}"
+    raise DeployFailed(what, hint=_hint(observed), details=details)
+
+
+def _hint(observed: ObservedComponent) -> str:
+    if _NO_ROOM in observed.reason:
+        return (
+            "an update starts new copies before it ends the old ones, and needs room for them: use fewer copies, ask "
+            "for less (endpoint.component), or set a larger endpoint.count"
+        )
+    return (
+        f"read the container's last lines above; `lmi logs {observed.name}` shows the whole log, `lmi up` tries again, "
+        f"`lmi down {observed.name}` deletes it"
+    )
+
+
+def _require_time(observed: ObservedComponent, waited: float) -> None:
+    if waited > _LOST_AFTER:
+        raise Overdue(
+            f"{observed.name} is still {observed.status} after {waited / 60:.0f} min",
+            hint="run the same command again; if it stays in this state, contact AWS support",
+        )

@@ -1,0 +1,204 @@
+"""The plan of a model on a shared endpoint: the endpoint if it is missing, then its inference component alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+from lmi_deploy.catalog.instances import instance
+from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.sagemaker.actions import CreateModel, ProbeEndpoint
+from lmi_deploy.domain.sagemaker.component_actions import (
+    AwaitInferenceComponent,
+    CreateInferenceComponent,
+    CreateSharedEndpoint,
+    DeleteInferenceComponent,
+    DeleteSharedEndpoint,
+    UpdateInferenceComponent,
+)
+from lmi_deploy.domain.sagemaker.component_settings import ComponentPlace, ObservedComponent, SharedEndpoint
+from lmi_deploy.domain.sagemaker.resource_names import resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    SETTLING,
+    EndpointConfigSettings,
+    ObservedEndpoint,
+)
+from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
+from lmi_deploy.domain.sagemaker.tags import tags_of
+from lmi_deploy.errors import Refused, Unresolvable
+from lmi_deploy.sizing.component_packing import InstanceShare, unplaced, whole
+from lmi_deploy.targets.sagemaker.component_place import share_of
+from lmi_deploy.targets.sagemaker.desired_state import PROVISION, DesiredState, wait_timeout
+from lmi_deploy.targets.sagemaker.plan.expiry_actions import set_expiry
+from lmi_deploy.targets.sagemaker.plan.resource_actions import existing, restore
+from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
+
+_FOR_GOOD: Final = frozenset({"Failed", "Deleting"})
+"""States of a component that no update can repair."""
+_SERVING: Final = frozenset(
+    {"InService", "Updating", "SystemUpdating", "RollingBack", "UpdateRollbackFailed"}
+)
+
+
+def serve_component(
+    spec: Spec, desired: DesiredState, observed: CloudObserved, inventory: CloudInventory
+) -> Iterator[Action]:
+    """Refused if the shared endpoint is not lmi's, or another than the recipe's; Unresolvable without room on it."""
+    shared, current, settings = inventory.shared, observed.component, desired.component
+    assert shared is not None
+    assert settings is not None
+    require_same_endpoint(spec, desired, shared)
+    lost = current is not None and current.status in _FOR_GOOD
+    if current is not None and not lost:
+        yield from set_expiry(spec, observed)
+        # While it is updated, the settings that it will have are not shown.
+        if current.settings == settings and current.status != "Updating":
+            yield from _more_instances(spec, shared)
+            if current.status in SETTLING:
+                yield from settle_component(spec, desired)
+            yield from restore(desired, desired.configs[0], observed)
+            yield from tagging(observed, tags_of(spec))
+            return
+    _require_room(spec, shared)
+    if desired.model not in existing(observed, "model"):
+        yield CreateModel(model=desired.model, settings=desired.settings)
+    yield from _endpoint(spec, desired.configs[0].settings, shared)
+    if lost:
+        yield DeleteInferenceComponent(component=spec.name)
+    if current is None or lost:
+        yield CreateInferenceComponent(component=spec.name, settings=settings, tags=spec.cloud.tags)
+    else:
+        yield UpdateInferenceComponent(component=spec.name, settings=settings)
+    yield from settle_component(spec, desired)
+    if current is not None and not lost:
+        yield from tagging(observed, tags_of(spec))
+
+
+def settle_component(spec: Spec, desired: DesiredState) -> Iterator[Action]:
+    (config,) = desired.configs
+    yield AwaitInferenceComponent(component=spec.name, config=config.name, timeout=wait_timeout(spec))
+    yield ProbeEndpoint(endpoint=spec.name, probe=spec.probe, shared=_place(spec).endpoint)
+
+
+def require_no_other_kind(spec: Spec, observed: CloudObserved) -> None:
+    """Refused if the deployment would move: between an endpoint of its own and a shared one, or to another one."""
+    if observed.sharing is not None:
+        raise Refused(
+            f"{spec.name}: it is a shared endpoint, with {', '.join(observed.sharing) or 'no model on it'}",
+            hint="choose another name in the recipe. Nothing was changed",
+        )
+    if observed.endpoint is None or observed.not_owned_reason:
+        return
+    desired = spec.cloud.component.endpoint if spec.cloud.component else ""
+    if observed.endpoint.shared != desired:
+        now = f"on the shared endpoint {observed.endpoint.shared}" if observed.endpoint.shared else "alone"
+        then = f"it on {desired}" if desired else "an endpoint of its own"
+        raise Refused(
+            f"{spec.name}: it runs {now}, and the recipe wants {then}; SageMaker moves no model",
+            hint=f"run `lmi down {spec.name}` first, or choose another name in the recipe",
+        )
+
+
+def require_same_endpoint(spec: Spec, desired: DesiredState, shared: SharedEndpoint) -> None:
+    """Refused if the endpoint exists and is not lmi's, or not what this recipe needs."""
+    if shared.not_owned_reason:
+        raise Refused(
+            shared.not_owned_reason, hint="choose another name for endpoint.share. Nothing was changed"
+        )
+    if shared.config is None or shared.endpoint is None or shared.endpoint.status not in _SERVING:
+        return
+    wanted, found = desired.configs[0].settings, shared.config.settings
+    different = [
+        f"{key} {now or 'none'}, and this recipe says {then or 'none'}"
+        for key, now, then in (
+            ("instance_type", found.instance, wanted.instance),
+            ("endpoint.kms_key", found.kms_key, wanted.kms_key),
+            ("endpoint.vpc", _vpc_words(found), _vpc_words(wanted)),
+            ("the host's image", found.host_ami, wanted.host_ami or found.host_ami),
+        )
+        if now != then
+    ]
+    if wanted.volume_gb > found.volume_gb > 0:
+        different.append(f"volumes of {found.volume_gb} GB, and this model needs {wanted.volume_gb} GB")
+    if different:
+        raise Refused(
+            f"the shared endpoint {shared.name} has {'; '.join(different)}",
+            hint="change this recipe, choose another endpoint.share, or run `lmi down` for every model of "
+            f"{shared.name}",
+        )
+
+
+def shared_endpoint_config_name(spec: Spec, settings: EndpointConfigSettings) -> str:
+    return resource_name(_place(spec).endpoint, settings)
+
+
+def _endpoint(spec: Spec, settings: EndpointConfigSettings, shared: SharedEndpoint) -> Iterator[Action]:
+    endpoint = shared.endpoint
+    if endpoint is not None and endpoint.status in _SERVING:
+        yield from _more_instances(spec, shared)
+        return
+    if endpoint is not None and endpoint.status not in SETTLING:
+        yield DeleteSharedEndpoint(endpoint=shared.name, configs=shared.configs)
+    yield CreateSharedEndpoint(
+        endpoint=shared.name,
+        config=shared_endpoint_config_name(spec, settings),
+        settings=settings,
+        tags=spec.cloud.tags,
+        timeout=2 * PROVISION,
+    )
+
+
+def _more_instances(spec: Spec, shared: SharedEndpoint) -> Iterator[Action]:
+    """The endpoint has as many instances as the recipe that wants the most of them."""
+    endpoint, wanted = shared.endpoint, spec.cloud.count
+    if endpoint is not None and endpoint.status in _SERVING and _instances(endpoint) < wanted:
+        yield SetInstanceCount(endpoint=shared.name, count=wanted, timeout=2 * PROVISION)
+
+
+def _instances(endpoint: ObservedEndpoint) -> int:
+    return max(endpoint.desired_count, endpoint.count)
+
+
+def _require_room(spec: Spec, shared: SharedEndpoint) -> None:
+    """Beside the copies of the other models; an instance type that the catalog knows only by name is not checked."""
+    place, placement = _place(spec), spec.cloud.placements[0]
+    machine = instance(placement.instance)
+    total = whole(machine) if machine else None
+    if total is None:
+        return
+    others = [each for each in shared.others(spec.name) if each.status not in _FOR_GOOD]
+    running = _instances(shared.endpoint) if shared.endpoint else 0
+    copies = [share for each in others for share in _copies(each)]
+    own, number = [share_of(place)] * place.copies, max(running, spec.cloud.count)
+    left = unplaced([*copies, *own], total, number)
+    if not left:
+        return
+    enough = next(n for n in count(number + 1) if not unplaced([*copies, *own], total, n))
+    there = "; ".join(f"{each.name} {_words(each.settings.place)}" for each in others)
+    raise Unresolvable(
+        f"the shared endpoint {shared.name} has no room for {spec.name}: it needs {_words(place)}; {number} x "
+        f"{placement.instance} has {total.words} each"
+        + (f", of which others take: {there}" if there else ""),
+        hint=f"set endpoint.count: {enough}, ask for less (endpoint.component), or use fewer copies",
+    )
+
+
+def _copies(component: ObservedComponent) -> list[InstanceShare]:
+    place = component.settings.place
+    return [share_of(place)] * max(place.copies, component.copies)
+
+
+def _words(place: ComponentPlace) -> str:
+    return f"{place.copies} x ({share_of(place).words})"
+
+
+def _vpc_words(settings: EndpointConfigSettings) -> str:
+    return ", ".join((*settings.vpc.subnets, *settings.vpc.security_groups)) if settings.vpc else ""
+
+
+def _place(spec: Spec) -> ComponentPlace:
+    assert spec.cloud.component is not None, "only a model on a shared endpoint"
+    return spec.cloud.component

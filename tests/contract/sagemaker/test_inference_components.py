@@ -1,0 +1,155 @@
+"""The port InferenceComponents: the same tests on the emulator, through our adapter, and on the fake."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.sagemaker.component_settings import (
+    ComponentPlace,
+    ComponentSettings,
+    ObservedComponent,
+)
+from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
+from lmi_deploy.errors import CloudError, Conflict, NotFound
+from lmi_deploy.ports.cloud import Cloud
+from tests.support.emulator_process import Emulated
+from tests.support.fake_cloud import FakeCloud
+from tests.support.fakes import FakeClock
+from tests.support.sagemaker_fixtures import TAGS, model_settings
+
+
+@dataclass
+class Side:
+    """The fake or the emulator."""
+
+    cloud: Cloud
+    model: ModelSettings
+    settled: Callable[[str], None]
+    """Wait until an endpoint is in service."""
+    pass_time: Callable[[], None]
+
+    def shared(self, name: str) -> None:
+        hosting = self.cloud.hosting
+        hosting.create_endpoint_config(name, self.config(), TAGS)
+        hosting.create_endpoint(name, name, TAGS)
+        self.settled(name)
+
+    def config(self) -> EndpointConfigSettings:
+        return EndpointConfigSettings(
+            model="", instance="ml.g5.12xlarge", count=1, model_download=0, startup=0, role=self.model.role
+        )
+
+    def settings(self, endpoint: str, model: str, *, copies: int = 1) -> ComponentSettings:
+        if self.cloud.hosting.model(model) is None:
+            self.cloud.hosting.create_model(model, self.model, TAGS)
+        place = ComponentPlace(endpoint=endpoint, copies=copies, accelerators=1, memory_mb=1024, cpus=2)
+        return ComponentSettings(model=model, place=place, model_download=600, startup=300)
+
+    def ended(self, name: str) -> ObservedComponent | None:
+        """Once no change of it is in progress; None: it is gone."""
+        for _ in range(2000):
+            observed = self.cloud.components.component(name)
+            if observed is None or observed.status in ("InService", "Failed"):
+                return observed
+            self.pass_time()
+        raise AssertionError(name)
+
+
+@pytest.fixture(params=["emulator", "fake"])
+def side(request: pytest.FixtureRequest) -> Side:
+    if request.param == "fake":
+        clock = FakeClock()
+        settings = ModelSettings(role="r", image="i", environment=(), artifact="s3://b/a/")
+        return Side(
+            FakeCloud(clock).cloud(), settings, lambda name: clock.sleep(1000), lambda: clock.sleep(10)
+        )
+    aws: Emulated = request.getfixturevalue("aws")
+    return Side(
+        cloud=request.getfixturevalue("cloud"),
+        model=model_settings(aws),
+        settled=lambda name: aws.settled(name) and None,
+        pass_time=lambda: time.sleep(0.02),
+    )
+
+
+def test_component_reads_back_equal_and_is_listed_with_its_endpoint(side: Side) -> None:
+    side.shared("equal")
+    settings, components = side.settings("equal", "equal-m", copies=2), side.cloud.components
+    components.create_component("equal-1", settings, TAGS)
+    observed = side.ended("equal-1")
+    assert observed is not None
+    assert (observed.status, observed.settings, observed.copies) == ("InService", settings, 2)
+    assert side.cloud.hosting.tags(observed.arn) == TAGS
+    assert [one.name for one in components.listed("equal")] == ["equal-1"]
+    assert list(components.listed("nobody")) == []
+    tagged = [one for one in side.cloud.tagged.of("chat") if one.kind == "inference-component"]
+    assert "equal-1" in [one.name for one in tagged]
+    with pytest.raises(Conflict):
+        components.create_component("equal-1", settings, TAGS)
+
+
+def test_config_of_a_shared_endpoint_reads_back_equal(side: Side) -> None:
+    settings = replace(side.config(), vpc=Vpc(subnets=("subnet-1",), security_groups=("sg-1",)))
+    side.cloud.hosting.create_endpoint_config("shared-config", settings, TAGS)
+    found = side.cloud.hosting.endpoint_config("shared-config")
+    assert found is not None
+    assert (found.settings, found.models) == (settings, ())
+
+
+def test_update_changes_one_component_and_keeps_the_old_one_until_then(side: Side) -> None:
+    side.shared("changed")
+    components = side.cloud.components
+    for name in ("changed-1", "changed-2"):
+        components.create_component(name, side.settings("changed", "changed-m"), TAGS)
+        side.ended(name)
+    other = components.component("changed-2")
+    settings = side.settings("changed", "changed-n")
+    components.update_component("changed-1", settings)
+    with pytest.raises(Conflict):
+        components.delete_component("changed-1")
+    observed = side.ended("changed-1")
+    assert observed is not None
+    assert observed.settings == settings
+    assert components.component("changed-2") == other
+
+
+def test_endpoint_with_components_is_not_deleted(side: Side) -> None:
+    side.shared("used")
+    components, hosting = side.cloud.components, side.cloud.hosting
+    components.create_component("used-1", side.settings("used", "used-m"), TAGS)
+    side.ended("used-1")
+    with pytest.raises(CloudError, match="used-1"):
+        hosting.delete_endpoint("used")
+    components.delete_component("used-1")
+    assert side.ended("used-1") is None
+    components.delete_component("used-1")
+    hosting.delete_endpoint("used")
+
+
+def test_missing_endpoint_and_missing_component(side: Side) -> None:
+    assert side.cloud.components.component("nobody") is None
+    with pytest.raises(NotFound) as refused:
+        side.cloud.components.create_component("alone", side.settings("nowhere", "alone-m"), TAGS)
+    assert ":endpoint/nowhere" in refused.value.arn
+    with pytest.raises(NotFound):
+        side.cloud.components.update_component("nobody", side.settings("nowhere", "alone-m"))
+
+
+def test_invocation_names_the_component(side: Side) -> None:
+    side.shared("asked")
+    side.cloud.components.create_component("asked-1", side.settings("asked", "asked-m"), TAGS)
+    side.ended("asked-1")
+    request = HttpRequest(body=json.dumps("x").encode(), headers=(("Content-Type", "application/json"),))
+    head, *body = side.cloud.hosting.invoke("asked", request, timeout=10, component="asked-1")
+    assert isinstance(head, ResponseHead)
+    assert head.status == 200
+    assert body
+    endpoint = side.cloud.hosting.inference_endpoint("asked", "asked-1")
+    assert "/endpoints/asked/" in endpoint.url
