@@ -105,7 +105,12 @@ def require_valid_experiment(recipe: Recipe, overlay: str | None, sets: Sequence
 
     read = VariantRecipes(recipe, overlay, sets)
     for one in design(recipe.bench):
-        read(one.variant.recipe, one.variant.overlay or None, one.overrides)
+        variant = read(one.variant.recipe, one.variant.overlay or None, one.overrides)
+        if recipe.bench.via == "job" and variant.endpoint.target == "local":
+            raise UsageRefused(
+                f"bench.via: job: {one.label} runs on this machine, and no machine in AWS reaches it",
+                hint="remove via: job, or deploy it to SageMaker (endpoint.target)",
+            )
     objectives_of(recipe.bench.objectives)
     experiment_prompts(recipe, recipe.bench)
     experiment_images(recipe, recipe.bench)

@@ -64,6 +64,14 @@ def test_two_models_share_one_endpoint_and_the_last_down_deletes_it(app: CloudAp
     assert app.lmi("ls", "--all").out == ""
 
 
+def test_printed_request_examples_name_the_model(app: CloudApp) -> None:
+    write("chat")
+    output = app.up("chat.yaml").err
+    assert "--endpoint-name team \\\n    --inference-component-name chat" in output
+    assert 'EndpointName="team",\n      InferenceComponentName="chat",' in output
+    assert "-H 'X-Amzn-SageMaker-Inference-Component: chat'" in output
+
+
 def test_second_plan_changes_nothing_and_status_is_in_step(app: CloudApp) -> None:
     write("chat")
     up(app, "chat")
@@ -216,7 +224,7 @@ def test_logs_are_those_of_the_model_and_not_of_an_older_endpoint_of_its_name(
     assert app.lmi("logs", "chat").out == "a line of the model\n"
 
 
-def test_endpoint_that_goes_away_meanwhile_is_reported(app: CloudApp) -> None:
+def test_endpoint_that_went_away_is_created_again(app: CloudApp) -> None:
     write("chat")
     up(app, "chat")
     write("code")

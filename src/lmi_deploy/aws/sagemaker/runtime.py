@@ -12,6 +12,7 @@ from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.signing_keys import SessionKeys
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
+from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint, RequestSigning
 
@@ -34,8 +35,6 @@ _THROTTLED: Final = (
     "endpoint (`endpoint.asynchronous` in the recipe, `lmi invoke --async`) has up to an hour"
 )
 _ASYNC_ONLY: Final = "async"
-COMPONENT_HEADER: Final = "X-Amzn-SageMaker-Inference-Component"
-"""botocore's service model, InvokeEndpoint, InferenceComponentName."""
 
 
 class SageMakerRuntime:

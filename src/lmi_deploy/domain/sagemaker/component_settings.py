@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, ObservedEndpointConfig
 from lmi_deploy.domain.settings_digest import digest_tag
+
+COMPONENT_HEADER: Final = "X-Amzn-SageMaker-Inference-Component"
+"""Names the model in a request to a shared endpoint: InferenceComponentName of InvokeEndpoint in botocore's model."""
 
 
 @digest_tag("ComponentPlace")
