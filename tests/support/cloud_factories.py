@@ -54,6 +54,11 @@ def compiled_spec(*, script: bool = True) -> Spec:
     return resolve(recipe, cloud_facts(), place_of)
 
 
+def shared_spec() -> Spec:
+    """Of a recipe whose model is an inference component of a shared endpoint."""
+    return cloud_spec("instance_type: ml.g5.12xlarge\ntensor_parallel_degree: 1\nendpoint: {share: team}\n")
+
+
 def built_spec() -> Spec:
     """Of a recipe whose image lmi builds."""
     context = BuildContext(folder="/image", digest="d" * 64, files=1, size=10)

@@ -21,15 +21,19 @@ KINDS = {
         *("PushWeights", "RunTransferJob", "RunCompileJob", "StopTransferJob", "StopCompileJob"),
     },
     Phase.CREATE: {"CreateModel", "CreateEndpointConfig"},
-    Phase.START: {"StartServer", "CreateEndpoint", "UpdateEndpoint"},
-    Phase.WAIT: {"AwaitReady", "AwaitService"},
+    Phase.START: {
+        *("StartServer", "CreateEndpoint", "UpdateEndpoint"),
+        *("CreateSharedEndpoint", "CreateInferenceComponent", "UpdateInferenceComponent"),
+    },
+    Phase.WAIT: {"AwaitReady", "AwaitService", "AwaitInferenceComponent"},
     Phase.PROBE: {"ProbeServer", "ProbeEndpoint"},
     Phase.SWITCH: {"TakeAddress"},
     Phase.CONFIGURE: {
         *("SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"),
         *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount", "RemoveDashboard"),
+        *("AdoptResource", "RemoveForeignScaling"),
     },
-    Phase.STOP: {"StopServer", "DeleteEndpoint"},
+    Phase.STOP: {"StopServer", "DeleteEndpoint", "DeleteInferenceComponent", "DeleteSharedEndpoint"},
     Phase.CLEANUP: {
         *("RemoveArtifact", "RemoveDeployment", "DeleteEndpointConfig", "DeleteModel"),
         *("DeleteLogs", "DeleteWeights", "DeleteImage", "DeleteRepository"),
@@ -48,6 +52,8 @@ BINDING = {
         "TakeAddress",
         "SetInstanceCount",
     ),
+    *("AdoptResource", "CreateSharedEndpoint", "DeleteSharedEndpoint"),
+    *("CreateInferenceComponent", "UpdateInferenceComponent", "DeleteInferenceComponent"),
 }
 
 
@@ -72,4 +78,5 @@ def test_renamed_action_class_can_keep_its_kind() -> None:
 def test_every_action_has_a_title_and_a_key(kind: type[Action], data: st.DataObject) -> None:
     action = data.draw(st.from_type(kind))
     assert action.title.split()[0].islower()
-    assert action.key == f"{kind.kind}:{action.subject}"
+    assert action.key.startswith(f"{kind.kind}:")
+    assert action.key.endswith(action.subject)

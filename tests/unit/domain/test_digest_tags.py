@@ -7,10 +7,11 @@ from typing import Any, get_args, get_type_hints
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.plan import Action, Change
+from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 
-NAMES_RESOURCES = (Spec, ModelSettings, EndpointConfigSettings, JobSettings)
+NAMES_RESOURCES = (Spec, ModelSettings, EndpointConfigSettings, ComponentSettings, JobSettings)
 FIELDS = {
     "Spec": "name model engine weights inputs probe place",
     "ModelSpec": "model_id revision commit source task architecture max_positions",
@@ -29,6 +30,8 @@ FIELDS = {
     "DataCapture": "output percentage content kms_key",
     "Asynchronous": "output max_concurrent_per_instance success_topic error_topic kms_key",
     "UpdatePolicy": "policy step_percent wait keep_old alarms",
+    "ComponentPlace": "endpoint copies accelerators memory_mb cpus",
+    "ComponentSettings": "model place model_download startup",
     "Scaling": "least most invocations",
     "TrackedMetric": "namespace name target statistic dimensions",
     "StepScaling": "name namespace metric threshold adjustments when unit statistic dimensions minutes cooldown",

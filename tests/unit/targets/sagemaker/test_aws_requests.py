@@ -14,7 +14,7 @@ from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions import load_role_of, policies
 from tests.support.aws_requests import rows
-from tests.support.cloud_factories import built_spec, cloud_facts, cloud_spec, compiled_spec
+from tests.support.cloud_factories import built_spec, cloud_facts, cloud_spec, compiled_spec, shared_spec
 from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS, OF_ECR, setup_policy
 
 SERVICES = {
@@ -59,6 +59,7 @@ def grants() -> list[PolicyStatement]:
     deployers = (
         policies(existing).deployer,
         policies(built_spec()).deployer,
+        policies(shared_spec()).deployer,
         *(each.deployer for each in compiling),
         in_place.deployer,
         in_place.execution,

@@ -16,7 +16,7 @@ from lmi_deploy.targets.sagemaker.permissions import Policy, load_role_of, polic
 from lmi_deploy.targets.sagemaker.permissions.bootstrap_policy import bootstrap_policy
 from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import parse_pipeline
 from lmi_deploy.targets.sagemaker.permissions.team_setup import team_setup
-from tests.support.cloud_factories import built_spec, cloud_spec, compiled_spec
+from tests.support.cloud_factories import built_spec, cloud_spec, compiled_spec, shared_spec
 
 AWS = Path(__file__).resolve().parents[4] / "src" / "lmi_deploy" / "aws"
 ADAPTERS = (*AWS.glob("*.py"), *(AWS / "sagemaker").glob("*.py"))
@@ -106,7 +106,7 @@ def actions() -> dict[str, str]:
 
 
 def granted() -> set[str]:
-    specs = (whole(), compiled_spec(), compiled_spec(script=False), built_spec())
+    specs = (whole(), compiled_spec(), compiled_spec(script=False), built_spec(), shared_spec())
     loading = policies(whole(), load_role=load_role_of(whole(), None))
     granting = (*(policies(spec).deployer for spec in specs), loading.deployer, setup_policy())
     return {right.action for policy in granting for right in policy.rights}
