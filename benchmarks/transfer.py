@@ -49,7 +49,7 @@ def run() -> Result:
     figures: list[Figure] = []
     details: dict[str, Any] = {"files": f"{COUNT} x {size // MIB} MiB", "samples": {}}
     with scratch_folder() as folder:
-        for rate, name, aim in ((0, "", 1.7), (CAP, ", Hub capped at 60 MB/s a connection", 2.2)):
+        for rate, name, aim in ((0, "", 3.0), (CAP, ", Hub capped at 60 MB/s a connection", 3.0)):
             with servers(count=COUNT, size=size, rate=rate) as remote:
                 observed = _turns(remote, _ends(remote, folder), details, f"end to end{name}")
                 figures += _against(f"Hub to S3{name}", observed["lmi"], observed["staged"], aim)
@@ -173,14 +173,14 @@ def _uploads(folder: Path, size: int, details: dict[str, Any]) -> list[Figure]:
     s5cmd signs it (and takes the MD5 too), boto3 and obstore have S3 verify it, ours is compared with the source's own
     before there is an object, and S3 verifies a CRC32."""
     figures = []
-    for what, count, each in (
-        (f"{COUNT} x {size // MIB} MiB", COUNT, size),
-        ("2,000 x 128 KiB", 2000, 128 << 10),
+    for what, count, each, aim in (
+        (f"{COUNT} x {size // MIB} MiB", COUNT, size, 0.95),
+        ("2,000 x 128 KiB", 2000, 128 << 10, 1.3),
     ):
         source = _create_files(folder / "files", count, each)
         with servers(count=0, small=0) as remote:
             observed = _turns(remote, _senders(remote, source), details, f"upload of {what}")
-        figures += _best(f"Upload of {what} from the cache", observed)
+        figures += _best(f"Upload of {what} from the cache", observed, aim)
         shutil.rmtree(folder / "files")
     return figures
 
@@ -218,7 +218,7 @@ def _senders(remote: Servers, source: Path) -> dict[str, Contender]:
     return {**found, "obstore": Contender([_work("obstore", source)], more)}
 
 
-def _best(what: str, observed: Mapping[str, Sequence[ProcessSample]]) -> list[Figure]:
+def _best(what: str, observed: Mapping[str, Sequence[ProcessSample]], aim: float) -> list[Figure]:
     others = {name: median(one.seconds for one in found) for name, found in observed.items() if name != "lmi"}
     best = min(others, key=lambda name: others[name])
     own = [one.seconds for one in observed["lmi"]]
@@ -226,7 +226,7 @@ def _best(what: str, observed: Mapping[str, Sequence[ProcessSample]]) -> list[Fi
     rest = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(others.items()))
     return [
         Figure.typical(f"{what}, verified", own, note=rest),
-        Figure.typical(f"{what}, time against the best ({best})", against, "x", at_most=1.0),
+        Figure.typical(f"{what}, time against the best ({best})", against, "x", at_most=aim),
     ]
 
 
