@@ -11,6 +11,7 @@ from datetime import datetime
 
 from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.events import Progress
+from lmi_deploy.domain.sagemaker.exported_stack import EXPORTED
 from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JOBS
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, manifest_key, weights_prefix
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
@@ -76,6 +77,12 @@ def _rehashed(store: ObjectStore, file: StoredFile, listed: StoredObject | None)
     return "" if got == file.sha256 else f"sha256 {got}, but the manifest says {file.sha256}"
 
 
+def _release_hint(user: str) -> str:
+    if user.endswith(f"({EXPORTED})"):
+        return "destroy that stack and delete its claim first; `lmi docs export-to-terraform` shows how"
+    return f"run `lmi down {user}` first"
+
+
 def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
     """Delete unused weights, the manifest first: without it, partly deleted weights do not count. Returns the freed
     bytes.
@@ -85,7 +92,7 @@ def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
     if name in used:
         raise Refused(
             f"{name}: the deployment {used[name]} uses these weights",
-            hint=f"run `lmi down {used[name]}` first",
+            hint=_release_hint(used[name]),
         )
     prefix = weights_prefix(name)
     existing = list(store.list(prefix))
