@@ -19,6 +19,10 @@ KNOWN = {
         "ec2:CreateNetworkInterface",
     ): "SageMaker's guide asks for it so: the interfaces have no names yet",
     (
+        "RESOURCE_STAR",
+        "cloudwatch:DescribeAlarms",
+    ): "AlarmNamePrefix names no alarm: the step alarms are looked for by the start of their name",
+    (
         "RESOURCE_POLICY_PRIVILEGE_ESCALATION",
         "s3:PutBucketPolicy",
     ): "who makes the default bucket sets its policy",
