@@ -32,6 +32,16 @@ class DeploymentRef:
     """SageMaker: the endpoint of which it is an inference component; empty: the endpoint of its own name."""
 
     @property
+    def endpoint(self) -> str:
+        """SageMaker: the endpoint that its requests go to."""
+        return self.shared or self.name
+
+    @property
+    def component(self) -> str:
+        """SageMaker: the inference component that its requests name; empty for an endpoint of its own."""
+        return self.name if self.shared else ""
+
+    @property
     def is_here(self) -> bool:
         """Whether it runs on this machine."""
         return self.target == "local"

@@ -25,14 +25,14 @@ def plan_lines(plan: Plan, estimate: Estimate, paint: Paint) -> Iterator[str]:
     for action in plan.actions:
         sign = paint("-", "red") if action.phase.removes else paint("+", "green")
         yield f"  {sign} {action.title}"
-    if any(change.before for change in plan.changes):
+    # Of a first deployment what it creates, in one line; details are in `--json`.
+    new = {change.field: change.after for change in plan.changes}
+    created = [f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new]
+    if created and not any(change.before for change in plan.changes):
+        yield f"  {', '.join(created)}"
+    else:
         for change in plan.changes:
             yield f"  {paint('~', 'yellow')} {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"
-    else:
-        # Of a first deployment what it creates, in one line; details are in `--json`.
-        new = {change.field: change.after for change in plan.changes}
-        if created := ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new):
-            yield f"  {created}"
     figures = [f"{name}: {value}" for name, value in figure_texts(estimate)]
     if figures:
         one = ", ".join(figures)

@@ -99,7 +99,7 @@ LIFECYCLES = {
     ),
     "shared": Lifecycle(
         PLAIN + SHARED,
-        (UP, ("up", "r.yaml", "--yes", "--set", "endpoint.component.copies=2"), DOWN),
+        (UP, ("up", "r.yaml", "--yes", "--set", "endpoint.component.copies=2"), ("logs", "echo"), DOWN),
         ("UseComponent", "LookAtComponents", "ListComponents"),
     ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),

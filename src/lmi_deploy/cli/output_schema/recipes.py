@@ -12,7 +12,9 @@ from lmi_deploy.sizing.fit_assessment import Verdict
 
 
 class InitResult(TypedDict):
-    """`target` and what follows: only for a model, not for an example. `file`: not with `-o -`."""
+    """`target` and what follows: only for a model, not for an example. `file`: not with `-o -`.
+    `tensor_parallel_degree`: null for the engine's own.
+    """
 
     recipe: str
     name: str
@@ -20,7 +22,7 @@ class InitResult(TypedDict):
     region: NotRequired[str]
     engine: NotRequired[str]
     instance_type: NotRequired[str | None]
-    tensor_parallel_degree: NotRequired[int | str]
+    tensor_parallel_degree: NotRequired[int | None]
     options: NotRequired[dict[str, Any]]
     verdict: NotRequired[str]
     notes: NotRequired[list[str]]

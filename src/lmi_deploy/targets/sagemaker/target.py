@@ -257,16 +257,17 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def invoke(
         self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
     ) -> Iterator[ResponseHead | bytes]:
-        return deployment_access.invoke(self._opened(ref), ref, request, timeout=timeout)
+        hosting = self._opened(ref).hosting
+        return hosting.invoke(ref.endpoint, request, timeout=timeout, component=ref.component)
 
     def address(self, ref: DeploymentRef) -> str:
-        return self._opened(ref).hosting.address(deployment_access.endpoint_of(ref))
+        return self._opened(ref).hosting.address(ref.endpoint)
 
     def access_token(self, ref: DeploymentRef, seconds: int) -> AccessToken:
         return deployment_access.access_token(self._opened(ref), ref, seconds)
 
     def inference_endpoint(self, ref: DeploymentRef) -> InferenceEndpoint:
-        return deployment_access.inference_endpoint(self._opened(ref), ref)
+        return self._opened(ref).hosting.inference_endpoint(ref.endpoint, ref.component)
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         read = partial(self.read_record, ref)
