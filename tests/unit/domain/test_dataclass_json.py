@@ -18,6 +18,8 @@ PLAIN = st.recursive(
 )
 NAMES = st.dictionaries(st.text(max_size=4), PLAIN, max_size=3)
 WORDS = st.text(max_size=8)
+# NaN differs from itself.
+st.register_type_strategy(float, st.floats(allow_nan=False))
 GENERATIONS = st.builds(
     Generation,
     server=WORDS,
