@@ -149,7 +149,7 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
         scaling=None if foreign or shared else observed.scaling or cloud.scalers.scaling(ref.name),
         scaling_read=True,
         log_group="" if foreign else cloud.logs.group(ref.name, component=bool(shared)),
-        shared=shared_endpoint(shared, cloud) if shared else None,
+        shared=shared_endpoint(shared, cloud, observed.record) if shared else None,
     )
 
 

@@ -12,7 +12,9 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
     Resource,
 )
+from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
 
 
 def tagged_component(
@@ -47,19 +49,20 @@ def was_component(record: Record | None) -> bool:
     return record is not None and any(record.started(CreateInferenceComponent))
 
 
-def shared_endpoint(name: str, cloud: Cloud) -> SharedEndpoint:
-    """With every component on it: a request for each."""
+def shared_endpoint(name: str, cloud: Cloud, record: Record | None = None) -> SharedEndpoint:
+    """With every component on it: a request for each; and with the configs that the record says were begun, which the
+    tag search may not show yet.
+    """
     endpoint = cloud.hosting.endpoint(name)
-    searched = cloud.tagged.of(name)
-    configs = tuple(
-        sorted(
-            resource.name
-            for resource in searched
-            if resource.kind == "endpoint-config"
-            and resource.tag(TAG_SHARED)
-            and is_resource_name(resource.kind, resource.name, name)
-        )
-    )
+    searched = {
+        resource.name
+        for resource in cloud.tagged.of(name)
+        if resource.kind == "endpoint-config"
+        and resource.tag(TAG_SHARED)
+        and is_resource_name(resource.kind, resource.name, name)
+    }
+    begun = _begun_configs(name, record, cloud) if record and endpoint is None else frozenset()
+    configs = tuple(sorted(searched | begun))
     if endpoint is None:
         return SharedEndpoint(name=name, endpoint=None, configs=configs)
     reason = _not_shared_reason(name, dict(cloud.hosting.tags(endpoint.arn)))
@@ -73,6 +76,21 @@ def shared_endpoint(name: str, cloud: Cloud) -> SharedEndpoint:
         components=tuple(each for each in listed if each is not None),
         configs=tuple(sorted({*configs, endpoint.config})),
     )
+
+
+def _begun_configs(name: str, record: Record, cloud: Cloud) -> frozenset[str]:
+    intents = (intent.names for intent in record.started(CreateSharedEndpoint))
+    named = {str(names["config"]) for names in intents if names["endpoint"] == name}
+    return frozenset(config for config in named if _is_ours(config, name, cloud))
+
+
+def _is_ours(config: str, endpoint: str, cloud: Cloud) -> bool:
+    """By its tags: they can be read before the config itself can."""
+    try:
+        tags = dict(cloud.hosting.tags(resource_arn(cloud.caller, "endpoint-config", config)))
+    except NotFound:
+        return False
+    return tags.get(TAG) == endpoint and TAG_SHARED in tags
 
 
 def sharing(resources: tuple[Resource, ...], cloud: Cloud) -> tuple[str, ...] | None:
