@@ -59,10 +59,18 @@ BY_JOB = {"RunTransferJob", "StopTransferJob"}
 OF_OTHER_TESTS = {
     *("MakeRepository", "PushImage", "DeleteImage", "DeleteRepository"),
     *("RunCompileJob", "StopCompileJob", "ScheduleDeletion", "RemoveSchedule", "DeleteAsyncRequests"),
-    "RemoveDashboard",
+    *(
+        "RemoveDashboard",
+        "AdoptResource",
+        "RemoveForeignScaling",
+        "CreateSharedEndpoint",
+        "DeleteSharedEndpoint",
+    ),
+    *("CreateInferenceComponent", "UpdateInferenceComponent", "AwaitInferenceComponent"),
+    "DeleteInferenceComponent",
 }
-"""They need a registry, a compiler, a role, an asynchronous endpoint or a dashboard: the crash matrix ends the process
-before, in and after each of them.
+"""They need a registry, a compiler, a role, an asynchronous endpoint, a dashboard, an endpoint of another tool or a
+shared one: the crash matrix ends the process before, in and after each of them.
 """
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
 WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint", "... set tiny to")

@@ -59,6 +59,8 @@ class Lifecycle:
     recipe: str
     commands: tuple[tuple[str, ...], ...]
     only: tuple[str, ...] = ()
+    logs: str = "Endpoints"
+    """Where the log group is, as SageMaker names it."""
 
 
 PLAN = ("plan", "r.yaml")
@@ -101,6 +103,7 @@ LIFECYCLES = {
         PLAIN + SHARED,
         (UP, ("up", "r.yaml", "--yes", "--set", "endpoint.component.copies=2"), ("logs", "echo"), DOWN),
         ("UseComponent", "LookAtComponents", "ListComponents"),
+        logs="InferenceComponents",
     ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
     "in-place": Lifecycle(IN_PLACE, (UP, ("status", "echo"), DOWN), ("ListSource", "ReadSource")),
@@ -149,7 +152,7 @@ def begin(
         run = LIFECYCLES[name]
         Path("r.yaml").write_text(run.recipe)
         Path("unscaled.yaml").write_text(PLAIN + "endpoint: {role: serving}\nttl: 1h\n")
-        _create_foreign_resources(enforcing)
+        _create_foreign_resources(enforcing, run)
         principal = Principal(enforcing, capsys, monkeypatch)
         policies_of(principal, "r.yaml")
         principal.enter()
@@ -158,13 +161,13 @@ def begin(
     return runs
 
 
-def _create_foreign_resources(aws: Emulated) -> None:
+def _create_foreign_resources(aws: Emulated, run: Lifecycle) -> None:
     """A foreign bucket with a model, and a log group, which containers would create."""
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="a-bucket-of-ours")
     for path in Path("model").iterdir():
         s3.put_object(Bucket="a-bucket-of-ours", Key=f"models/echo/{path.name}", Body=path.read_bytes())
-    logs, group = aws.client("logs"), "/aws/sagemaker/Endpoints/echo"
+    logs, group = aws.client("logs"), f"/aws/sagemaker/{run.logs}/echo"
     if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
         logs.create_log_group(logGroupName=group)
 
@@ -180,7 +183,7 @@ def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, na
     if not run.only:
         known = {*NOT_MET, *OF_WATCHED}
         assert missing <= known, missing - known
-    _reset(ada.aws)
+    _reset(ada.aws, run)
     for number, command in enumerate(run.commands):
         local = [less for less, first in expected.items() if first == number and _is_checked(less, run)]
         _require_each_to_be_needed(ada, command, local)
@@ -189,9 +192,9 @@ def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, na
         assert code == 0, (command, output)
 
 
-def _reset(aws: Emulated) -> None:
+def _reset(aws: Emulated, run: Lifecycle) -> None:
     clear_buckets(aws)
-    _create_foreign_resources(aws)
+    _create_foreign_resources(aws, run)
     iam = aws.client("iam")
     if SCALING_ROLE in [role["RoleName"] for role in iam.list_roles()["Roles"]]:
         iam.delete_role(RoleName=SCALING_ROLE)
