@@ -50,7 +50,7 @@ def was_component(record: Record | None) -> bool:
 
 
 def shared_endpoint(name: str, cloud: Cloud, record: Record | None = None) -> SharedEndpoint:
-    """With every component on it: a request for each; and with the configs that the record says were begun, which the
+    """With every component on it: a request for each; and with the configs that the record says were started, which the
     tag search may not show yet.
     """
     endpoint = cloud.hosting.endpoint(name)
@@ -61,8 +61,8 @@ def shared_endpoint(name: str, cloud: Cloud, record: Record | None = None) -> Sh
         and resource.tag(TAG_SHARED)
         and is_resource_name(resource.kind, resource.name, name)
     }
-    begun = _begun_configs(name, record, cloud) if record and endpoint is None else frozenset()
-    configs = tuple(sorted(searched | begun))
+    started = _started_configs(name, record, cloud) if record and endpoint is None else frozenset()
+    configs = tuple(sorted(searched | started))
     if endpoint is None:
         return SharedEndpoint(name=name, endpoint=None, configs=configs)
     reason = _not_shared_reason(name, dict(cloud.hosting.tags(endpoint.arn)))
@@ -78,7 +78,7 @@ def shared_endpoint(name: str, cloud: Cloud, record: Record | None = None) -> Sh
     )
 
 
-def _begun_configs(name: str, record: Record, cloud: Cloud) -> frozenset[str]:
+def _started_configs(name: str, record: Record, cloud: Cloud) -> frozenset[str]:
     intents = (intent.names for intent in record.started(CreateSharedEndpoint))
     named = {str(names["config"]) for names in intents if names["endpoint"] == name}
     return frozenset(config for config in named if _is_ours(config, name, cloud))
