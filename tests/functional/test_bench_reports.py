@@ -17,10 +17,10 @@ from tests.support.local_app import LocalApp
 PROVENANCE = Provenance(tool="lmi", python="3.11", machine="test", cpus=2, clock="time.perf_counter")
 
 
-def write_report(path: Path, seconds: float = 0.1, *, tokens: int = 0) -> Path:
+def write_report(path: Path, seconds: float = 0.1, *, tokens: int = 0, requests: int = 400) -> Path:
     objective = parse_objective("p99_ms", 150)
     run = closed_run(
-        lambda n: seconds * (1 + n % 7 / 100), concurrency=2, requests=400, tokens=tokens, billed=T4
+        lambda n: seconds * (1 + n % 7 / 100), concurrency=2, requests=requests, tokens=tokens, billed=T4
     )
     point = point_of(run, objectives=[objective])
     report = Report(
@@ -62,6 +62,19 @@ def test_comparison_exits_with_7_only_beyond_the_threshold(app: LocalApp, tmp_pa
     assert failed.code == 7
     assert failed.lines[-1]["error"]["kind"] == "ObjectiveMissed"
     assert "e2e p50 at most 0.05 worse: 0.103 -> 0.1236, +20.0 %" in failed.lines[-1]["error"]["details"][0]
+
+
+def test_gate_that_can_decide_nothing_is_no_pass(app: LocalApp, tmp_path: Path) -> None:
+    before, after = (str(write_report(tmp_path / f"{n}.json", requests=12)) for n in ("a", "b"))
+    gate = ("bench", "compare", before, after, "--threshold", "0.001")
+    open_ = app.lmi(*gate, "--json")
+    assert open_.code == 8
+    assert [line["ok"] for line in open_.lines if line["event"] == "result"] == [False]
+    assert open_.lines[-1]["error"]["kind"] == "Undecided"
+    assert "UNDECIDED: " in open_.lines[-1]["error"]["message"]
+    assert "error: " in app.lmi(*gate).err
+    accepted = app.lmi(*gate, "--undecided", "pass", "--json")
+    assert (accepted.code, accepted.lines[-1]["undecided"] > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,16 @@ def test_failed_objective_exits_with_7_and_wrong_lengths_are_invalid(app: LocalA
     common = ("bench", "--url", url, "--no-stream", "--requests", "60", "--warmup", "0")
     missed = app.lmi(*common, "--objective", "error_rate=0.000001")
     assert missed.code in (0, 7)  # UNDECIDED, unless a busy machine makes the point INVALID
+    strict = app.lmi(*common, "--objective", "error_rate=0.000001", "--undecided", "fail")
+    assert strict.code in (7, 8)
+    assert "UNDECIDED" in strict.err or "INVALID" in strict.err
     failed = app.lmi(*common, "--objective", "p50_ms=0.001")
     assert failed.code == 7
+    assert failed.out.splitlines()[-1].startswith(("FAIL", "INVALID"))  # people read the conclusion, too
+    for prompt, objective, code in (("hello", "p50_ms=0.001", 7), ("throttled", "p50_ms=9000", 1)):
+        ran = app.lmi(*common, "--prompt", prompt, "--objective", objective, "--json")
+        results = [line for line in ran.lines if line["event"] == "result"]
+        assert [(line["ok"], line["error"]["exit_code"]) for line in results] == [(False, code)]
     app.lmi(*common, "--exact", "--output-tokens", "9")
     checks = {check.name: check.state for check in report_of().points[0].checks}
     assert checks["output_length"] == "invalid"

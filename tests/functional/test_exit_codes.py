@@ -38,6 +38,7 @@ CODES = {
     "Refused": 5,
     "IntegrityError": 6,
     "ObjectiveMissed": 7,
+    "Undecided": 8,
     "Bug": 3,
     "Interrupted": 130,
 }

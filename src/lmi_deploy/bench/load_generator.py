@@ -39,7 +39,10 @@ class LoadGenerator:
         *,
         form: RequestForm,
         limits: RunLimits,
+        clients_at: Callable[[float], int] | None = None,
     ) -> None:
+        """`clients_at`: of a closed loop, so many seconds after the warm-up; by default those of `settings`."""
+        self._clients_at = clients_at or (lambda at: int(settings.load.level(at)))
         self._settings, self._limits = settings, limits
         self._requests = requests
         self._reader = ResponseReader(target, form, self._failed_late)
@@ -137,7 +140,7 @@ class LoadGenerator:
         for number in range(1, ramp.steps):
             at = number * ramp.seconds / ramp.steps
             await asyncio.sleep(max(0.0, self._phases.warm_since + at - time.perf_counter()))
-            self._clients = int(self._settings.load.level((number + 0.5) * ramp.seconds / ramp.steps))
+            self._clients = self._clients_at((number + 0.5) * ramp.seconds / ramp.steps)
             self._send_next_of_all(sender)
 
     async def _schedule(self, sender: RequestSender, arrivals: Iterator[float]) -> None:

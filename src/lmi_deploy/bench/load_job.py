@@ -76,6 +76,8 @@ class LoadJob:
     machines: LoadMachines
     clock: Clock
     show: Callable[[Event], None] = lambda event: None
+    left: str = ""
+    """Why the job could not be deleted; empty if it is deleted."""
     _looked: float = 0.0
     _states: dict[int, LoadMachineState] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
@@ -130,9 +132,9 @@ class LoadJob:
         try:
             self._show(self.machines.end())
         except LmiError as error:
-            left = f"not deleted: the job that sent the load: {error.message}; `lmi gc` deletes it"
-            self.show(Notice(text=left))
-            self._notes.append(left)
+            self.left = f"the job that sent the load: {error.message}"
+            self.show(Notice(text=f"not deleted: {self.left}"))
+            self._notes.append(f"not deleted: {self.left}; `lmi gc` deletes it")
 
     def _start(self) -> None:
         files = {

@@ -30,16 +30,17 @@ class LoadShare:
         """UsageRefused if the load cannot be divided by so many machines."""
         if self.machines == 1:
             return whole
-        if whole.ramp:
-            raise UsageRefused(
-                f"a ramp cannot be divided over {self.machines} machines",
-                hint="measure several loads without a ramp, or use one machine",
-            )
+        ramp = whole.ramp
         if whole.kind == "open":
-            return whole if whole.rate is None else replace(whole, rate=whole.rate / self.machines)
-        return replace(
-            whole, concurrency=self._count(whole.concurrency or 0, f"concurrency {whole.concurrency}")
-        )
+            ramp = ramp and replace(ramp, to=ramp.to / self.machines)
+            return whole if whole.rate is None else replace(whole, rate=whole.rate / self.machines, ramp=ramp)
+        ramp = ramp and replace(ramp, to=self._count(int(ramp.to), f"concurrency {ramp.to:g}"))
+        first = self._count(whole.concurrency or 0, f"concurrency {whole.concurrency}")
+        return replace(whole, concurrency=first, ramp=ramp)
+
+    def clients(self, whole: int) -> int:
+        """Of so many clients of a closed loop: in each step of a ramp all machines together have what it asks for."""
+        return whole // self.machines + (self.number < whole % self.machines)
 
     def limits(self, whole: RunLimits) -> RunLimits:
         """The warm-up takes all of its time: steady latencies would end it at another time on each machine."""
@@ -63,11 +64,17 @@ class LoadShare:
                 f"{what} cannot be divided over {self.machines} machines: some would send nothing",
                 hint="use fewer machines",
             )
-        return whole // self.machines + (self.number < whole % self.machines)
+        return self.clients(whole)
 
 
 def require_divisible(load: Load, limits: RunLimits, machines: int) -> None:
     """UsageRefused if so many machines cannot divide it."""
+    if machines > 1 and load.ramp and limits.warmup_requests:
+        raise UsageRefused(
+            f"a ramp over {machines} machines takes no number of requests as its warm-up: each machine would have sent "
+            "its part at another time, and the ramp begins everywhere at once",
+            hint=f"omit it (the warm-up then takes {limits.warmup_seconds:g} s), or set it to 0",
+        )
     for number in range(machines):
         share = LoadShare(number=number, machines=machines)
         share.load(load)

@@ -146,6 +146,7 @@ def run_load(measurement: Measurement, load: Load, number: int, watch: Watch) ->
         measurement.share.every(cycle(_encoded(measurement, load))),
         form=measurement.form,
         limits=measurement.share.limits(measurement.limits),
+        clients_at=lambda at: measurement.share.clients(int(load.level(at))),
     )
     before = measurement.server()
     with _short_collections(), asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -232,7 +233,7 @@ async def _run(
 ) -> RunResult:
     client = InferenceClient(tls=certificate_authorities(measurement.environ))
     sender = RequestSender(measurement.target.endpoint, client, timeout=measurement.timeout)
-    whole = _arrivals(measurement, load, number, warm_at=generator.warm_at)
+    whole = _arrivals(measurement, load, number, warm_at=_ramp_begins(measurement, generator))
     arrivals = measurement.share.every(whole) if whole is not None else None
 
     def watched(progress: RunProgress) -> None:
@@ -245,6 +246,14 @@ async def _run(
             return await generator.run(sender, arrivals, watched, HealthProbe(measurement.wall))
         finally:
             client.close()
+
+
+def _ramp_begins(measurement: Measurement, generator: LoadGenerator) -> Callable[[], float | None]:
+    """Of several machines all know it before: else each would make another schedule."""
+    if measurement.share.machines == 1:
+        return generator.warm_at
+    agreed = measurement.limits.longest_warmup
+    return lambda: agreed
 
 
 def _arrivals(

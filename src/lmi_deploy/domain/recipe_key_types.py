@@ -14,13 +14,6 @@ class Doc(NamedTuple):
     example: str = ""
 
 
-class NotImplementedYet(NamedTuple):
-    """Declared and checked, but not implemented yet: the whole key, or only some `values` of it."""
-
-    reason: str
-    values: tuple[str, ...] = ()
-
-
 class Integer(NamedTuple):
     """A whole number in decimal digits."""
 

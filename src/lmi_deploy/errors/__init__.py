@@ -1,7 +1,8 @@
 """Every error that lmi raises on purpose: what happened, why, what next, and the exit code.
 
 Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe or usage, 3 a bug of lmi, 4 changes
-pending or out of sync, 5 refused, 6 integrity, 7 objective missed, 130 interrupted.
+pending or out of sync, 5 refused, 6 integrity, 7 objective missed, 8 undecided,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ EXIT_CODES: dict[int, str] = {
     5: "refused: locked, not created by lmi, stale plan, over --max-hourly",
     6: "integrity: the bytes differ from those of their source",
     7: "objective missed (bench)",
+    8: "undecided: too few requests to show whether an objective is met (bench)",
     130: "interrupted",
 }
 
@@ -38,6 +40,7 @@ EXIT_ADVICE: dict[int, str] = {
     5: "nothing was changed; follow the message; for a stale plan, run `lmi plan` again",
     6: "do not retry blindly: the source or the copy is damaged",
     7: "a measured objective was not met",
+    8: "measure longer, or accept it with `--undecided pass`",
     130: "run the command again to continue; the message says what exists and costs money",
 }
 """What a script does with it."""
@@ -227,6 +230,12 @@ class ObjectiveMissed(LmiError):
     """A measurement is complete, and what was asked of it is not met."""
 
     exit_code = 7
+
+
+class Undecided(LmiError):
+    """A measurement is complete, and too small to show whether what was asked of it is met."""
+
+    exit_code = 8
 
 
 class Bug(LmiError):

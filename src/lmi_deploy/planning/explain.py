@@ -15,7 +15,7 @@ from lmi_deploy.recipe.model.key_readers import RECIPE
 from lmi_deploy.recipe.model.named_groups import GroupsField
 from lmi_deploy.recipe.name_suggestions import nearest
 from lmi_deploy.recipe.option_descriptions import described_engines, engine_options, values_text
-from lmi_deploy.recipe.reference_page import default_text, kind_text, meaning_text
+from lmi_deploy.recipe.reference_page import default_text, kind_text
 
 _PREFIXES: Final = ("options.", "option.", "properties.", "--")
 
@@ -69,7 +69,7 @@ def _of_recipe(word: str) -> Iterator[WordMeaning]:
             yield WordMeaning(
                 kind="recipe key",
                 name=path,
-                text=plain(meaning_text(key)),
+                text=plain(key.doc),
                 facts=tuple(facts),
                 page="recipe",
             )

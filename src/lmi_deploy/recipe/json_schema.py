@@ -62,15 +62,7 @@ def _field(key: Key, *, part: bool) -> tuple[Any, Any]:
         schema.update(extra)
 
     start = ... if required else None
-    return kind, Field(start, title=key.name, description=described(key), json_schema_extra=finish)
-
-
-def described(key: Key) -> str:
-    """The key's meaning, with a note on what is not implemented yet."""
-    if key.later is None:
-        return key.doc
-    only = f" for {', '.join(key.later.values)}" if key.later.values else ""
-    return f"{key.doc} Not yet{only}: {key.later.reason}."
+    return kind, Field(start, title=key.name, description=key.doc, json_schema_extra=finish)
 
 
 def _closed(schema: dict[str, Any]) -> None:

@@ -110,9 +110,7 @@ class ParsedFields:
 
 
 class RecipeReader:
-    """Walks one tree along the declaration. `is_complete`: required keys must be present, and keys that are not
-    implemented are refused.
-    """
+    """Walks one tree along the declaration. `is_complete`: required keys must be present."""
 
     def __init__(
         self,
@@ -145,18 +143,10 @@ class RecipeReader:
                 self.report(place, local, "is missing", f"such as {key.name}: {key.example}")
 
     def _key(self, key: Key, entry: MappingEntry, path: str) -> None:
-        before = len(self.problems)
         if isinstance(key.shape, KeyGroup):
             self._nested(key.shape, entry, path)
         elif not (_is_empty(entry.value) and key.shape.collects):
             self._leaf(key.shape, entry, path)
-        is_good = path in self.partial.found and len(self.problems) == before
-        if self._complete and key.later and self.partial.purpose.deploying and is_good:
-            value = self.partial.value(path)
-            if not key.later.values or value in key.later.values:
-                what = f"not yet: {value}" if key.later.values else "not yet"
-                self.partial.is_invalid.add(path)
-                self.report(entry.place, path, f"{what} ({key.later.reason})", "")
 
     def _leaf(self, shape: FieldType, entry: MappingEntry, path: str) -> None:
         def notify(place: SourcePosition, what: str, hint: str, suffix: str) -> None:

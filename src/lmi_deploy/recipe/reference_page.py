@@ -17,8 +17,7 @@ This page is generated from the declaration that reads recipes (`lmi_deploy/doma
 A recipe is one YAML file of at most 1 MiB. `lmi` reads every plain value as text: `1.10`, `012` and `no` stay
 as written. Each key converts the text to its own type; `options`, `properties` and `environment` pass it unchanged.
 `lmi` refuses aliases, anchors, merge keys, tags, duplicate keys, several documents and tabs as indentation, and names
-the line. It ignores keys that start with `x-`, at every level. `lmi` checks a key marked *not yet* like any other, then
-refuses it.
+the line. It ignores keys that start with `x-`, at every level.
 
 `lmi validate` reports every mistake at once, as `file:line:column: key: what failed, what to do`. `lmi schema` prints
 the JSON Schema; this first line points an editor at it:
@@ -75,7 +74,7 @@ def _rows(group: KeyGroup) -> Iterator[str]:
     for key in group.keys:
         kind = kind_text(key)
         example = f"`{key.name}: {key.example}`" if key.example else ""
-        cells = (f"`{key.name}`", kind, default_text(key), meaning_text(key), example)
+        cells = (f"`{key.name}`", kind, default_text(key), key.doc, example)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -94,13 +93,6 @@ def default_text(key: Key) -> str:
     if isinstance(key.default, bool):
         return f"`{str(key.default).lower()}`"
     return "" if key.default is None else f"`{key.default}`"
-
-
-def meaning_text(key: Key) -> str:
-    if key.later is None:
-        return key.doc
-    only = " for " + ", ".join(f"`{value}`" for value in key.later.values) if key.later.values else ""
-    return f"{key.doc} *Not yet{only}: {key.later.reason}.*"
 
 
 def _sources() -> str:

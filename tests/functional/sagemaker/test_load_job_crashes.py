@@ -69,12 +69,12 @@ def test_down_leaves_nothing_of_a_run_that_ended_anywhere(app: CrashApp, crash: 
 
 
 @pytest.mark.parametrize("crash", [*_cases()])
-def test_gc_ends_the_job_of_a_killed_run_and_the_next_run_its_files(app: CrashApp, crash: Crash) -> None:
+def test_gc_ends_the_job_of_a_killed_run_with_its_files(app: CrashApp, crash: Crash) -> None:
     app.crashed(crash, *BY_JOB)
     app.clock.sleep(200)
     result = app.lmi("gc", "--yes")
     assert result.code == 0, result.err
-    assert app.jobs_at_work() == []
+    assert left(app) == []
     assert app.lmi("status", "tiny").code == 0
     again = app.lmi(*BY_JOB)
     assert again.code == 0, again.err

@@ -9,6 +9,7 @@ import pytest
 from lmi_deploy.bench.report import Report
 from lmi_deploy.bench.report_file import from_json
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.errors import AccessError
 from tests.support.cloud_app import RECIPE, CloudApp
 from tests.support.load_jobs import REQUESTS
 from tests.support.local_app import Ran
@@ -92,7 +93,8 @@ def test_job_has_the_role_the_network_and_the_tags_of_its_deployment(deployed: C
     [
         (("-c", "1"), 2, "concurrency 1 cannot be divided over 2 machines"),
         (("-c", "4", "--requests", "1"), 2, "1 requests cannot be divided over 2 machines"),
-        (("-c", "4", "--ramp-to", "8"), 2, "a ramp cannot be divided over 2 machines"),
+        (("-c", "1", "--ramp-to", "8"), 2, "concurrency 1 cannot be divided over 2 machines"),
+        (("-c", "4", "--ramp-to", "8", "--warmup", "5"), 2, "takes no number of requests as its warm-up"),
         (("-c", "4", "--job-instance-type", "ml.c5.xlarg"), 2, "did you mean ml.c5.xlarge"),
         (("-c", "4", "--job-time-limit", "60"), 2, "--job-time-limit 60 is too short: the loads may take"),
         (("-c", "4", "--max-cost", "0.01"), 5, "1 x ml.g5.xlarge and the job may cost"),
@@ -148,6 +150,34 @@ def test_job_that_fails_says_why_and_leaves_nothing(deployed: CloudApp) -> None:
     assert "the job that sends the load ended Failed: AlgorithmError: no httptools (0 of 2" in result.err
     assert "transfer begun" in result.err  # its last lines
     assert left(deployed) == []
+
+
+def test_job_that_cannot_be_deleted_is_the_error_and_the_report_is_written(deployed: CloudApp) -> None:
+    def refused(name: str) -> None:
+        raise AccessError("no permission for sagemaker:DeleteProcessingJob", hint="add it")
+
+    deployed.cloud.jobs.delete = refused  # type: ignore[method-assign]
+    result = deployed.lmi(*BY_JOB, "-c", "2", "--json")
+    assert result.code == 1, result.out
+    assert [line["ok"] for line in result.lines if line["event"] == "result"] == [False]
+    error = result.lines[-1]["error"]
+    assert error["message"].startswith("not deleted: the job that sent the load: no permission for")
+    assert "lmi gc" in error["hint"]
+    assert report().points[0].counts.sent == 2 * REQUESTS
+
+
+def test_gc_deletes_the_files_of_a_job_that_something_else_deleted(deployed: CloudApp) -> None:
+    store = deployed.depot().store
+    store.put("jobs/tiny-0123456789/load/request.json", b"{}")
+    store.put("jobs/tiny-else-0123456789/load/request.json", b"{}")
+    assert deployed.cloud.jobs.job("tiny-0123456789") is None
+    shown = deployed.lmi("gc", "--yes")
+    assert shown.code == 0, shown.err
+    assert "no lmi waits for its load job tiny-0123456789; the deployment stays" in " ".join(
+        shown.out.split()
+    )
+    assert [one.key for one in store.list("jobs/")] == ["jobs/tiny-else-0123456789/load/request.json"]
+    assert deployed.lmi("status", "tiny").code == 0
 
 
 def test_machines_that_never_answer_are_given_up(deployed: CloudApp) -> None:

@@ -86,6 +86,29 @@ def test_two_machines_send_two_loads_and_one_report_has_all_requests(
     assert remaining(aws) == []
 
 
+@pytest.mark.parametrize(
+    ("flags", "asked"),
+    [
+        (("-c", "2", "--ramp-to", "6", "--ramp-steps", "3"), [2, 4, 6]),
+        (("--rate", "4", "--ramp-to", "24", "--arrivals", "constant"), [5, 7, 9, 11, 13, 15, 17, 19, 21, 23]),
+    ],
+    ids=["closed", "open"],
+)
+def test_two_machines_send_one_ramp(aws: Emulated, flags: tuple[str, ...], asked: list[float]) -> None:
+    bench(*flags, "--duration", "6", "--warmup", "0")
+    report = from_json(Path("bench.json").read_text(encoding="utf-8"), "bench.json")
+    (point,) = report.points
+    assert [one.asked for one in point.ramp] == pytest.approx(asked, rel=0.02)
+    assert point.counts.succeeded == point.counts.sent > 0
+    if (
+        point.load.kind == "open"
+    ):  # each request at its time, whatever the machine has to do: 14 a second on average
+        assert point.counts.sent == pytest.approx(6 * 14, abs=2)
+        sent = [one.sent for one in point.ramp]
+        assert sum(sent[:5]) < sum(sent[5:])
+    assert remaining(aws) == []
+
+
 def test_ctrl_c_stops_the_job_and_reports_what_was_measured(
     aws: Emulated, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import cycle, islice
+from itertools import cycle, islice, takewhile
 
 import pytest
 
-from lmi_deploy.bench.arrivals import arrival_times, replayed_times
-from lmi_deploy.bench.load import Load, Ramp
-from lmi_deploy.bench.load_share import LoadShare
+from lmi_deploy.bench.arrivals import arrival_times, ramped_times, replayed_times
+from lmi_deploy.bench.load import Load, Ramp, with_ramp
+from lmi_deploy.bench.load_share import LoadShare, require_divisible
 from lmi_deploy.bench.merged_runs import MachineRun, merged_run
 from lmi_deploy.bench.objectives import parse_objective
 from lmi_deploy.bench.report import PercentileFigure
@@ -106,13 +106,60 @@ def test_requests_of_an_open_loop_are_those_of_its_schedule_until_the_limit() ->
     ("load", "message"),
     [
         (CLOSED, "concurrency 7 cannot be divided over 8 machines"),
-        (replace(CLOSED, ramp=Ramp(to=9, seconds=5)), "a ramp cannot be divided over 8 machines"),
+        (
+            replace(CLOSED, concurrency=9, ramp=Ramp(to=7, seconds=5)),
+            "concurrency 7 cannot be divided over 8",
+        ),
+        (replace(CLOSED, ramp=Ramp(to=9, seconds=5)), "concurrency 7 cannot be divided over 8 machines"),
     ],
 )
 def test_load_that_cannot_be_divided_is_refused(load: Load, message: str) -> None:
     with pytest.raises(UsageRefused, match=message) as refused:
         LoadShare(number=0, machines=8).load(load)
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("machines", [2, 3, 4])
+@pytest.mark.parametrize("arrivals", ["poisson", "constant", "gamma"])
+def test_ramps_of_all_machines_are_the_ramp_of_one(arrivals: str, machines: int) -> None:
+    """Also its requests around the moment at which it begins."""
+    load = Load(kind="open", rate=6.0, arrivals=arrivals, ramp=Ramp(to=60.0, seconds=20))
+
+    def times() -> list[float]:
+        return [*takewhile(lambda at: at < 60, ramped_times(load, seed=3, warm_at=lambda: 30.0))]
+
+    parts = [[*share.every(times())] for share in shares(machines)]
+    assert sorted(at for part in parts for at in part) == times()
+    assert all(parts)
+    rates = [share.load(load) for share in shares(machines)]
+    for at in (0.0, 7.0, 20.0):
+        assert sum(one.level(at) for one in rates) == pytest.approx(load.level(at))
+
+
+@pytest.mark.parametrize("machines", [1, 2, 3, 5])
+@pytest.mark.parametrize(("first", "to"), [(5, 64), (64, 5), (7, 12)])
+def test_clients_of_each_step_of_a_ramp_add_up(machines: int, first: int, to: int) -> None:
+    load = with_ramp(Load(kind="closed", concurrency=first), to, 8, seconds=40)
+    parts = [share.load(load) for share in shares(machines)]
+    assert sum(part.concurrency or 0 for part in parts) == first
+    assert sum(part.most_concurrency for part in parts) == max(first, to)
+    assert load.ramp
+    for step in range(load.ramp.steps):
+        level = int(load.level((step + 0.5) * load.ramp.seconds / load.ramp.steps))
+        clients = [share.clients(level) for share in shares(machines)]
+        assert (sum(clients), max(clients) - min(clients) <= 1, min(clients) > 0) == (level, True, True)
+
+
+def test_ramp_of_several_machines_begins_at_an_agreed_time() -> None:
+    load = replace(CLOSED, ramp=Ramp(to=9, seconds=5))
+    with pytest.raises(UsageRefused, match="takes no number of requests as its warm-up"):
+        require_divisible(load, RunLimits(seconds=5, warmup_requests=4), 2)
+    for warmup in (None, 0):
+        require_divisible(load, RunLimits(seconds=5, warmup_requests=warmup), 2)
+    require_divisible(load, RunLimits(seconds=5, warmup_requests=4), 1)
+    phases = RunPhases(LoadShare(machines=2).limits(RunLimits(seconds=5, warmup_seconds=3)), 1, began=10.0)
+    phases.may_begin(13.07)
+    assert (phases.is_warm, phases.warm_since) == (True, 13.0)
 
 
 def test_too_few_requests_are_refused() -> None:

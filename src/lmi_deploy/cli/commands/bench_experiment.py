@@ -12,8 +12,8 @@ from lmi_deploy.api.experiment_recipes import VariantRecipes, experiment_images,
 from lmi_deploy.api.load_measurement import LiveProgress, require_client
 from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.bench_progress import show_measured, tables_if_lost
-from lmi_deploy.cli.commands.bench_report import show_report
-from lmi_deploy.cli.commands.bench_run import require_objectives
+from lmi_deploy.cli.bench_verdicts import UndecidedIs, require_objectives, undecided_option
+from lmi_deploy.cli.commands.bench_report import show_conclusion, show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.report_outputs import ReportFiles, report_files_options
@@ -50,6 +50,7 @@ _AGAIN = "run the same command again: it measures only what is missing"
     help="Refuse (exit 5) if the experiment may cost more, or a price is unknown; end it before it does.",
 )
 @report_files_options
+@undecided_option("pass")
 @yes_option
 @json_option
 def command(
@@ -60,6 +61,7 @@ def command(
     results: Path | None,
     max_cost: float | None,
     files: ReportFiles,
+    undecided: UndecidedIs,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -96,10 +98,13 @@ def command(
         with tables_if_lost(report, context):
             folder.keep_report(report)
         context.view.note(f"wrote {folder.report}")
-    if report.points:
-        show_report(report, context, files)
-    _require_complete(outcome)
-    require_objectives(report)
+    written = show_report(report, context, files) if report.points else ()
+
+    def require_all() -> None:
+        _require_complete(outcome)
+        require_objectives(report, undecided)
+
+    show_conclusion(report, context, written, require_all)
 
 
 def _run(

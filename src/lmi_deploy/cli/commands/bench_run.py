@@ -29,7 +29,8 @@ from lmi_deploy.cli.bench_progress import (
     with_cloudwatch,
     write_report,
 )
-from lmi_deploy.cli.commands.bench_report import show_report
+from lmi_deploy.cli.bench_verdicts import UndecidedIs, require_objectives, undecided_option
+from lmi_deploy.cli.commands.bench_report import show_conclusion, show_report
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.load_job_options import load_job_options
 from lmi_deploy.cli.output_files import writing
@@ -41,14 +42,14 @@ from lmi_deploy.cli.report_outputs import (
     report_files_options,
 )
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
-from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.sagemaker.load_job_options import LoadJobOptions
 from lmi_deploy.domain.secret import Secret
-from lmi_deploy.errors import DeployFailed, ObjectiveMissed, UsageRefused
+from lmi_deploy.errors import DeployFailed, UsageRefused
 
 if TYPE_CHECKING:
     from lmi_deploy.bench.cloudwatch_figures import Between, LoadTime
     from lmi_deploy.bench.load_generator import Watch
+    from lmi_deploy.bench.load_job import LoadJob
     from lmi_deploy.bench.report import Report
     from lmi_deploy.bench.run_sequence import MeasuredLoad
     from lmi_deploy.domain.record import DeploymentRef
@@ -95,6 +96,7 @@ _FIRST = 100
 )
 @layout_option("summary")
 @report_files_options
+@undecided_option("pass")
 @cloudwatch_option
 @place_options
 @json_option
@@ -112,6 +114,7 @@ def command(
     records: Path | None,
     layout: str | None,
     files: ReportFiles,
+    undecided: UndecidedIs,
     cloudwatch_wait: float,
     where: TargetOptions,
     as_json: bool,
@@ -122,7 +125,8 @@ def command(
     (open loop), and counts latency from the schedule. Repeat either to measure several loads, or let --find choose
     them. --via job sends the load from machines beside the endpoint, for more than this machine can send.
 
-    Exit code 7: an objective is not met. Ctrl-C writes the report of what was measured until then.
+    Exit code 7: an objective is not met; 8, with --undecided fail: too few requests to say. Ctrl-C writes the report
+    of what was measured until then.
     """
     require_client()
     if url:
@@ -143,11 +147,16 @@ def command(
     report, times, failure = _measure(planned.run, context, kept)
     report = in_layout(with_cloudwatch(report, times, planned.between, cloudwatch_wait, context), layout)
     write_report(report, output, context)
-    show_report(report, context, files)
-    _require_success(report, failure, is_url=bool(url))
-    require_objectives(report)
-    if kept is not None:
-        kept.require_complete()
+    written = show_report(report, context, files)
+
+    def require_all() -> None:
+        _require_success(report, failure, is_url=bool(url))
+        _require_deleted(planned.job)
+        require_objectives(report, undecided)
+        if kept is not None:
+            kept.require_complete()
+
+    show_conclusion(report, context, written, require_all)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +166,7 @@ class _PlannedRun:
     name: str
     run: Callable[[Watch, Callable[[MeasuredLoad], None]], Report]
     between: Between | None = None
+    job: LoadJob | None = None
 
 
 def _of_deployment(
@@ -170,7 +180,7 @@ def _of_deployment(
     found = deployed_measurement(ref, context.deps, sending, load, note=note, by_job=by_job)
     here = partial(measure_here, found.measurement)
     run = here if found.job is None else partial(measure_by_job, ref, found.job, context)
-    return _PlannedRun(name=found.measurement.name, run=run, between=found.between)
+    return _PlannedRun(name=found.measurement.name, run=run, between=found.between, job=found.job)
 
 
 def _of_url(
@@ -233,28 +243,11 @@ def _require_success(report: Report, failure: str, *, is_url: bool) -> None:
         raise DeployFailed(what, hint=hint, details=[" ".join(failure.split())] if failure else [])
 
 
-def require_objectives(report: Report) -> None:
-    if report.search is not None:
-        if report.judgement == "FAIL":
-            hint = "start at a lower --rate, or change the deployment"
-            raise ObjectiveMissed(f"{report.name}: {report.search.text}", hint=hint)
-        return
-    if report.judgement == "FAIL":
-        failed = [
-            f"{point.name}: {one.objective}: {one.text}"
-            for point in report.points
-            for one in point.verdicts
-            if one.judgement == "FAIL"
-        ]
-        raise ObjectiveMissed(
-            f"{report.name}: {counted(len(failed), 'objective')} not met",
-            hint="lower the load, or change the deployment; `lmi bench report` shows the figures",
-            details=failed,
-        )
-    if not report.is_valid and report.objectives:
-        raise ObjectiveMissed(
-            f"{report.name}: the measurement is INVALID, so no objective is shown to be met",
-            hint="measure again as its checks say",
+def _require_deleted(job: LoadJob | None) -> None:
+    if job is not None and job.left:
+        raise DeployFailed(
+            f"not deleted: {job.left}",
+            hint="run `lmi gc`, which deletes it: a job that runs costs money; the report is written",
         )
 
 

@@ -85,6 +85,8 @@ def purpose_of(inputs: Sequence[str]) -> JobPurpose:
 
 
 RUNNING: Final = frozenset({"InProgress", "Stopping"})
+DELETED: Final = "Deleted"
+"""In place of the status of a load job that no longer exists, but whose objects are in the bucket."""
 UNREADABLE: Final = "unreadable"
 """In place of a status that may not be read."""
 

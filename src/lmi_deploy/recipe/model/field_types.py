@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from lmi_deploy.catalog import sagemaker_limits
-from lmi_deploy.domain.recipe_key_types import NotImplementedYet
 from lmi_deploy.domain.recipe_weights_keys import AdapterSource
 from lmi_deploy.domain.safe_paths import case_collisions
 from lmi_deploy.recipe.model.scalar_type import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
@@ -225,7 +224,7 @@ class SourcesField:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of the recipe: its name and type, its meaning, and whether it is implemented."""
+    """One key of the recipe: its name and type, and its meaning."""
 
     name: str
     shape: FieldType | KeyGroup
@@ -234,7 +233,6 @@ class Key:
     required: bool
     default: Any
     """None: `resolve` determines it."""
-    later: NotImplementedYet | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from lmi_deploy.domain.recipe_key_types import (
     GroupsByName,
     ListOf,
     Named,
-    NotImplementedYet,
     OneOrList,
     PairsOf,
     SourcesByName,
@@ -53,7 +52,7 @@ def declared_group(dataclass_type: type[Any], *, also: tuple[str, ...] = ()) -> 
 def _key(field: Field[Any]) -> Key:
     annotation, *metadata = get_args(field.type)
     doc = next(each for each in metadata if isinstance(each, Doc))
-    rules = [each for each in metadata if not isinstance(each, Doc | NotImplementedYet)]
+    rules = [each for each in metadata if not isinstance(each, Doc)]
     return Key(
         field.name,
         _shape_of_rule(rules[0]) if rules else _shape_of_type(annotation),
@@ -61,7 +60,6 @@ def _key(field: Field[Any]) -> Key:
         doc.example,
         required=field.default is MISSING and field.default_factory is MISSING,
         default=None if field.default in (MISSING, ()) else field.default,
-        later=next((each for each in metadata if isinstance(each, NotImplementedYet)), None),
     )
 
 

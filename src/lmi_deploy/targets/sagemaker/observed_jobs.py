@@ -9,6 +9,7 @@ from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource
 from lmi_deploy.domain.sagemaker.transfer_job import (
+    DELETED,
     JOBS,
     UNREADABLE,
     ObservedJob,
@@ -46,11 +47,15 @@ def with_stored_jobs(
     found: tuple[ObservedJob, ...], store: ObjectStore, deployment: str, cloud: Cloud
 ) -> tuple[ObservedJob, ...]:
     """And the load jobs that the tag search does not show yet; also those that have ended, because no process deleted
-    them.
+    them, and those of which only objects are left.
     """
     names = {job.name for job in found}
-    stored = (_observe(name, cloud) for name in stored_load_jobs(store, deployment) if name not in names)
-    return (*found, *(job for job in stored if job))
+    stored = (
+        _observe(name, cloud) or ObservedJob(name=name, arn="", status=DELETED, purpose="load")
+        for name in stored_load_jobs(store, deployment)
+        if name not in names
+    )
+    return (*found, *stored)
 
 
 def running_compile_jobs(listed: Iterable[Resource], cloud: Cloud) -> tuple[ObservedJob, ...]:

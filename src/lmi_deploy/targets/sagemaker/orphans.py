@@ -26,22 +26,24 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
 )
 from lmi_deploy.domain.sagemaker.transfer_job import LOAD_INPUT
 from lmi_deploy.domain.weights import model_of_weights
-from lmi_deploy.errors import AccessError
+from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.lock import Lock
-from lmi_deploy.targets.sagemaker.observed_jobs import running_compile_jobs
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.targets.sagemaker.observed_jobs import running_compile_jobs, stored_load_jobs
 from lmi_deploy.targets.sagemaker.running_costs import hourly
 from lmi_deploy.targets.sagemaker.status import unattended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """`lock` opens the lock of a deployment whose bucket exists."""
+    """`lock` and `store` open the lock and the bucket of a deployment whose bucket exists."""
 
     cloud: Cloud
     observe: Callable[[DeploymentRef], CloudObserved]
     lock: Callable[[DeploymentRef], Lock]
+    store: Callable[[DeploymentRef], ObjectStore]
     clock: Clock
 
     def all(self) -> ListedDeployments:
@@ -153,9 +155,21 @@ class Orphans:
             and is_own_resource(one, name)
             and self.cloud.jobs.job(one.name) is not None
         ]
+        left = sorted({*left, *self._stored_load_jobs(ref)})
         if not left or self.lock(ref).holder(name):
             return ""
         return f"no lmi waits for its load job {', '.join(left)}; the deployment stays"
+
+    def _stored_load_jobs(self, ref: DeploymentRef) -> tuple[str, ...]:
+        """By their objects: the job may have been deleted, or never created. None if the bucket cannot be listed, or
+        does not exist: another deployment's bucket must not end the search.
+        """
+        if not ref.bucket:
+            return ()
+        try:
+            return stored_load_jobs(self.store(ref), ref.name)
+        except (AccessError, NotFound):
+            return ()
 
     def _ref(self, name: str, found: Sequence[Resource]) -> DeploymentRef:
         bucket = next(filter(None, (resource.tag(TAG_BUCKET) for resource in found)), "")

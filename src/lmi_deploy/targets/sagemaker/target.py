@@ -158,6 +158,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             cloud=self.cloud(region),
             observe=self.observe,
             lock=lambda ref: self.opened(ref).lock,
+            store=lambda ref: self.opened(ref).store,
             clock=self.clock,
         )
 

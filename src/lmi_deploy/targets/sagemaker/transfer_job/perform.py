@@ -22,6 +22,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import (
     ObservedJob,
     attempt_name,
     job_prefix,
+    load_prefix,
     order_text,
 )
 from lmi_deploy.errors import Conflict, TransferFailed
@@ -154,7 +155,11 @@ def stop_job(
     observed = cloud.jobs.job(action.job)
     watch = JobWatch(jobs=cloud.jobs, clock=clock, poll_intervals=interval, job=action.job, key=action.key)
     yield from watch.stop()
-    if observed is not None and observed.purpose == "load":
+    if observed is None:  # of a transfer job nothing is below that prefix
+        is_load = next(iter(store().list(load_prefix(action.job))), None) is not None
+    else:
+        is_load = observed.purpose == "load"
+    if is_load:
         cloud.jobs.delete(action.job)
         clear_job(store(), action.job)
     return "ended"
