@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -29,6 +30,31 @@ STEPS = [
     *("write the stand-in model", "start the emulator", "resolve the recipe", "up"),
     *("invoke", "invoke, streamed", "bad requests", "update", "rollback", "down"),
 ]
+PUBLISHED = {
+    "gpt2-tensorrt": (("variant", "c", "QPS", "max", "min", "mean"), 4),
+    "flan-t5-fastertransformer": (
+        ("Model", "Engine", "dtype", "batch", "TP", "workers", "P50", "P90", "P99"),
+        1,
+    ),
+    "gpt-j-deepspeed": (("cell", "n"), 8),
+    "bert-inf1": (
+        (
+            "instance",
+            "batch",
+            "layout",
+            "cores",
+            "items/s",
+            "P95 s",
+            "$/1M",
+            "throughput ratio",
+            "cost ratio",
+        ),
+        2,
+    ),
+}
+"""The published table's own first columns, and the cells of the small experiment. T5 needs Triton: tests/engines."""
+LEFT_OUT = ("-b1:", "pipeline-b6:", "inf1-6x-")
+"""Variants of BERT: one instance type with a batch and the GPU with a batch stay."""
 ENDS_WITHIN = 60.0
 """Seconds; an upper bound, for a busy machine."""
 MARK = b"LMI_REHEARSAL_"
@@ -74,6 +100,18 @@ def result_of(output: str) -> dict[str, Any]:
     return found
 
 
+def small_experiment(name: str, folder: Path) -> Path:
+    """A copy of the published recipe with a part of its deployments."""
+    copy = folder / name
+    shutil.copytree(RECIPES / "published" / name, copy)
+    recipe = copy / "recipe.yaml"
+    lines = recipe.read_text("utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not any(f"{part}" in line.partition("{")[0] for part in LEFT_OUT)]
+    text = "".join(kept).replace("[ml.g4dn.2xlarge, ml.p3.2xlarge]", "[ml.g4dn.2xlarge]")
+    recipe.write_text(text, "utf-8")
+    return recipe
+
+
 @pytest.mark.parametrize("recipe", SHIPPED)
 def test_shipped_recipe_lives_its_whole_life(place: Place, recipe: str) -> None:
     """A new recipe needs the config.json of its model in tests/support/recipe_models.py."""
@@ -85,6 +123,41 @@ def test_shipped_recipe_lives_its_whole_life(place: Place, recipe: str) -> None:
     assert [step for step in steps if step != "compile"] == expected
     assert result["proved"]
     assert result["not_provable"]
+    assert (place.left(), place.processes()) == ([], [])
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_experiment_is_rehearsed_and_prints_its_table(
+    place: Place, tmp_path: Path, name: str
+) -> None:
+    """At a small scale: fewer deployments than the recipe compares, two values of each factor, a few requests."""
+    recipe, table = small_experiment(name, tmp_path), tmp_path / "table.md"
+    done = place.lmi.run("bench", str(recipe), "--rehearse", "--markdown", str(table), "--json")
+    assert done.returncode == 0, done.stdout[-4000:]
+    columns, cells = PUBLISHED[name]
+    result = result_of(done.stdout)
+    assert (result["points"], result["files"]) == (cells, [str(table)])
+    assert f"| {' | '.join(columns)} |" in table.read_text("utf-8")
+    assert "no figure says anything of the model" in done.stdout
+    assert (place.left(), place.processes()) == ([], [])
+
+
+def test_experiment_whose_variant_fails_its_rehearsal_measures_the_others(
+    place: Place, tmp_path: Path
+) -> None:
+    recipe = small_experiment("flan-t5-fastertransformer", tmp_path)
+    text = recipe.read_text("utf-8").replace(
+        "{fastertransformer: {factors", "{own: own-script, fastertransformer: {factors"
+    )
+    recipe.write_text(text, "utf-8")
+    (recipe.parent / "model.py").write_text(
+        "import absent_package\n\n\ndef handle(inputs):\n    return None\n"
+    )
+    done = place.lmi.run("bench", str(recipe), "--rehearse")
+    assert done.returncode == 1, done.stderr[-4000:]
+    assert "1 cell or deployment failed the rehearsal" in done.stderr
+    assert "  own: the rehearsal failed at: up: " in done.stderr
+    assert "google/flan-t5-xxl" in done.stdout
     assert (place.left(), place.processes()) == ([], [])
 
 

@@ -154,7 +154,8 @@ class Experiment:
     def _run_cell(self, planned: PlannedCell, turn: int, target: DeployedTarget, ref: DeploymentRef) -> None:
         name = planned.cell.name
         try:
-            report = self._measure(self._measurement(planned, turn, target), target, ref)
+            measurement = cell_measurement(self._plan, planned, turn, target)
+            report = self._measure(measurement, target, ref)
         except Interrupted:
             raise
         except LmiError as error:
@@ -174,26 +175,6 @@ class Experiment:
         except UsageRefused as error:
             # Each further cell would cost as much, and be lost as well.
             self.outcome.unwritten = error.message
-
-    def _measurement(self, planned: PlannedCell, turn: int, target: DeployedTarget) -> Measurement:
-        bench = self._plan.bench
-        return Measurement(
-            name=planned.cell.name,
-            target=target.target,
-            requests=planned.requests,
-            form=planned.form,
-            loads=(planned.cell.load,),
-            limits=self._plan.limits,
-            timeout=bench.timeout,
-            objectives=self._plan.objectives,
-            confidence=bench.confidence,
-            seed=bench.seed + turn,
-            billed=target.billed,
-            settings=target.settings,
-            details=target.details,
-            server=target.server,
-            environ=os.environ,
-        )
 
     def _failed(self, name: str, error: LmiError) -> None:
         self.outcome.failed.append(f"{name}: {error.message}")
@@ -215,6 +196,29 @@ class Experiment:
         except LmiError as error:
             self.outcome.left.append(f"{ref.name}: {error.message}")
             self._observer.note(f"not deleted: {ref.name}: {error.message}")
+
+
+def cell_measurement(
+    plan: ExperimentPlan, planned: PlannedCell, turn: int, target: DeployedTarget
+) -> Measurement:
+    bench = plan.bench
+    return Measurement(
+        name=planned.cell.name,
+        target=target.target,
+        requests=planned.requests,
+        form=planned.form,
+        loads=(planned.cell.load,),
+        limits=plan.limits,
+        timeout=bench.timeout,
+        objectives=plan.objectives,
+        confidence=bench.confidence,
+        seed=bench.seed + turn,
+        billed=target.billed,
+        settings=target.settings,
+        details=target.details,
+        server=target.server,
+        environ=os.environ,
+    )
 
 
 def pending(plan: ExperimentPlan, stay: Stay, folder: ResultsFolder) -> list[tuple[PlannedCell, int]]:

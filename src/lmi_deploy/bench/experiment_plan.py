@@ -111,7 +111,7 @@ class ExperimentPlanner:
 
     def plan(self) -> ExperimentPlan:
         designed = design(self.bench)
-        objectives, limits = objectives_of(self.bench.objectives), _limits(self.bench)
+        objectives, limits = objectives_of(self.bench.objectives), run_limits(self.bench)
         fixed = repr((self.bench.seed, self.bench.confidence, objectives, limits))
         by_job = load_job_of_recipe(self.bench)
         fixed += repr(by_job) if by_job else ""
@@ -136,7 +136,7 @@ class ExperimentPlanner:
         content = repr(replace(recipe, name="", origin="", overrides=(), ttl=None))
         identity = _digest(content, deployment.artifact.digest, fixed)
         synthetic = ModelPrompts(self.bench, self.recipe, deployment.spec.model, self.deps)
-        cells = {cell.name: self._cell(cell, deployment, identity, synthetic) for cell in one.cells}
+        cells = {cell.name: self.cell(cell, deployment, identity, synthetic) for cell in one.cells}
         machines = self._machines(one, deployment)
         unchecked = tuple(machines.require_able()) if machines else ()
         return PlannedDeployment(
@@ -161,7 +161,7 @@ class ExperimentPlanner:
         try:
             machines = self.deps.load_machines(deployment.ref, serving, options)
             for cell in one.cells:
-                require_divisible(cell.load, _limits(self.bench), machines.count)
+                require_divisible(cell.load, run_limits(self.bench), machines.count)
         except UsageRefused as refused:
             raise UsageRefused(f"{one.label}: {refused.message}", hint=refused.hint) from None
         return machines
@@ -178,9 +178,10 @@ class ExperimentPlanner:
         suffix = _digest(self.token, repr((one.variant, one.overrides)))[:_DIGEST]
         return f"{name[: MAX_NAME - _DIGEST - 1].rstrip('-')}-{suffix}"
 
-    def _cell(
+    def cell(
         self, cell: Cell, deployment: DeploymentPlan, identity: str, synthetic: ModelPrompts
     ) -> PlannedCell:
+        """With its requests, encoded once: UsageRefused of one that the deployment does not take."""
         probe = deployment.spec.probe
         requests = cell_requests(
             self.bench, cell, self.prompts, probe=probe, synthetic=synthetic.of, images=self.images
@@ -222,7 +223,7 @@ def _job_seconds(by_job: LoadJobOptions | None) -> float:
     return JOB_START_SECONDS + AROUND_SECONDS if by_job else 0.0
 
 
-def _limits(bench: Bench) -> RunLimits:
+def run_limits(bench: Bench) -> RunLimits:
     return RunLimits(
         seconds=bench.duration,
         requests=bench.requests,

@@ -14,6 +14,7 @@ from lmi_deploy.errors import DeployFailed, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke
 
+_OF_A_DEPLOYMENT: Final = ("`lmi up`", "`lmi down`", "`lmi status`", "`lmi logs", " cost")
 BAD_BODIES: Final = (("not JSON", b'{"inputs": '), ("no input", b"{}"), ("a wrong type", b'{"inputs": 7}'))
 _TIMEOUT: Final = 120.0
 
@@ -65,3 +66,9 @@ def outcome_of(chunks: list[Chunk]) -> str:
     text = "".join(chunk.text for chunk in chunks)
     tokens = sum(chunk.tokens for chunk in chunks)
     return f"answered, {f'{tokens} tokens, ' if tokens else ''}{len(text)} characters"
+
+
+def rehearsal_hint(hint: str) -> str:
+    """Without what would be next for a real deployment."""
+    parts = [part for part in hint.split("; ") if not any(word in part for word in _OF_A_DEPLOYMENT)]
+    return "; ".join([*parts, "correct the recipe and rehearse it again; nothing was paid for"])

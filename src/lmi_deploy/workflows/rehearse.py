@@ -48,15 +48,16 @@ from lmi_deploy.workflows.rehearsal_requests import (
     answer_of,
     outcome_of,
     probe_request,
+    rehearsal_hint,
     status_of_body,
     streamed_outcome,
 )
 
 OpenDependencies = Callable[[], Dependencies]
 """Opened again after a change of the account or of its keys."""
+Measure = Callable[[DeploymentPlan, Dependencies], None]
 _CHANGED: Final = ("LMI_REHEARSAL", "update")
 """The variable of the container that the update adds: no file of the artifact changes."""
-_OF_A_DEPLOYMENT: Final = ("`lmi up`", "`lmi down`", "`lmi status`", "`lmi logs", " cost")
 
 
 @dataclass(slots=True)
@@ -68,6 +69,8 @@ class Rehearsal:
     site: RehearsalSite
     open_deps: OpenDependencies
     keep: bool = False
+    measure: Measure | None = None
+    """Takes the place of the bad requests, the update and the rollback."""
     steps: list[RehearsalStep] = field(default_factory=list)
     step: str = "read the recipe and the model"
     _began: float = 0.0
@@ -84,7 +87,7 @@ class Rehearsal:
                 raise
             error.message = f"the rehearsal failed at: {self.step}: {error.message}"
             if self.steps:
-                error.hint = _hint(error.hint)
+                error.hint = rehearsal_hint(error.hint)
             raise
 
     def _run(self) -> Generator[Event, None, RehearsalReport]:
@@ -94,9 +97,15 @@ class Rehearsal:
         before = self.site.emulated_seconds()
         deployment = yield from self._up(resolved, served, deps)
         ref = deployment.ref
-        yield from self._requests(deployment, deps)
-        yield from self._update(recipe, served, deps)
-        yield from self._rollback(ref, deployment, deps)
+        yield from self._invoke(deployment, deps)
+        if self.measure is not None:
+            yield self._begin("bench")
+            self.measure(deployment, deps)
+            self._done("measured")
+        else:
+            yield from self._bad_requests(deployment, deps)
+            yield from self._update(recipe, served, deps)
+            yield from self._rollback(ref, deployment, deps)
         if not self.keep:
             yield from self._down(ref, deps)
         emulated = self.site.emulated_seconds() - before
@@ -231,13 +240,16 @@ class Rehearsal:
         self._done(f"{len(deployment.plan.actions)} actions; a second up plans nothing")
         return deployment
 
-    def _requests(self, deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
+    def _invoke(self, deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
         ref, spec = deployment.ref, deployment.spec
         yield self._begin("invoke")
         chunks, _ = answer_of(ref, probe_request(spec), deps)
         self._done(outcome_of(chunks))
         yield self._begin("invoke, streamed")
         self._done(streamed_outcome(ref, spec, deps))
+
+    def _bad_requests(self, deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
+        ref, spec = deployment.ref, deployment.spec
         yield self._begin("bad requests")
         answers = [f"{what}: {status_of_body(ref, body, deps)}" for what, body in BAD_BODIES]
         answer_of(ref, probe_request(spec), deps)
@@ -286,9 +298,3 @@ class Rehearsal:
     def _done(self, outcome: str) -> None:
         seconds = self.user.clock.monotonic() - self._began
         self.steps.append(RehearsalStep(name=self.step, outcome=outcome, seconds=seconds))
-
-
-def _hint(hint: str) -> str:
-    """Without what would be next for a real deployment."""
-    parts = [part for part in hint.split("; ") if not any(word in part for word in _OF_A_DEPLOYMENT)]
-    return "; ".join([*parts, "correct the recipe and rehearse it again; nothing was paid for"])

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lmi_deploy.bench.experiment_results import ResultsFolder
     from lmi_deploy.bench.report import Report
     from lmi_deploy.bench.run_sequence import MeasuredLoad
+    from lmi_deploy.domain.recipe_bench_keys import Bench
+    from lmi_deploy.domain.recipe_keys import Recipe
 
 _AGAIN = "run the same command again: it measures only what is missing"
 
@@ -49,6 +51,11 @@ _AGAIN = "run the same command again: it measures only what is missing"
     metavar="DOLLARS",
     help="Refuse (exit 5) if the experiment may cost more, or a price is unknown; end it before it does.",
 )
+@click.option(
+    "--rehearse",
+    is_flag=True,
+    help="Instead: a few requests of each deployment on this machine, as `lmi rehearse` deploys it; it costs nothing.",
+)
 @report_files_options
 @undecided_option("pass")
 @yes_option
@@ -60,6 +67,7 @@ def command(
     sets: tuple[str, ...],
     results: Path | None,
     max_cost: float | None,
+    rehearse: bool,
     files: ReportFiles,
     undecided: UndecidedIs,
     yes: bool,
@@ -69,7 +77,7 @@ def command(
 
     The deployments get names of their own; a running deployment of the recipe is not touched. A cell that fails does
     not stop the others. Ctrl-C deletes what runs. The same command again measures what is missing in DIR, and
-    writes the report of all.
+    writes the report of all. --rehearse tries it before it costs anything.
     """
     from lmi_deploy.bench.experiment_plan import ExperimentPlanner
     from lmi_deploy.bench.experiment_results import ResultsFolder
@@ -81,6 +89,9 @@ def command(
         raise UsageRefused(
             f"{read.origin}: it has no key bench", hint="add `bench` with variants or a matrix"
         )
+    if rehearse:
+        _rehearse(read, read.bench, VariantRecipes(read, overlay, sets), context, files)
+        return
     folder = ResultsFolder(results or Path(f"bench-{read.name}"))
     with folder.hold():
         planner = ExperimentPlanner(
@@ -103,6 +114,37 @@ def command(
     def require_all() -> None:
         _require_complete(outcome)
         require_objectives(report, undecided)
+
+    show_conclusion(report, context, written, require_all)
+
+
+def _rehearse(
+    recipe: Recipe, bench: Bench, read: VariantRecipes, context: CommandContext, files: ReportFiles
+) -> None:
+    """No verdict counts: all figures are those of a stand-in."""
+    from lmi_deploy.bench.rehearsed_experiment import NOTE, RehearsedExperiment
+    from lmi_deploy.composition.rehearsal import rehearsal_site
+
+    experiment = RehearsedExperiment(
+        recipe=recipe,
+        bench=bench,
+        read=read,
+        prompts=experiment_prompts(recipe, bench),
+        images=experiment_images(recipe, bench),
+        open_site=lambda: rehearsal_site(keep=False, notify=context.view.note),
+        observer=_Observer(context),
+    )
+    report = experiment.run()
+    written = show_report(report, context, files) if report.points else ()
+    context.view.note(NOTE)
+
+    def require_all() -> None:
+        if experiment.failed:
+            raise DeployFailed(
+                f"{counted(len(experiment.failed), 'cell or deployment', 'cells or deployments')} failed the rehearsal",
+                hint="correct the recipe and rehearse it again; nothing was paid for",
+                details=experiment.failed,
+            )
 
     show_conclusion(report, context, written, require_all)
 
