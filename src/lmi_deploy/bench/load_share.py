@@ -7,7 +7,7 @@ those of a trace). Independent schedules of a part of the rate would add up to t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
@@ -53,6 +53,13 @@ class LoadShare:
             warmup_requests=None if warmup is None else -(-warmup // self.machines),
             until_steady=False,
         )
+
+    def ramp_begins(
+        self, limits: RunLimits, warm_at: Callable[[], float | None]
+    ) -> Callable[[], float | None]:
+        """Several machines know it before the load begins: else each would make another schedule."""
+        agreed = limits.longest_warmup
+        return warm_at if self.machines == 1 else lambda: agreed
 
     def every(self, items: Iterable[T]) -> Iterator[T]:
         """The items of this machine: times of a schedule, or the requests in their order."""

@@ -135,9 +135,7 @@ def _measure_load(measurement: Measurement, load: Load, number: int, watch: Watc
 
 
 def run_load(measurement: Measurement, load: Load, number: int, watch: Watch) -> tuple[RunResult, str]:
-    """What this machine measures of a load, and why its run ended. `number` is that of the load: it has a schedule of
-    its own.
-    """
+    """What this machine measures of a load, and why its run ended. Each `number` of a load has its own schedule."""
     part = measurement.share.load(load)
     tested = self_test(part.most_concurrency) if measurement.self_test else None
     generator = LoadGenerator(
@@ -233,7 +231,8 @@ async def _run(
 ) -> RunResult:
     client = InferenceClient(tls=certificate_authorities(measurement.environ))
     sender = RequestSender(measurement.target.endpoint, client, timeout=measurement.timeout)
-    whole = _arrivals(measurement, load, number, warm_at=_ramp_begins(measurement, generator))
+    warm_at = measurement.share.ramp_begins(measurement.limits, generator.warm_at)
+    whole = _arrivals(measurement, load, number, warm_at=warm_at)
     arrivals = measurement.share.every(whole) if whole is not None else None
 
     def watched(progress: RunProgress) -> None:
@@ -246,14 +245,6 @@ async def _run(
             return await generator.run(sender, arrivals, watched, HealthProbe(measurement.wall))
         finally:
             client.close()
-
-
-def _ramp_begins(measurement: Measurement, generator: LoadGenerator) -> Callable[[], float | None]:
-    """Of several machines all know it before: else each would make another schedule."""
-    if measurement.share.machines == 1:
-        return generator.warm_at
-    agreed = measurement.limits.longest_warmup
-    return lambda: agreed
 
 
 def _arrivals(

@@ -79,7 +79,6 @@ def command(
     not stop the others. Ctrl-C deletes what runs. The same command again measures what is missing in DIR, and
     writes the report of all. --rehearse tries it before it costs anything.
     """
-    from lmi_deploy.bench.experiment_plan import ExperimentPlanner
     from lmi_deploy.bench.experiment_results import ResultsFolder
 
     require_client()
@@ -89,21 +88,13 @@ def command(
         raise UsageRefused(
             f"{read.origin}: it has no key bench", hint="add `bench` with variants or a matrix"
         )
+    variants = VariantRecipes(read, overlay, sets)
     if rehearse:
-        _rehearse(read, read.bench, VariantRecipes(read, overlay, sets), context, files)
+        _rehearse(read, read.bench, variants, context, files)
         return
     folder = ResultsFolder(results or Path(f"bench-{read.name}"))
     with folder.hold():
-        planner = ExperimentPlanner(
-            recipe=read,
-            bench=read.bench,
-            read=VariantRecipes(read, overlay, sets),
-            prompts=experiment_prompts(read, read.bench),
-            images=experiment_images(read, read.bench),
-            token=folder.token,
-            deps=context.deps,
-        )
-        plan = planner.plan()
+        plan = _plan(read, read.bench, variants, folder, context)
         _agree(plan, folder, context, yes=yes, most=max_cost)
         outcome, report = _run(plan, folder, context, most=max_cost)
         with tables_if_lost(report, context):
@@ -116,6 +107,23 @@ def command(
         require_objectives(report, undecided)
 
     show_conclusion(report, context, written, require_all)
+
+
+def _plan(
+    recipe: Recipe, bench: Bench, read: VariantRecipes, folder: ResultsFolder, context: CommandContext
+) -> ExperimentPlan:
+    from lmi_deploy.bench.experiment_plan import ExperimentPlanner
+
+    planner = ExperimentPlanner(
+        recipe=recipe,
+        bench=bench,
+        read=read,
+        prompts=experiment_prompts(recipe, bench),
+        images=experiment_images(recipe, bench),
+        token=folder.token,
+        deps=context.deps,
+    )
+    return planner.plan()
 
 
 def _rehearse(

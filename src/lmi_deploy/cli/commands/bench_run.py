@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -149,14 +149,29 @@ def command(
     write_report(report, output, context)
     written = show_report(report, context, files)
 
-    def require_all() -> None:
-        _require_success(report, failure, is_url=bool(url))
-        _require_deleted(planned.job)
-        require_objectives(report, undecided)
-        if kept is not None:
-            kept.require_complete()
+    _conclude(report, context, written, _Ended(failure, url, planned.job, undecided, kept))
 
-    show_conclusion(report, context, written, require_all)
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What decides whether the run succeeded; `failure` is what the first failed request got."""
+
+    failure: str
+    url: str | None
+    job: LoadJob | None
+    undecided: UndecidedIs
+    records: RecordsFile | None
+
+
+def _conclude(report: Report, context: CommandContext, written: Sequence[Path], ended: _Ended) -> None:
+    def require() -> None:
+        _require_success(report, ended.failure, is_url=bool(ended.url))
+        _require_deleted(ended.job)
+        require_objectives(report, ended.undecided)
+        if ended.records is not None:
+            ended.records.require_complete()
+
+    show_conclusion(report, context, written, require)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
