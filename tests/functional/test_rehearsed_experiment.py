@@ -18,7 +18,7 @@ from lmi_deploy.ports.rehearsal import RehearsalSite
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.functional.test_published_experiments import Quiet
 from tests.functional.test_rehearsal import FolderSite
-from tests.support.local_app import LocalApp
+from tests.support.local_app import RECIPE, LocalApp
 
 EXPERIMENT = """\
 overlays:
@@ -42,8 +42,8 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalApp:
 
 
 def experiment(app: LocalApp, fails_at: int = 0) -> RehearsedExperiment:
-    (file,) = Path().glob("*.yaml")
-    file.write_text(file.read_text() + EXPERIMENT)
+    file = app.root / "tiny.yaml"
+    file.write_text(RECIPE + EXPERIMENT)
     recipe = read_recipe(str(file), overlay=None, sets=())
     assert recipe.bench
     opened: list[Path] = []
