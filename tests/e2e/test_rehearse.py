@@ -36,7 +36,10 @@ PUBLISHED = {
         ("Model", "Engine", "dtype", "batch", "TP", "workers", "P50", "P90", "P99"),
         1,
     ),
-    "gpt-j-deepspeed": (("cell", "n"), 8),
+    "gpt-j-deepspeed": (
+        ("variant", "instance", "concurrency", "input_tokens", "output_tokens", "requests"),
+        8,
+    ),
     "bert-inf1": (
         (
             "instance",
