@@ -325,16 +325,14 @@ class FakeJobs(Generic[SettingsT]):
         self.state.call("job")
         if name not in self.started:
             return None
-        if name not in self.ended and self.state.clock.monotonic() >= self.stopping.get(name, inf):
-            self.ended[name] = replace(self._observed(name), status="Stopped")
-        if name not in self.ended and self.state.clock.monotonic() >= self.started[name][1] + self.seconds:
-            reason = self.reason or self.work(name) or ""
-            status = "Failed" if reason else "Completed"
-            self.ended[name] = replace(self._observed(name), status=status, reason=reason)
-        observed = self._observed(name)
+        observed = self._current(name)
         if name not in self.ended and observed.purpose == "load":
             self.look(name, observed.count)
-        return self.ended.get(name, self._observed(name))
+        return self._current(name)
+
+    def running(self) -> frozenset[str]:
+        self.state.call("running")
+        return frozenset(name for name in self.started if self._current(name).is_running)
 
     def start(self, name: str, settings: SettingsT, tags: Pairs) -> None:
         self.state.call("start")
@@ -364,6 +362,15 @@ class FakeJobs(Generic[SettingsT]):
 
     def lines(self, name: str) -> Iterator[str]:
         yield from self.printed if name in self.started else ()
+
+    def _current(self, name: str) -> ObservedJob:
+        if name not in self.ended and self.state.clock.monotonic() >= self.stopping.get(name, inf):
+            self.ended[name] = replace(self._observed(name), status="Stopped")
+        if name not in self.ended and self.state.clock.monotonic() >= self.started[name][1] + self.seconds:
+            reason = self.reason or self.work(name) or ""
+            status = "Failed" if reason else "Completed"
+            self.ended[name] = replace(self._observed(name), status=status, reason=reason)
+        return self.ended.get(name, self._observed(name))
 
     def _observed(self, name: str) -> ObservedJob:
         status = "Stopping" if name in self.stopping else "InProgress"

@@ -31,10 +31,12 @@ _WEIGHTS = f"org--m/{'a' * 40}-{'b' * 8}"
 _PER_DEPLOYMENT = ("weights/{}/config.json", "weights/{}/model.safetensors", "manifests/{}.json")
 
 
-def write(folder: Path, count: int) -> None:
-    """This many deployments in service, each with its weights and its record, in the folder of a new emulator."""
+def write(folder: Path, count: int, *, jobs: int = 0) -> None:
+    """This many deployments in service, each with its weights and its record, in the folder of a new emulator; and
+    jobs that have ended, of deployments that are gone.
+    """
     folder.mkdir(mode=0o700)
-    command = [sys.executable, "-m", "tests.support.many_deployments", str(folder), str(count)]
+    command = [sys.executable, "-m", "tests.support.many_deployments", str(folder), str(count), str(jobs)]
     subprocess.run(command, check=True)
 
 
@@ -47,6 +49,15 @@ def _tables(folder: Path, count: int, created: float) -> None:
     for name in names(count):
         for kind, resource, row in _rows(name, created):
             store.table(kind, REGION).put(resource, row)
+
+
+def _jobs(folder: Path, count: int, created: float) -> None:
+    table = Store(folder).table("processing-jobs", REGION)
+    for number in range(count):
+        name = f"gone-{number:04d}"
+        job, cluster = f"{name}-{_DIGEST}", {"InstanceType": "ml.m5.large", "InstanceCount": 1}
+        params = {"ProcessingJobName": job, "ProcessingResources": {"ClusterConfig": cluster}}
+        table.put(job, _row("processing-job", job, name, created, status="Completed", params=params))
 
 
 def _rows(name: str, created: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -116,7 +127,8 @@ def _content(name: str, created: float) -> Mapping[str, bytes]:
 
 
 if __name__ == "__main__":
-    place, total = Path(sys.argv[1]), int(sys.argv[2])
+    place, total, ended_jobs = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     began = time.time() - AGE
     _tables(place, total, began)
     _objects(place, total, began)
+    _jobs(place, ended_jobs, began)

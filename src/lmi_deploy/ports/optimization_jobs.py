@@ -15,6 +15,9 @@ class ModelOptimizations(Protocol):
 
     def job(self, name: str) -> ObservedJob | None: ...
 
+    def running(self) -> frozenset[str]:
+        """The names of all in the account's region that have machines: as many requests as pages, not as jobs."""
+
     def start(self, name: str, settings: OptimizationSettings, tags: Pairs) -> None:
         """Conflict if a job of this name exists; RoleNotAssumable as in the port Hosting."""
 

@@ -12,6 +12,9 @@ from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob
 class Jobs(Protocol):
     def job(self, name: str) -> ObservedJob | None: ...
 
+    def running(self) -> frozenset[str]:
+        """The names of all in the account's region that have machines: as many requests as pages, not as jobs."""
+
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
         """Conflict if a job of this name exists; RoleNotAssumable as in the port Hosting."""
 

@@ -100,9 +100,12 @@ def test_job_with_an_encrypted_volume_needs_kms_create_grant(aws: Emulated, clou
 
 def test_job_can_be_stopped(aws: Emulated, cloud: Cloud) -> None:
     cloud.jobs.start("long", settings(aws, "import time; time.sleep(600)"), TAGS)
+    assert cloud.jobs.running() == {"long"}
+    assert cloud.optimizations.running() == frozenset()
     cloud.jobs.stop("long")
     cloud.jobs.stop("long")
     assert ended(cloud, "long").status == "Stopped"
+    assert cloud.jobs.running() == frozenset()
     cloud.jobs.stop("nobody")
 
 

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.errors import AccessError
 from lmi_deploy.workflows.list_deployments import MOST_READ
 from tests.support.cloud_app import RECIPE, CloudApp, Ran, write_recipe
+
+
+def job_settings() -> JobSettings:
+    return JobSettings(
+        role="r",
+        image="i",
+        instance="ml.m5.large",
+        count=1,
+        volume_gb=30,
+        command=(),
+        environment=(),
+        inputs=(),
+        timeout=3600,
+    )
 
 
 def serving(app: CloudApp, *names: str) -> None:
@@ -79,6 +95,39 @@ def test_an_endpoint_that_is_not_ours_is_not_listed(app: CloudApp) -> None:
         for resource in kind.values():
             account.tags.pop(resource.arn)
     assert rows(app.lmi("ls", "--all", "--json")) == {}
+
+
+@pytest.mark.parametrize("command", ["ls", "gc"])
+def test_jobs_that_have_ended_are_not_described_one_by_one(app: CloudApp, command: str) -> None:
+    serving(app, "a")
+    account, jobs = app.cloud.account_state, app.cloud.jobs
+    settings, jobs.work = job_settings(), lambda job: None
+    for number in range(300):
+        jobs.start(f"gone-{number:010x}", settings, ((TAG, "gone"),))
+        jobs.start(f"a-{number:010x}", settings, ((TAG, "a"),))
+    app.clock.sleep(jobs.seconds + 1)
+    jobs.start("left-0123456789", settings, ((TAG, "left"),))
+    account.calls.clear()
+    listed = app.lmi("ls", "--all", "--json") if command == "ls" else app.lmi("gc", "--yes", "--json")
+    counts = Counter(account.calls)
+    assert counts["running"] == 1
+    assert counts["job"] < 30, "only the one that runs, until it has stopped"
+    assert "left" in listed.out
+    assert "gone" not in listed.out
+
+
+def test_status_of_a_deployment_with_many_transfers_describes_none_that_has_ended(app: CloudApp) -> None:
+    serving(app, "a")
+    app.cloud.jobs.work = lambda job: None
+    for number in range(300):
+        app.cloud.jobs.start(f"a-{number:010x}", job_settings(), ((TAG, "a"),))
+    app.clock.sleep(app.cloud.jobs.seconds + 1)
+    app.cloud.jobs.start("a-ffffffffff", job_settings(), ((TAG, "a"),))
+    app.cloud.account_state.calls.clear()
+    status = app.lmi("status", "a", "--json")
+    counts = Counter(app.cloud.account_state.calls)
+    assert (counts["running"], counts["job"]) == (1, 1)
+    assert "a-ffffffffff" in status.out
 
 
 def test_without_the_right_to_list_endpoints_the_tags_are_shown(app: CloudApp) -> None:

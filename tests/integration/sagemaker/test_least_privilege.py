@@ -124,6 +124,8 @@ NOT_MET = {
     "s3:GetObject": "records of other deployments",
     "cloudwatch:ListMetrics": "`gc --idle` with an endpoint that is older than its window",
     "s3:GetLifecycleConfiguration": "advice about uploads, which nobody misses",
+    "sagemaker:ListProcessingJobs": "many jobs that have ended",
+    "sagemaker:ListOptimizationJobs": "the same of compile jobs",
     "sagemaker:ListTags": "where the tag search lags behind",
     "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",
     "sagemaker:CallWithBearerToken": "requests with a token, which lmi does not send itself",

@@ -205,6 +205,30 @@ def test_gc_idle_needs_permission_to_read_metrics(ada: Principal, action: str) -
     require_permission(ada, ReducedPermissions("deployer", "ReadMetrics", action), "gc", "--idle", "2h")
 
 
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        ("sagemaker:ListProcessingJobs", "processing-job"),
+        ("sagemaker:ListOptimizationJobs", "optimization-job"),
+    ],
+)
+def test_without_the_list_of_running_jobs_each_is_described(ada: Principal, action: str, kind: str) -> None:
+    """A policy that an older lmi printed does not contain it."""
+    done(ada, *UP)
+    arn = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:{kind}"
+    name = "lmi-compile-" + "0" * 20 if kind == "optimization-job" else "echo-0123456789"
+    tags = [{"Key": "lmi:deployment", "Value": "echo"}]
+    shown = [{"ResourceARN": f"{arn}/{name}-{number}", "Tags": tags} for number in range(2, 7)]
+    answer = {"status": 200, "body": json.dumps({"ResourceTagMappingList": shown})}
+    ada.aws.fault({**TAG_SEARCH, "do": {"answer": answer}})
+    for less, described in ((), 0), ((ReducedPermissions("deployer", "FindByTag", action),), 5):
+        ada.grant(*less, UNCHECKED)
+        done(ada, "status", "echo")
+        asked = [request for request, _ in ada.requests]
+        assert asked.count(action) == 1
+        assert asked.count(action.replace("List", "Describe").removesuffix("s")) == described, asked
+
+
 def test_every_rare_permission_has_a_test_here() -> None:
     written = Path(__file__).read_text()
     assert [action for action in NOT_MET if f'"{action}"' not in written] == []

@@ -24,6 +24,7 @@ from tests.support.emulator_process import Emulated, emulator
 from tests.support.fakes import model_files
 
 COUNT = 400
+JOBS = 400
 
 
 def _lmi(root: Path, defaults: dict[str, str], *argv: str) -> None:
@@ -102,6 +103,18 @@ def test_requests_of_gc_idle_grow_by_pages(many: Emulated, tmp_path: Path) -> No
     counts = Counter(requests)
     assert counts["cloudwatch GetMetricData"] == 3, "three metrics each, 500 in one request"
     assert len(requests) <= MANY_AIM + 5, counts
+
+
+@pytest.mark.parametrize("command", [("ls", "--all"), ("gc", "--older-than", "1")])
+def test_requests_do_not_grow_with_the_jobs_that_ended(tmp_path: Path, command: tuple[str, ...]) -> None:
+    many_deployments.write(tmp_path / "state", 1, jobs=JOBS)
+    with emulator(tmp_path, "--speed", "1000", "--dir", str(tmp_path / "state")) as aws:
+        lines, requests = _counted(aws, tmp_path, *command)
+    counts = Counter(requests)
+    assert counts["sagemaker ListProcessingJobs"] == 2, "those in progress, and those that are stopping"
+    assert counts["resource-groups-tagging-api GetResources"] == JOBS // 100 + 1
+    assert "gone-" not in str(lines)
+    assert len(requests) <= MANY_AIM, counts
 
 
 def test_throttled_pages_are_requested_again(many: Emulated, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.aws.sagemaker.job_lists import running_names
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.resource_fields import tag_list, vpc_request
@@ -20,6 +21,8 @@ _STATUS: Final = {
     "FAILED": "Failed",
     "STOPPED": "Stopped",
 }
+
+_IN_PROGRESS: Final = ("STARTING", "INPROGRESS", "STOPPING")
 
 
 class OptimizationJobs:
@@ -41,6 +44,15 @@ class OptimizationJobs:
             instance=str(response.get("DeploymentInstanceType") or ""),
             count=1,
             kind="optimization-job",
+        )
+
+    def running(self) -> frozenset[str]:
+        return running_names(
+            self._api,
+            "list_optimization_jobs",
+            "list of optimization jobs",
+            items=("OptimizationJobSummaries", "OptimizationJobName"),
+            statuses=_IN_PROGRESS,
         )
 
     def start(self, name: str, settings: OptimizationSettings, tags: Pairs) -> None:

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.logs import CloudWatchLogs
+from lmi_deploy.aws.sagemaker.job_lists import running_names
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_fields import tag_list, vpc_request
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob, purpose_of
 from lmi_deploy.errors import CloudError, Conflict, NotFound
 
 _LOGS: Final = "/aws/sagemaker/ProcessingJobs"
-_IN_PROGRESS: Final = frozenset({"InProgress", "Stopping"})
+_IN_PROGRESS: Final = ("InProgress", "Stopping")
 
 
 class ProcessingJobs:
@@ -40,6 +41,15 @@ class ProcessingJobs:
             purpose=purpose_of([str(one.get("InputName")) for one in response.get("ProcessingInputs") or ()]),
         )
 
+    def running(self) -> frozenset[str]:
+        return running_names(
+            self._api,
+            "list_processing_jobs",
+            "list of processing jobs",
+            items=("ProcessingJobSummaries", "ProcessingJobName"),
+            statuses=_IN_PROGRESS,
+        )
+
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
         self._about("create_processing_job", name, **_request(settings), Tags=tag_list(tags))
 
@@ -50,7 +60,7 @@ class ProcessingJobs:
             return
         except (CloudError, Conflict):
             observed = self.job(name)
-            if observed is not None and observed.status in _IN_PROGRESS - {"Stopping"}:
+            if observed is not None and observed.status == "InProgress":
                 raise
 
     def delete(self, name: str) -> None:

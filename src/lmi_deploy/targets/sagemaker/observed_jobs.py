@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import count
+from typing import Final
 
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
@@ -19,6 +20,11 @@ from lmi_deploy.domain.sagemaker.transfer_job import (
 from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.optimization_jobs import ModelOptimizations
+from lmi_deploy.ports.processing_jobs import Jobs
+
+DESCRIBED_AT_MOST: Final = 3
+"""A list of the running jobs takes two or three requests."""
 
 
 def running_transfer_jobs(
@@ -26,13 +32,30 @@ def running_transfer_jobs(
 ) -> tuple[ObservedJob, ...]:
     """`listed` is what the tag search found. A job whose status may not be read is UNREADABLE: it may be running."""
     tagged = {resource.name for resource in listed}
-    jobs = [job for name in sorted(tagged) if (job := _observe(name, cloud))]
+    started = {job.name: job for job in _started_jobs(record, cloud)}
+    shown = candidates(tagged - started.keys(), cloud.jobs)
+    jobs = [job for name in shown if (job := _observe(name, cloud))]
     jobs += [
         job
-        for job in _started_jobs(record, cloud)
-        if job.name not in tagged and job.is_running and _is_owned(job, deployment, cloud)
+        for name, job in started.items()
+        if name in tagged or (job.is_running and _is_owned(job, deployment, cloud))
     ]
+    jobs.sort(key=lambda job: job.name)
     return tuple(job for job in jobs if job.is_running or job.status == UNREADABLE)
+
+
+def candidates(names: Iterable[str], service: Jobs | ModelOptimizations) -> tuple[str, ...]:
+    """Those of these jobs that may be running. SageMaker lists a finished job for ever, so that their number grows with
+    every transfer: where there are many, its list of running jobs replaces a description of each.
+    """
+    asked = tuple(sorted(set(names)))
+    if len(asked) <= DESCRIBED_AT_MOST:
+        return asked
+    try:
+        running = service.running()
+    except AccessError:  # a policy that an older lmi printed
+        return asked
+    return tuple(name for name in asked if name in running)
 
 
 def stored_load_jobs(store: ObjectStore, deployment: str) -> tuple[str, ...]:
@@ -61,14 +84,22 @@ def with_stored_jobs(
 def running_compile_jobs(listed: Iterable[Resource], cloud: Cloud) -> tuple[ObservedJob, ...]:
     """Without those that may not be described: a policy for a recipe without `compile` permits no request on them."""
     running = []
-    for resource in sorted(listed, key=lambda resource: resource.name):
+    for resource in possibly_running(listed, cloud):
         try:
             job = cloud.jobs_of(resource.kind).job(resource.name)
         except AccessError:
             continue
         if job is not None and job.is_running:
             running.append(job)
-    return tuple(running)
+    return tuple(sorted(running, key=lambda job: job.name))
+
+
+def possibly_running(listed: Iterable[Resource], cloud: Cloud) -> Iterator[Resource]:
+    """Those jobs that may be running, of both services."""
+    resources = tuple(listed)
+    for kind in sorted({resource.kind for resource in resources}):
+        names = candidates((one.name for one in resources if one.kind == kind), cloud.jobs_of(kind))
+        yield from (one for one in resources if one.kind == kind and one.name in names)
 
 
 def _started_jobs(record: Record | None, cloud: Cloud) -> Iterator[ObservedJob]:

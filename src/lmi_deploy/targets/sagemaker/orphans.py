@@ -31,7 +31,11 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.targets.sagemaker.observed_jobs import running_compile_jobs, stored_load_jobs
+from lmi_deploy.targets.sagemaker.observed_jobs import (
+    possibly_running,
+    running_compile_jobs,
+    stored_load_jobs,
+)
 from lmi_deploy.targets.sagemaker.running_costs import hourly
 from lmi_deploy.targets.sagemaker.status import unattended
 
@@ -93,11 +97,12 @@ class Orphans:
 
     def _found(self) -> Iterator[OrphanedDeployment]:
         resources = self.cloud.tagged.all()
+        loading = [one for one in resources if one.tag(TAG_PURPOSE) == LOAD_INPUT]
         for name, found in self._groups(resources):
             ref = self._ref(name, found)
             if why := self._why(name, found):
                 yield OrphanedDeployment(ref=ref, why=why, resources=len(found))
-            elif why := self._why_its_jobs(ref, resources):
+            elif why := self._why_its_jobs(ref, loading):
                 yield OrphanedDeployment(ref=ref, why=why, resources=1, jobs_only=True)
 
     def _groups(self, resources: Iterable[Resource]) -> Iterator[tuple[str, list[Resource]]]:
@@ -109,13 +114,11 @@ class Orphans:
             if owned and not name_error(name):
                 kind = jobs if resource.kind in JOB_KINDS else found
                 kind[name].append(resource)
+        alone = [job for name in jobs.keys() - found.keys() for job in jobs[name]]
         # SageMaker lists a finished job for ever; there is nothing to delete.
-        alone = {
-            name: running
-            for name in jobs.keys() - found.keys()
-            if (running := [job for job in jobs[name] if self._is_running(job)])
-        }
-        yield from sorted({**found, **alone}.items())
+        for job in filter(self._is_running, possibly_running(alone, self.cloud)):
+            found[job.tag(TAG)].append(job)
+        yield from sorted(found.items())
 
     def _is_running(self, job: Resource) -> bool:
         if is_compile_job(job):
@@ -143,15 +146,15 @@ class Orphans:
         cost = hourly(observed, self.cloud.prices)
         return f"{why}, which costs {cost}" if cost else why
 
-    def _why_its_jobs(self, ref: DeploymentRef, resources: Iterable[Resource]) -> str:
+    def _why_its_jobs(self, ref: DeploymentRef, loading: Iterable[Resource]) -> str:
         """Of a deployment that serves: an `lmi bench` that was killed left a job, and no process holds the lock. One
         that ends by itself deletes its job, so that also an ended one is left over.
         """
         name = ref.name
         left = [
             one.name
-            for one in resources
-            if (one.tag(TAG), one.tag(TAG_PURPOSE)) == (name, LOAD_INPUT)
+            for one in loading
+            if one.tag(TAG) == name
             and is_own_resource(one, name)
             and self.cloud.jobs.job(one.name) is not None
         ]

@@ -208,9 +208,15 @@ def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
 def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
     yield PolicyStatement(
         sid="FindByTag",
-        actions=("ec2:DescribeRegions", "sagemaker:ListEndpoints", "tag:GetResources"),
+        actions=(
+            "ec2:DescribeRegions",
+            "sagemaker:ListEndpoints",
+            "sagemaker:ListOptimizationJobs",
+            "sagemaker:ListProcessingJobs",
+            "tag:GetResources",
+        ),
         resources=("*",),
-        why="find deployments by their tags, list endpoints and regions; these calls have no resource",
+        why="find deployments by their tags, list endpoints, running jobs and regions; these calls have no resource",
     )
     yield PolicyStatement(
         sid="ReadMetrics",
