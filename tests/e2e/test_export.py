@@ -18,11 +18,16 @@ import pytest
 
 from lmi_deploy.cli.command_group import lmi
 from lmi_deploy.cli.error_boundary import run
+from lmi_deploy.composition.aws import open_cloud
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.targets.sagemaker.autoscaling import scaling_of
 from tests.golden.conftest import EXPECTED
 from tests.support.clients import client_environment, stack_checkers, terraform_environment
 from tests.support.cloudformation_stack import CloudFormationStack
 from tests.support.emulator_process import Emulated, emulator
+from tests.support.frozen_clock import FrozenClock
 from tests.support.least_privilege import clear_buckets, write_model
+from tests.support.recipe_parsing import parse
 
 GOLDEN = EXPECTED / "export"
 SECONDS = 180
@@ -37,6 +42,20 @@ container: {environment: {GREETING: hello}}
 endpoint:
   tags: {team: search}
   autoscaling: {min: 1, max: 3, invocations_per_instance: 60}
+"""
+SCALED = """\
+  autoscaling:
+    min: 1
+    max: 3
+    concurrent_requests_per_model: 8
+    metric: {namespace: Chat, name: Queue, target: 10}
+    scale_in_cooldown: 10m
+    steps: {queue: {namespace: Chat, metric: Queue, threshold: 20, adjustments: {0: "+1", 50: "+2"}}}
+    scheduled: {night: {schedule: "cron(0 20 ? * MON-FRI *)", timezone: Europe/Berlin, max: 2}}
+"""
+TO_ZERO = """\
+  asynchronous: {max_concurrent_per_instance: 4}
+  autoscaling: {min: 0, max: 3, backlog_per_instance: 5}
 """
 HANDLER = """\
 import os, pathlib
@@ -101,6 +120,18 @@ def resources(aws: Emulated) -> list[str]:
         *(each["ResourceId"] for each in scaling.describe_scalable_targets(**of)["ScalableTargets"]),
         *(each["PolicyName"] for each in scaling.describe_scaling_policies(**of)["ScalingPolicies"]),
     ]
+
+
+def registered(aws: Emulated) -> tuple[Scaling | None, list[str]]:
+    """As `lmi plan` reads it, and the names of the alarms of step scaling."""
+    alarms = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix="chat-scale-")["MetricAlarms"]
+    read = open_cloud("", FrozenClock(), os.environ).scalers.scaling("chat")
+    return read, [each["AlarmName"] for each in alarms]
+
+
+def desired() -> Scaling | None:
+    """What `lmi up` would register."""
+    return scaling_of(parse(Path("chat.yaml").read_text(), "chat.yaml"))
 
 
 def in_service(aws: Emulated) -> str:
@@ -173,6 +204,45 @@ def test_terraform_stack_serves_updates_and_is_destroyed(
     terraform("destroy", "-auto-approve")
     aws.wait_until_deleted("chat")
     assert resources(aws) == []
+
+
+@pytest.fixture
+def without_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
+    """An emulator whose endpoints are in service at once."""
+    (folder := tmp_path / "bare").mkdir()
+    with emulator(folder, "--speed", "1000000") as running:
+        for name, value in running.environment(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "alarms"), [(SCALED, ["chat-scale-queue"]), (TO_ZERO, ["chat-scale-from-zero"])]
+)
+@pytest.mark.parametrize("format", ["cloudformation", "terraform"])
+def test_stack_registers_the_scaling_that_up_would(
+    lmi_here: Lmi, without_containers: Emulated, tmp_path: Path, format: str, endpoint: str, alarms: list[str]
+) -> None:
+    aws = without_containers
+    Path("chat.yaml").write_text(RECIPE.partition("  autoscaling:")[0] + endpoint)
+    values = ("--environment-values", "--upload")
+    if format == "terraform":
+        module = tmp_path / "terraform"
+        terraform = terraform_in(module, aws, tmp_path)
+        lmi_here("export", "chat.yaml", "--format", format, *values, "--out", str(module))
+        terraform("init")
+        terraform("apply", "-auto-approve")
+        terraform("plan", "-detailed-exitcode")
+    else:
+        stack = CloudFormationStack("stack", aws.client, lambda: in_service(aws))
+        stack.create(lmi_here("export", "chat.yaml", "--format", format, *values))
+    assert registered(aws) == (desired(), alarms)
+    if format == "terraform":
+        terraform("destroy", "-auto-approve")
+    else:
+        stack.delete()
+    aws.wait_until_deleted("chat")
+    assert (resources(aws), registered(aws)) == ([], (None, []))
 
 
 def terraform_in(module: Path, aws: Emulated, home: Path) -> Callable[..., str]:

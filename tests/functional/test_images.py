@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.catalog import images
-from tests.support.local_app import LocalApp
+from tests.support.local_app import LocalApp, on_terminal
 
 SDK = '''
 """As much of sagemaker.core.image_uris as is asked, with its own words for what it refuses."""
@@ -61,6 +61,24 @@ def test_images_lists_the_families(app: LocalApp) -> None:
     assert result.code == 0
     assert len(result.out.splitlines()) == 1 + len(images.families())
     assert "26 in us-east-1; from sagemaker-core" in result.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "heads"), [((), ["family", "versions", "latest"]), (("djl-lmi",), ["family", "version", "device"])]
+)
+def test_narrow_terminal_leaves_the_addresses_out_and_says_how_to_get_them(
+    app: LocalApp,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argv: tuple[str, ...],
+    heads: list[str],
+) -> None:
+    for width, shown in ("80", False), ("200", True):
+        monkeypatch.setenv("COLUMNS", width)
+        lines = on_terminal(app, "images", *argv)
+        assert lines[0].split() == [*heads, "cuda", *["image"] * shown]
+        assert max(map(len, lines)) <= int(width)
+        assert ("--version V` prints one" in capsys.readouterr().err) == (not shown)
 
 
 def test_images_lists_every_version_of_a_family(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:

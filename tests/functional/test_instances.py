@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import redirect_stdout
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from lmi_deploy.catalog import instances
-from lmi_deploy.cli.command_group import lmi
-from lmi_deploy.cli.context import DependenciesFactory
-from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.price_table import RegionPrices
-from tests.support.local_app import LocalApp, Terminal
+from tests.support.local_app import LocalApp, on_terminal
 from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
 
 
@@ -188,12 +183,3 @@ def test_narrow_terminal_keeps_the_price_column(app: LocalApp, monkeypatch: pyte
     lines = on_terminal(app, "instances")
     assert max(map(len, lines)) <= 80
     assert {"instance", "device", "devices", "offered", "usd_per_hour"} <= set(lines[0].split())
-
-
-def on_terminal(app: LocalApp, *argv: str) -> list[str]:
-    """stdout is a terminal, too."""
-    out = Terminal(io.BytesIO(), encoding="utf-8")
-    with redirect_stdout(out):
-        assert run(lmi, argv, given=DependenciesFactory(app.deps)) == 0
-    out.flush()
-    return out.buffer.getvalue().decode().splitlines()  # type: ignore[attr-defined]

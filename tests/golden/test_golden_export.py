@@ -25,8 +25,28 @@ SECURED = (
 SCALED = (
     "endpoint.count=2",
     *("endpoint.autoscaling.min=2", "endpoint.autoscaling.max=4"),
-    "endpoint.autoscaling.invocations_per_instance=60",
+    *("endpoint.autoscaling.invocations_per_instance=60", "endpoint.autoscaling.scale_in=false"),
     *("endpoint.update.policy=canary", "endpoint.update.wait=5m", "endpoint.update.alarms=[chat-errors]"),
+)
+SCALED_BY_ALL = (
+    *("endpoint.autoscaling.min=1", "endpoint.autoscaling.max=4"),
+    *(
+        "endpoint.autoscaling.invocations_per_instance=60",
+        "endpoint.autoscaling.concurrent_requests_per_model=8",
+    ),
+    *("endpoint.autoscaling.scale_in_cooldown=10m", "endpoint.autoscaling.scale_out_cooldown=1m"),
+    "endpoint.autoscaling.metric.namespace=/aws/sagemaker/Endpoints",
+    *("endpoint.autoscaling.metric.name=GPUUtilization", "endpoint.autoscaling.metric.target=70"),
+    "endpoint.autoscaling.steps={queue: {namespace: Chat, metric: Queue, threshold: 20, "
+    "adjustments: {0: '+1', 50: '+3'}}, calm: {namespace: AWS/SageMaker, metric: Invocations, threshold: 5, "
+    "when: below, adjustments: {0: '-1'}, minutes: 10}}",
+    "endpoint.autoscaling.scheduled={night: {schedule: 'cron(0 20 ? * MON-FRI *)', timezone: Europe/Berlin, min: 1, "
+    "max: 1}, often: {schedule: 'rate(2 hours)', max: 3}}",
+)
+SCALED_TO_ZERO = (
+    "endpoint.asynchronous.max_concurrent_per_instance=4",
+    *("endpoint.autoscaling.min=0", "endpoint.autoscaling.max=4"),
+    "endpoint.autoscaling.backlog_per_instance=5",
 )
 ASYNCHRONOUS = (
     "endpoint.asynchronous.max_concurrent_per_instance=4",
@@ -42,6 +62,8 @@ CASES = {
     "plain": ("smollm2-g5", ()),
     "secured": ("qwen2.5-7b-vllm", SECURED),
     "scaled": ("smollm2-g5", SCALED),
+    "scaled-by-all": ("smollm2-g5", SCALED_BY_ALL),
+    "scaled-to-zero": ("smollm2-g5", SCALED_TO_ZERO),
     "asynchronous": ("smollm2-g5", ASYNCHRONOUS),
     "captured": ("smollm2-g5", CAPTURED),
     "in-the-artifact": ("smollm2-g5", ("weights.deliver=artifact",)),

@@ -65,6 +65,8 @@ class CloudFormationStack:
     parameters: Mapping[str, str] = field(default_factory=dict)
     existing: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     """The type and the properties of each resource, by its logical id."""
+    references: dict[str, str] = field(default_factory=dict)
+    """What `Ref` gives for a resource, where it is not its logical id."""
     updates: int = 0
 
     def create(self, text: str) -> None:
@@ -113,18 +115,31 @@ class CloudFormationStack:
             if kind == "AWS::SageMaker::Endpoint":
                 self.settle()
         elif kind == "AWS::ApplicationAutoScaling::ScalableTarget":
-            self.client("application-autoscaling").register_scalable_target(**properties)
+            self._register(properties)
+        elif kind == "AWS::CloudWatch::Alarm":
+            self.client("cloudwatch").put_metric_alarm(**properties)
         else:
             assert kind == "AWS::ApplicationAutoScaling::ScalingPolicy", kind
             target = self.existing[properties.pop("ScalingTargetId")][1]
             properties |= {key: target[key] for key in _TARGET}
-            self.client("application-autoscaling").put_scaling_policy(**properties)
+            put = self.client("application-autoscaling").put_scaling_policy(**properties)
+            self.references[logical] = put["PolicyARN"]
         self.existing[logical] = (kind, properties)
+
+    def _register(self, properties: dict[str, Any]) -> None:
+        scaling = self.client("application-autoscaling")
+        target = {key: value for key, value in properties.items() if key != "ScheduledActions"}
+        scaling.register_scalable_target(**target)
+        for action in properties.get("ScheduledActions", ()):
+            scaling.put_scheduled_action(**action, **{key: target[key] for key in _TARGET})
 
     def _delete(self, kind: str, properties: Mapping[str, Any]) -> None:
         if kind in _NAMES:
             name = _NAMES[kind]
             getattr(self.client("sagemaker"), _CALLS[kind][1])(**{name: properties[name]})
+            return
+        if kind == "AWS::CloudWatch::Alarm":
+            self.client("cloudwatch").delete_alarms(AlarmNames=[properties["AlarmName"]])
             return
         scaling = self.client("application-autoscaling")
         about = {key: properties[key] for key in _TARGET}
@@ -142,7 +157,7 @@ class CloudFormationStack:
             return value
         match value.name:
             case "Ref":
-                return values.get(value.argument, value.argument)
+                return values.get(value.argument) or self.references.get(value.argument, value.argument)
             case "GetAtt":
                 return self._attribute(value.argument)
             case "Sub":

@@ -226,3 +226,12 @@ def _stdin(stream: io.TextIOWrapper) -> Iterator[None]:
         yield
     finally:
         sys.stdin = before
+
+
+def on_terminal(app: LocalApp, *argv: str) -> list[str]:
+    """stdout is a terminal, too."""
+    out = Terminal(io.BytesIO(), encoding="utf-8")
+    with redirect_stdout(out):
+        assert run(lmi, argv, given=DependenciesFactory(app.deps)) == 0
+    out.flush()
+    return out.buffer.getvalue().decode().splitlines()  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.aws.scaling_requests import (
+from lmi_deploy.domain.sagemaker.scaling_requests import (
     INVOCATIONS_POLICY,
     OWN,
     dimension_of,
@@ -19,14 +19,14 @@ from lmi_deploy.aws.scaling_requests import (
     scheduled_requests,
     tracking_requests,
 )
-from lmi_deploy.aws.step_scaling import (
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
+from lmi_deploy.domain.sagemaker.step_scaling import (
     STEP_POLICY,
     step_alarm_name,
     step_alarm_request,
     step_alarms,
     step_policy_request,
 )
-from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.errors import NotFound
 
 _NAMESPACE: Final = "sagemaker"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.aws.step_scaling import step_policy_request
 from lmi_deploy.domain.recipe_scaling_keys import StepDirection, StepScaling, StepUnit
+from lmi_deploy.domain.sagemaker.step_scaling import step_policy_request
 from lmi_deploy.emulator.scaling.step_adjustments import check_steps, stepped_count
 
 

@@ -14,6 +14,8 @@ from lmi_deploy.recipe.name_suggestions import suggestion_text
 from lmi_deploy.ui.view_selection import open_view
 
 Row = dict[str, Any]
+_SPARE = ("image", "family")
+"""An address is wider than most terminals."""
 
 
 @click.command("images")
@@ -49,10 +51,18 @@ def command(*, family: str | None, region: str, version: str | None, source: str
         view.result(found, found["image"])
         return
     rows = list(_from_sdk(family, region) if source == "sdk" else _packaged(family, region))
-    view.rows(rows)
+    view.rows(rows, spare=_SPARE)
     table, date = ("the SDK that is installed here", "") if source == "sdk" else images.source()
     view.note(f"{len(rows)} in {region}; from {table}" + (f" ({date})" if date else ""))
+    if source == "packaged" and 0 < view.width < _width(rows):
+        view.note(f"addresses: `lmi images {family or 'FAMILY'} --version V` prints one, --json all of them")
     view.result({"images": len(rows), "region": region, "source": table, "date": date})
+
+
+def _width(rows: list[Row]) -> int:
+    """Of the table with all its columns."""
+    columns = (max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0])
+    return sum(columns) + 2 * len(rows[0]) - 2
 
 
 def _packaged(family: str | None, region: str) -> Iterator[Row]:

@@ -70,7 +70,7 @@ def test_every_exported_field_exists() -> None:
 @digest_tag("LaterScaling")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _LaterScaling(Scaling):
-    cooldown: int = 0
+    warm_up: int = 0
 
 
 def test_setting_that_no_format_writes_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +80,13 @@ def test_setting_that_no_format_writes_is_refused_by_name(monkeypatch: pytest.Mo
         export_stack._EXPORTED[Scaling],  # type: ignore[arg-type]
     )
     spec = resolved("smollm2-g5")
-    for cooldown in (0, 60):
-        scaling = _LaterScaling(least=1, most=2, invocations=3, cooldown=cooldown)
+    for warm_up in (0, 60):
+        scaling = _LaterScaling(least=1, most=2, invocations=3, warm_up=warm_up)
         changed = dataclasses.replace(spec, place=dataclasses.replace(spec.cloud, scaling=scaling))
-        if not cooldown:
+        if not warm_up:
             export_stack.stack_of(changed, render(spec), with_environment=False)
             continue
-        with pytest.raises(Refused, match="cooldown: `lmi export` cannot express it yet"):
+        with pytest.raises(Refused, match="warm_up: `lmi export` cannot express it yet"):
             export_stack.stack_of(changed, render(spec), with_environment=False)
 
 

@@ -1,9 +1,9 @@
 """A stack as a CloudFormation template in YAML.
 
 Sources: AWS CloudFormation's resource schemas as of cfn-lint 1.58.0 (2026-11): AWS::SageMaker::Model, EndpointConfig
-and Endpoint, AWS::ApplicationAutoScaling::ScalableTarget and ScalingPolicy. Their properties have the names of the
-API's members. Model and EndpointConfig cannot be changed, only replaced: CloudFormation names them itself, as it cannot
-replace a resource that has a name.
+and Endpoint, AWS::ApplicationAutoScaling::ScalableTarget and ScalingPolicy, AWS::CloudWatch::Alarm. Their properties
+have the names of the API's members. Model and EndpointConfig cannot be changed, only replaced: CloudFormation names
+them itself, as it cannot replace a resource that has a name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.sagemaker.resource_fields import tag_list
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.export.parameters import Parameter, Text
-from lmi_deploy.targets.sagemaker.export.stack import ScalingFields, Stack
+from lmi_deploy.targets.sagemaker.export.scaling import ScalingFields
+from lmi_deploy.targets.sagemaker.export.stack import Stack
 from lmi_deploy.targets.sagemaker.export.yaml_text import Function, yaml_lines
 
 _RETAINED = ("DesiredWeight", "DataCaptureConfig")
@@ -86,13 +87,22 @@ def _scaling(scaling: ScalingFields) -> dict[str, Any]:
         "ResourceId": Function("Sub", f"endpoint/${{Endpoint.EndpointName}}/variant/{scaling.variant}"),
         "ScalableDimension": scaling.dimension,
         **scaling.target,
+        **({"ScheduledActions": list(scaling.scheduled)} if scaling.scheduled else {}),
     }
     resources = {"ScalableTarget": _resource("AWS::ApplicationAutoScaling::ScalableTarget", target)}
+    named: dict[str, str] = {}
     for number, policy in enumerate(scaling.policies, 1):
         properties = {**policy, "ScalingTargetId": Function("Ref", "ScalableTarget")}
-        name = "ScalingPolicy" if number == 1 else f"ScalingPolicy{number}"
+        name = named[policy["PolicyName"]] = _numbered("ScalingPolicy", number)
         resources[name] = _resource("AWS::ApplicationAutoScaling::ScalingPolicy", properties)
+    for number, (policy_name, alarm) in enumerate(scaling.alarms, 1):
+        properties = {**alarm, "AlarmActions": [Function("Ref", named[policy_name])]}
+        resources[_numbered("ScalingAlarm", number)] = _resource("AWS::CloudWatch::Alarm", properties)
     return resources
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}{number}"
 
 
 def _resource(kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:

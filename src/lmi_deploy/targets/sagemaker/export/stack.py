@@ -19,11 +19,7 @@ from lmi_deploy.domain.sagemaker.resource_fields import (
     model_request,
     update_policy_request,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import (
-    VARIANT,
-    EndpointConfigSettings,
-    ModelSettings,
-)
+from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.domain.target_spec import SageMakerPlace
@@ -37,6 +33,7 @@ from lmi_deploy.targets.sagemaker.export.parameters import (
     environment_parameters,
     shared_parameters,
 )
+from lmi_deploy.targets.sagemaker.export.scaling import ScalingFields, scaling_fields
 
 Value: TypeAlias = Any
 """Of a resource: JSON's values, Parameter and Text."""
@@ -63,20 +60,14 @@ _EXPORTED: Final[Mapping[type, frozenset[str]]] = {
             *("data_capture", "asynchronous"),
         }
     ),
-    Scaling: frozenset({"least", "most", "invocations"}),
+    Scaling: frozenset(
+        {
+            *("least", "most", "invocations", "concurrency", "metric", "backlog", "steps", "scheduled"),
+            *("scale_in", "scale_in_cooldown", "scale_out_cooldown"),
+        }
+    ),
 }
 """The fields that an export expresses: a new one is refused until both formats write it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingFields:
-    """RegisterScalableTarget's and PutScalingPolicy's members, without the object that both name."""
-
-    target: Mapping[str, Value]
-    policies: tuple[Mapping[str, Value], ...]
-    service: str = "sagemaker"
-    dimension: str = "sagemaker:variant:DesiredInstanceCount"
-    variant: str = VARIANT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +109,7 @@ def stack_of(spec: Spec, artifact: Artifact, *, with_environment: bool) -> Stack
     given = {name: value for name, value in settings.environment if own.get(name) != value}
     fixed = tuple(pair for pair in settings.environment if pair[0] not in given)
     variables = environment_parameters(given, with_values=with_environment)
-    bind = _binder(place, shared)
+    bind = _binder(spec, shared)
     model = model_request(replace(settings, environment=()))
     environment = {name: variables.get(name) or bind(value) for name, value in settings.environment}
     model["PrimaryContainer"]["Environment"] = environment
@@ -130,7 +121,7 @@ def stack_of(spec: Spec, artifact: Artifact, *, with_environment: bool) -> Stack
         model=bind(model),
         config=bind(endpoint_config_request(config)),
         update=bind(update_policy_request(place.update)) if place.update else None,
-        scaling=_scaling(place.scaling) if place.scaling else None,
+        scaling=scaling_fields(place.scaling, shared[0], bind) if place.scaling else None,
         tags=tuple(sorted({**dict(place.tags), TAG[0]: TAG[1]}.items())),
         digest=digest([replace(settings, environment=fixed), sorted(given), config])[:16],
     )
@@ -153,12 +144,15 @@ def _require_exported(part: Any, where: str) -> None:
         )
 
 
-def _binder(place: SageMakerPlace, shared: tuple[Parameter, ...]) -> Callable[[Value], Value]:
-    """Replaces role and bucket by their parameters, in every value."""
-    _, role, bucket = shared
-    address = f"s3://{place.bucket}/"
+def _binder(spec: Spec, shared: tuple[Parameter, ...]) -> Callable[[Value], Value]:
+    """Replaces role and bucket by their parameters in every value, and the endpoint in the dimensions of metrics."""
+    endpoint, role, bucket = shared
+    place = spec.cloud
+    address, dimension = f"s3://{place.bucket}/", {"Name": "EndpointName", "Value": spec.name}
 
     def bind(value: Value) -> Value:
+        if value == dimension:
+            return {**dimension, "Value": endpoint}
         if isinstance(value, Mapping):
             return {key: bind(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
@@ -171,20 +165,3 @@ def _binder(place: SageMakerPlace, shared: tuple[Parameter, ...]) -> Callable[[V
         return Text((f"{before}s3://", bucket, f"/{after}")) if found else value
 
     return bind
-
-
-def _scaling(scaling: Scaling) -> ScalingFields:
-    tracking = {
-        "TargetValue": scaling.invocations,
-        "PredefinedMetricSpecification": {
-            "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance",
-        },
-    }
-    policy = {
-        "PolicyName": "lmi-invocations",
-        "PolicyType": "TargetTrackingScaling",
-        "TargetTrackingScalingPolicyConfiguration": tracking,
-    }
-    return ScalingFields(
-        target={"MinCapacity": scaling.least, "MaxCapacity": scaling.most}, policies=(policy,)
-    )

@@ -1,7 +1,8 @@
 """A stack as a Terraform configuration, for the provider hashicorp/aws.
 
 Sources: the provider's schema (`terraform providers schema -json`, 5.100.0) for aws_sagemaker_model,
-aws_sagemaker_endpoint_configuration, aws_sagemaker_endpoint, aws_appautoscaling_target and aws_appautoscaling_policy;
+aws_sagemaker_endpoint_configuration, aws_sagemaker_endpoint, aws_appautoscaling_target, _policy and _scheduled_action,
+aws_cloudwatch_metric_alarm;
 `additional_model_data_source`: the provider's CHANGELOG, 6.22.0. Its arguments are the API's members in snake case,
 with the exceptions below. Model and endpoint configuration cannot be changed: their names contain the digest of their
 settings, and the new one is created before the old one is deleted.
@@ -16,9 +17,13 @@ from typing import Any, Final
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.targets.sagemaker.export.hcl_text import Body, Expression, hcl_lines, quoted
 from lmi_deploy.targets.sagemaker.export.parameters import Parameter, Text
-from lmi_deploy.targets.sagemaker.export.stack import ScalingFields, Stack
+from lmi_deploy.targets.sagemaker.export.scaling import ScalingFields
+from lmi_deploy.targets.sagemaker.export.stack import Stack
 
-_RENAMED: Final = {"AdditionalModelDataSources": "additional_model_data_source"}
+_RENAMED: Final = {
+    "AdditionalModelDataSources": "additional_model_data_source",
+    "StepAdjustments": "step_adjustment",
+}
 _MAPS: Final = frozenset({"Environment"})
 """Members that are maps of the user's own names, and no blocks."""
 _TESTED, _WITH_MOUNTS = ">= 5.100.0", ">= 6.22.0"
@@ -46,6 +51,10 @@ def terraform(stack: Stack) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         comments.append(
             "# - keep the number of instances in an update, which starts with the initial one again"
         )
+        if stack.scaling.scheduled:
+            comments.append(
+                "# - leave the bounds of a scheduled action: an apply sets the target's own until the next action"
+            )
     text = "".join(f"{line}\n" for line in (*comments, "", *hcl_lines(body)))
     types = tuple(address.partition(".")[0] for address in resources)
     return text, types, tuple(_name(each) for each in stack.parameters)
@@ -123,14 +132,39 @@ def _scaling(scaling: ScalingFields) -> dict[str, Body]:
         "scalable_dimension": scaling.dimension,
         **target.arguments,
     }
-    resources = {_TARGET: target}
+    resources, named = {_TARGET: target}, dict[str, str]()
     for number, policy in enumerate(scaling.policies, 1):
-        body = _body(policy)
-        body.arguments["name"] = body.arguments.pop("policy_name")
-        for argument in ("service_namespace", "resource_id", "scalable_dimension"):
-            body.arguments[argument] = Expression(f"{_TARGET}.{argument}")
-        resources[f"aws_appautoscaling_policy.policy{'' if number == 1 else number}"] = body
+        address = named[policy["PolicyName"]] = _numbered("aws_appautoscaling_policy.policy", number)
+        resources[address] = _of_target(policy, "policy_name")
+    for number, (policy_name, alarm) in enumerate(scaling.alarms, 1):
+        address = _numbered("aws_cloudwatch_metric_alarm.scaling", number)
+        resources[address] = _alarm(alarm, Expression(f"{named[policy_name]}.arn"))
+    for number, action in enumerate(scaling.scheduled, 1):
+        address = _numbered("aws_appautoscaling_scheduled_action.action", number)
+        resources[address] = _of_target(action, "scheduled_action_name")
     return resources
+
+
+def _numbered(address: str, number: int) -> str:
+    return address if number == 1 else f"{address}{number}"
+
+
+def _of_target(members: Mapping[str, Any], name: str) -> Body:
+    body = _body(members)
+    body.arguments["name"] = body.arguments.pop(name)
+    for argument in ("service_namespace", "resource_id", "scalable_dimension"):
+        body.arguments[argument] = Expression(f"{_TARGET}.{argument}")
+    return body
+
+
+def _alarm(members: Mapping[str, Any], policy: Expression) -> Body:
+    """The provider takes its dimensions as a map, and those of a policy as blocks."""
+    dimensions = {each["Name"]: _value(each["Value"]) for each in members.get("Dimensions", ())}
+    body = _body({key: value for key, value in members.items() if key != "Dimensions"})
+    body.arguments["alarm_actions"] = [policy]
+    if dimensions:
+        body.arguments["dimensions"] = dimensions
+    return body
 
 
 def _body(members: Mapping[str, Any]) -> Body:

@@ -1,4 +1,4 @@
-# Written by `lmi export` 0.1.0 from the recipe smollm2-g5 (spec 0324a4fb124624d0, artifact 6a296e082ec298ae).
+# Written by `lmi export` 0.1.0 from the recipe smollm2-g5 (spec 409d73d2ab27d572, artifact 6a296e082ec298ae).
 # Change the recipe and export again: the next export replaces changes that are made here.
 #
 # These objects must be in S3 before the stack is applied; `lmi export RECIPE --upload` puts them there:
@@ -142,7 +142,8 @@ resource "aws_appautoscaling_policy" "policy" {
   scalable_dimension = aws_appautoscaling_target.target.scalable_dimension
 
   target_tracking_scaling_policy_configuration {
-    target_value = 60
+    target_value     = 60.0
+    disable_scale_in = true
 
     predefined_metric_specification {
       predefined_metric_type = "SageMakerVariantInvocationsPerInstance"

@@ -28,11 +28,12 @@ def step_policy_request(step: StepScaling) -> dict[str, Any]:
     names = ("MetricIntervalLowerBound", "MetricIntervalUpperBound")
     near, far = names if step.when == "above" else names[::-1]
     sign = 1 if step.when == "above" else -1
+    bounds = [sign * distance + 0.0 for distance, _ in adjustments]  # the sum is never -0.0
     steps = []
-    for index, (distance, change) in enumerate(adjustments):
-        one: dict[str, Any] = {near: sign * distance, "ScalingAdjustment": change}
+    for index, (_, change) in enumerate(adjustments):
+        one: dict[str, Any] = {near: bounds[index], "ScalingAdjustment": change}
         if index + 1 < len(adjustments):
-            one[far] = sign * adjustments[index + 1][0]
+            one[far] = bounds[index + 1]
         steps.append(one)
     return {
         "AdjustmentType": next(name for name, unit in _ADJUSTMENTS.items() if unit == step.unit),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lmi_deploy.aws.step_scaling import STEP_POLICY, step_from
 from lmi_deploy.domain.recipe_scaling_keys import COOLDOWN, ScheduledBounds, TrackedMetric
 from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
+from lmi_deploy.domain.sagemaker.step_scaling import STEP_POLICY, step_from
 
 OWN: Final = "lmi-"
 INVOCATIONS_POLICY: Final = f"{OWN}invocations"
