@@ -64,8 +64,8 @@ fuzz: setup  ## 100,000 generated recipes, and 20 times the examples of each pro
 	@$(BIN)/python -m tools.fuzz --cases 100000
 	@$(BIN)/python -m pytest -q tests/unit -m hypothesis --hypothesis-profile=fuzz -n 2
 
-dist: setup  ## Build and check the packages of a release, with their SBOM: dist/
-	@$(BIN)/python -m tools.dist
+dist: setup  ## Build and check the packages of a release, with their SBOM: dist/ (REPOSITORY=https://...: project URLs)
+	@$(BIN)/python -m tools.dist $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 kills: setup  ## 200 random kills and 60 rounds of random faults on the emulator, with lag (half an hour on two cores)
 	@$(BIN)/python -m tools.kills --lag tags=300,reads=5,roles=10 $(KILLS)

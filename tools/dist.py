@@ -2,8 +2,8 @@
 
 The sdist comes from the folder, and the wheel from the sdist: what the sdist lacks, the wheel lacks. Then the wheel
 must have the same files as one from the folder, `twine check --strict` accepts both, and the wheel's `lmi` in an empty
-environment validates every recipe. The SBOMs (CycloneDX 1.6, JSON) name the packages that the wheel installs, with
-versions and licences: alone, and with all extras.
+environment validates every recipe. With `--repository URL` the packages name it (project URLs). The SBOMs (CycloneDX
+1.6, JSON) name the packages that the wheel installs, with versions and licences: alone, and with all extras.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ PINS = ("--constraint", str(ROOT / "requirements" / "dev.txt"))
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.dist", description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
-    out: Path = parser.parse_args(argv).out.resolve()
+    parser.add_argument("--repository", default="", help="https:// address of the public repository")
+    given = parser.parse_args(argv)
+    if given.repository and not given.repository.startswith("https://"):
+        parser.error(f"--repository {given.repository}: it must begin with https://")
+    out: Path = given.out.resolve()
     shutil.rmtree(out, ignore_errors=True)
     try:
         with tempfile.TemporaryDirectory(prefix="lmi-dist-") as work:
-            make(out, Path(work))
+            make(out, Path(work), given.repository.rstrip("/"))
     except (subprocess.CalledProcessError, DistributionError) as failed:
         shutil.rmtree(out, ignore_errors=True)
         print(f"error: {failed}\n  next: its own words are above; nothing is left in {out}", file=sys.stderr)
@@ -44,10 +48,11 @@ class DistributionError(Exception):
     """What was built is not what should be released."""
 
 
-def make(out: Path, work: Path) -> None:
+def make(out: Path, work: Path, repository: str = "") -> None:
     build = (sys.executable, "-m", "build", "--no-isolation")
-    _run(*build, "--outdir", str(out), str(ROOT))
-    _run(*build, "--wheel", "--outdir", str(work), str(ROOT))
+    source = source_with_urls(work / "source", repository) if repository else ROOT
+    _run(*build, "--outdir", str(out), str(source))
+    _run(*build, "--wheel", "--outdir", str(work), str(source))
     wheel = next(out.glob("*.whl"))
     compare(wheel, next(work.glob("*.whl")))
     tools = pinned_environment("dist")
@@ -60,6 +65,26 @@ def make(out: Path, work: Path) -> None:
     # Without the pins of development: the extra [sagemaker] needs an older rich.
     install(python, f"{wheel}[{','.join(extras())}]")
     sbom(tools, python, version, out / f"{name}-{version}-all-extras.cdx.json")
+
+
+def source_with_urls(folder: Path, repository: str) -> Path:
+    """What the sdist contains, with the project URLs, which the checkout itself does not know."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    for name in tomllib.loads(text)["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]:
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, place)
+    urls = {
+        "Repository": repository,
+        "Issues": f"{repository}/issues",
+        "Changelog": f"{repository}/blob/HEAD/CHANGELOG.md",
+    }
+    lines = "".join(f"{name} = {json.dumps(url)}\n" for name, url in urls.items())
+    (folder / "pyproject.toml").write_text(f"{text}\n[project.urls]\n{lines}", "utf-8")
+    return folder
 
 
 def compare(wheel: Path, expected: Path) -> None:

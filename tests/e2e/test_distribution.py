@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy import __version__
-from tools.dist import DistributionError, compare
+from tools.dist import DistributionError, compare, main
 from tools.pinned_environment import ROOT
 
 STEM = f"lmi_deploy-{__version__}"
@@ -17,7 +17,7 @@ STEM = f"lmi_deploy-{__version__}"
 
 def test_packages_are_complete_and_described(tmp_path: Path) -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "tools.dist", "--out", str(tmp_path / "dist")],
+        [sys.executable, "-m", "tools.dist", "--out", str(tmp_path / "dist"), "--repository", "https://example.org/lmi/"],
         cwd=ROOT, text=True, capture_output=True, check=False,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
@@ -32,9 +32,18 @@ def test_packages_are_complete_and_described(tmp_path: Path) -> None:
     # No tool of development or of this check gets into a user's environment.
     assert not names & {"pytest", "ruff", "twine", "moto", "aiohttp"}
     assert [part["name"] for part in alone["components"] if not part.get("licenses")] == []
-    wheel = zipfile.ZipFile(files[f"{STEM}-py3-none-any.whl"]).namelist()
+    wheel = zipfile.ZipFile(files[f"{STEM}-py3-none-any.whl"])
     for name in ("LICENSE", "NOTICE"):
-        assert f"{STEM}.dist-info/licenses/{name}" in wheel
+        assert f"{STEM}.dist-info/licenses/{name}" in wheel.namelist()
+    metadata = wheel.read(f"{STEM}.dist-info/METADATA").decode()
+    assert "Project-URL: Repository, https://example.org/lmi\n" in metadata
+    assert "Project-URL: Issues, https://example.org/lmi/issues\n" in metadata
+
+
+def test_address_of_the_repository_must_be_https() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--repository", "git@example.org:lmi"])
+    assert ended.value.code == 2
 
 
 def test_wheel_that_lacks_a_file_is_refused(tmp_path: Path) -> None:

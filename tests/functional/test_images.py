@@ -64,7 +64,8 @@ def test_images_lists_the_families(app: LocalApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "heads"), [((), ["family", "versions", "latest"]), (("djl-lmi",), ["family", "version", "device"])]
+    ("argv", "heads"),
+    [((), ["family", "versions", "latest"]), (("djl-lmi",), ["family", "version", "device"])],
 )
 def test_narrow_terminal_leaves_the_addresses_out_and_says_how_to_get_them(
     app: LocalApp,

@@ -92,7 +92,7 @@ def extra_findings(needed: Mapping[str, str]) -> Iterator[SetupFinding]:
     absent_ones = [name for name in extras if name not in complete and name not in needed]
     if absent_ones:
         text = f"not installed: {', '.join(f'[{name}]' for name in absent_ones)}"
-        yield SetupFinding("ok", f"{text} (docs/getting-started.md says what each is for)")
+        yield SetupFinding("ok", f"{text} (`lmi docs getting-started` says what each is for)")
 
 
 def disk_findings(folders: Mapping[str, Path]) -> Iterator[SetupFinding]:

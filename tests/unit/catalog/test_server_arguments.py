@@ -131,7 +131,7 @@ def test_an_unknown_version_counts_as_its_neighbour(version: str, counted_as: st
         ("sglang", "0.5.20", "load_format: saftensors", "did you mean safetensors?"),
         ("sglang", "0.5.20", "enable_metrics: 1", "write true"),
         ("sglang", "0.5.20", "cuda_graph_max_bs: 4", "container.version 0.5.19 has it"),
-        ("sglang", "0.5.20", "xyzzy: 4", "docs/reference/options.md"),
+        ("sglang", "0.5.20", "xyzzy: 4", "`lmi docs options`"),
         ("vllm-server", "0.30.0", "max-modle-len: 8192", "did you mean max_model_len?"),
         ("vllm-server", "0.30.0", "gpu_memory_utilization: 90", "write 0.9"),
         ("vllm-server", "own image", "max_modle_len: 8192", "did you mean max_model_len?"),

@@ -91,8 +91,7 @@ def _require_valid(outcomes: Outcomes, asked: int) -> None:
         count = f"{valid} of {asked} recipes are valid; " if asked > 1 else ""
         raise RecipeError(
             problems,
-            hint=f"{count}docs/reference/recipe.md lists every key, `lmi schema` prints the JSON Schema "
-            "for an editor",
+            hint=f"{count}`lmi docs recipe` lists every key, `lmi schema` prints the JSON Schema for an editor",
         )
 
 

@@ -210,7 +210,7 @@ def _of_own_server(partial: ParsedFields) -> Iterator[Problem]:
         others = server_arguments.versions_with(plain, engine)
         if is_known or near:
             newest = f"container.version {others[-1]} has it" if others else ""
-            hint = " ".join(filter(None, (near, newest))) or "docs/reference/options.md lists its arguments"
+            hint = " ".join(filter(None, (near, newest))) or "`lmi docs options` lists its arguments"
             yield _at(partial, name, f"unknown to {server}, which would not start", hint)
 
 
