@@ -43,11 +43,16 @@ class ScalingFields:
 def scaling_fields(scaling: Scaling, endpoint: Parameter, bind: Callable[[Any], Any]) -> ScalingFields:
     """`bind` replaces what differs between accounts, also the endpoint in the dimensions of a metric."""
     name = str(endpoint.default)
+    # Also their defaults: Terraform's provider sends 0 for what its configuration leaves out.
+    pace = {
+        "ScaleInCooldown": scaling.scale_in_cooldown,
+        "ScaleOutCooldown": scaling.scale_out_cooldown,
+    }
     tracking = (
         {
             "PolicyName": policy,
             "PolicyType": "TargetTrackingScaling",
-            "TargetTrackingScalingPolicyConfiguration": bind(request),
+            "TargetTrackingScalingPolicyConfiguration": bind({**request, **pace}),
         }
         for policy, request in tracking_requests(name, scaling, "variant").items()
     )

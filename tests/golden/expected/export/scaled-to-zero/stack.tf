@@ -132,7 +132,9 @@ resource "aws_appautoscaling_policy" "policy" {
   scalable_dimension = aws_appautoscaling_target.target.scalable_dimension
 
   target_tracking_scaling_policy_configuration {
-    target_value = 5.0
+    target_value       = 5.0
+    scale_in_cooldown  = 300
+    scale_out_cooldown = 300
 
     customized_metric_specification {
       namespace   = "AWS/SageMaker"

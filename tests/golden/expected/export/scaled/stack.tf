@@ -142,8 +142,10 @@ resource "aws_appautoscaling_policy" "policy" {
   scalable_dimension = aws_appautoscaling_target.target.scalable_dimension
 
   target_tracking_scaling_policy_configuration {
-    target_value     = 60.0
-    disable_scale_in = true
+    target_value       = 60.0
+    disable_scale_in   = true
+    scale_in_cooldown  = 300
+    scale_out_cooldown = 300
 
     predefined_metric_specification {
       predefined_metric_type = "SageMakerVariantInvocationsPerInstance"
