@@ -233,5 +233,4 @@ def on_terminal(app: LocalApp, *argv: str) -> list[str]:
     out = Terminal(io.BytesIO(), encoding="utf-8")
     with redirect_stdout(out):
         assert run(lmi, argv, given=DependenciesFactory(app.deps)) == 0
-    out.flush()
-    return out.buffer.getvalue().decode().splitlines()  # type: ignore[attr-defined]
+    return _text(out).splitlines()

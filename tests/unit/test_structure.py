@@ -169,6 +169,7 @@ PURE = (
                 "export/cloudformation",
                 "export/h*",
                 "export/parameters",
+                "export/scaling",
                 "export/stack",
                 "export/terraform",
                 "export/yaml_text",
