@@ -43,7 +43,10 @@ def setup_lines(checks: Sequence[ExaminedCheck], paint: Paint | None = None, wid
             yield f"  {state}{check.name:<{name}}{first}"
             yield from (lead + line for line in rest)
             if finding.remedy:
-                yield from (lead + line for line in _wrapped(f"next: {finding.remedy}", width - len(lead)))
+                prose, _, command = finding.remedy.partition("\n")
+                yield from (lead + line for line in _wrapped(f"next: {prose}", width - len(lead)))
+                # As it is: users copy it.
+                yield from (f"    {plain(mask_urls(line))}" for line in command.splitlines() if line.strip())
     yield summary(checks)
 
 

@@ -82,6 +82,17 @@ def test_report_has_a_line_for_each_finding_in_words_and_colour_only_where_it_is
     assert [*setup_lines(found, Paint(io.StringIO(), {"FORCE_COLOR": "1", "NO_COLOR": "1"}), 80)] == lines
 
 
+def test_command_of_a_remedy_stays_whole_at_any_width() -> None:
+    command = (
+        "aws s3api put-bucket-lifecycle-configuration --bucket lmi-123456789012-us-east-1-an --rules '{\n  }'"
+    )
+    finding = SetupFinding("warning", "never removed", f"add a rule of the bucket:\n\n{command}")
+    found = (ExaminedCheck(area="AWS", name="bucket", findings=(finding,)),)
+    lines = [*setup_lines(found, Paint(io.StringIO(), {}), 60)]
+    assert lines[2].strip() == "next: add a rule of the bucket:"
+    assert lines[3:5] == [f"    {line}" for line in command.splitlines()]
+
+
 def test_addresses_are_shown_without_passwords() -> None:
     finding = SetupFinding("warning", "requests go to http://me:canary@host/", "unset http://me:canary@host/")
     found = (ExaminedCheck(area="AWS", name="addresses", findings=(finding,)),)

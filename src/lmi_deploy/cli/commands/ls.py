@@ -83,19 +83,20 @@ def command(
     found = list_deployments(known(context.deps), scope, context.deps, notify=context.view.note)
     rows = [{**_row(row), **({"profile": row.profile} if profiles else {})} for row in found.rows]
     context.view.rows(rows, spare=_SPARE)
-    _explain(found, context.view)
+    _explain(found, rows, context.view)
     found.require_complete()
     context.view.result({"deployments": len(found.rows)})
 
 
-def _explain(found: DeploymentRows, view: View) -> None:
+def _explain(found: DeploymentRows, rows: list[dict[str, Any]], view: View) -> None:
     if not found.rows and not found.failed:
         view.note("no deployments on this machine; `lmi up RECIPE` creates one")
     for reason in found.unlisted_reasons:
         view.note(f"the standing of endpoints is unknown: {reason}")
     if found.from_lists:
+        lacking = [name for name in _READ if not any(row[name] for row in rows)]
         view.note(
-            f"{counted(found.from_lists, 'deployment')} from AWS's lists, without {', '.join(_READ)}: "
+            f"{counted(found.from_lists, 'deployment')} from AWS's lists, without {', '.join(lacking or _READ)}: "
             "`lmi status NAME` or --long reads these; tags and expiry may be some minutes old"
         )
 
