@@ -37,7 +37,7 @@ _WRITES = frozenset(
             "stop",
             "delete_job",
         ),
-        *("delete_at", "set_instance_count"),
+        *("delete_at", "set_instance_count", "write"),
         *("create_component", "update_component", "delete_component"),
         *("create", "delete_image", "delete_repository"),
         *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),
@@ -159,7 +159,7 @@ class CrashingCloud(FakeCloud):
                 "logs",
                 "images",
             ),
-            *("jobs", "optimizations", "dashboards"),
+            *("jobs", "optimizations", "dashboards", "alarms"),
         )
         watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}
         return Cloud(
@@ -170,6 +170,7 @@ class CrashingCloud(FakeCloud):
             roles=plain.roles,
             iam_setup=plain.iam_setup,
             secrets=plain.secrets,
+            topics=plain.topics,
             **cast(Any, watched),
         )
 

@@ -32,6 +32,8 @@ from tests.support.local_app import MODEL, Ran
 CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
 SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
+TOPIC = "arn:aws:sns:us-east-1:123456789012:on-call"
+WATCHED = RECIPE + f"endpoint: {{alarms: {{topic: '{TOPIC}'}}}}\n"
 ASYNC = RECIPE + "endpoint: {asynchronous: {}}\n"
 SHARED = (
     RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.12xlarge\ntensor_parallel_degree: 1")
@@ -124,6 +126,7 @@ class CrashApp(CloudApp):
             "tags": {arn: _timeless(tags) for arn, tags in account.tags.items() if "-job/" not in arn},
             "scaling": dict(self.cloud.scalers.targets),
             "foreign scaling": sorted(account.scaled),
+            "alarms": {name: found.settings for name, found in self.cloud.alarms.found.items()},
             "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
             "images": {name: sorted(images) for name, images in self.cloud.images.images.items()},
             "jobs": [job for job in self.jobs_at_work() if not job.startswith(COMPILE_JOB)],
@@ -165,6 +168,7 @@ class CrashApp(CloudApp):
             *self.cloud.account_state.scaled,
             *self.cloud.schedules.found,
             *self.cloud.dashboards.found,
+            *self.cloud.alarms.found,
         ]
         return [*things, *objects, *self.lmi("ls").out.split()]
 
@@ -380,6 +384,13 @@ SCENARIOS: dict[str, Scenario] = {
     "other count": Scenario(RECIPE + "endpoint: {count: 2}\n", before=Ups((RECIPE,))),
     "scaling on": Scenario(SCALED, before=Ups((RECIPE,))),
     "scaling off": Scenario(RECIPE, before=Ups((SCALED,))),
+    "alarms on": Scenario(WATCHED, before=Ups((RECIPE,))),
+    "alarms changed": Scenario(
+        RECIPE + f"endpoint: {{alarms: {{topic: '{TOPIC}', latency: {{enabled: false}}}}}}\n",
+        before=Ups((WATCHED,)),
+    ),
+    "alarms off": Scenario(RECIPE, before=Ups((WATCHED,))),
+    "down, with alarms": Scenario(WATCHED, DOWN, Ups((WATCHED,))),
     "other count by hand": Scenario(RECIPE, ("scale", "tiny", "2", "--yes"), Ups((RECIPE,))),
     "back from another count": Scenario(RECIPE, before=Ups((RECIPE,), _scaled_by_hand)),
     "scaling off, other count": Scenario(RECIPE, before=Ups((SCALED,), _scaled_by_hand)),

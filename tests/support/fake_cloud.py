@@ -14,6 +14,7 @@ from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.permissions import SAGEMAKER, Permission
 from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.alarm_settings import KINDS, EndpointAlarms, ObservedAlarms, alarm_name
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule, schedule_name
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignScaling
@@ -221,6 +222,54 @@ class FakeDashboards:
 
 
 @dataclass
+class FakeAlarms:
+    """`found`: by endpoint. `foreign`: endpoints with an alarm of these names that is not ours."""
+
+    state: AccountState
+    found: dict[str, ObservedAlarms] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+
+    def read(self, endpoint: str) -> ObservedAlarms | None:
+        self.state.call("alarms")
+        return self.found.get(endpoint)
+
+    def write(self, endpoint: str, alarms: EndpointAlarms, tags: Pairs) -> None:
+        self.state.call("write_alarms")
+        if endpoint in self.foreign:
+            raise Refused(f"alarm of {endpoint}: it exists", hint="it was not changed")
+        states = tuple((rule.kind, "INSUFFICIENT_DATA") for rule in alarms.rules)
+        self.found[endpoint] = ObservedAlarms(settings=alarms, states=states)
+        for kind in KINDS:
+            if kind in dict(states):
+                self.state.tagged("alarm", alarm_name(endpoint, kind), tags)
+            else:
+                self.state.drop("alarm", alarm_name(endpoint, kind))
+        self.state.failures.lose("write_alarms")
+
+    def remove(self, endpoint: str) -> None:
+        self.state.call("remove_alarms")
+        self.found.pop(endpoint, None)
+        for kind in KINDS:
+            self.state.drop("alarm", alarm_name(endpoint, kind))
+        self.state.failures.lose("remove_alarms")
+
+
+@dataclass
+class FakeTopics:
+    """`confirmed`: subscriptions by topic; others do not exist, unless `every` topic does."""
+
+    state: AccountState
+    confirmed: dict[str, int] = field(default_factory=dict)
+    every: bool = True
+
+    def subscriptions(self, topic: str) -> int:
+        self.state.call("subscriptions")
+        if not self.every and topic not in self.confirmed:
+            raise NotFound(f"SNS topic {topic}: not found", hint="create it")
+        return self.confirmed.get(topic, 1)
+
+
+@dataclass
 class FakePrices:
     state: AccountState
     regions: frozenset[str] = frozenset({"us-east-1"})
@@ -413,6 +462,8 @@ class FakeCloud:
         self.logs = FakeLogs(self.account_state)
         self.metrics = FakeMetrics(self.account_state)
         self.dashboards = FakeDashboards(self.account_state)
+        self.alarms = FakeAlarms(self.account_state)
+        self.topics = FakeTopics(self.account_state)
         self.prices = FakePrices(self.account_state)
         self.limits = FakeQuotas(self.account_state)
         self.roles = FakeRoles(self.account_state)
@@ -437,6 +488,8 @@ class FakeCloud:
             logs=self.logs,
             metrics=self.metrics,
             dashboards=self.dashboards,
+            alarms=self.alarms,
+            topics=self.topics,
             prices=self.prices,
             limits=self.limits,
             roles=self.roles,

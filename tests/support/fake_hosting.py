@@ -46,6 +46,7 @@ NO_CAPACITY = "Unable to provision requested ML compute capacity due to Insuffic
 ANSWER = b'{"generated_text": "OK", "choices": [{"message": {"content": "OK"}, "finish_reason": "stop"}]}'
 WRITES = frozenset(
     {
+        *("write_alarms", "remove_alarms"),
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag", "untag"),
         *("set_instance_count",),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.aws.metric_alarms import MetricAlarms
 from lmi_deploy.domain.sagemaker.scaling_requests import (
     INVOCATIONS_POLICY,
     OWN,
@@ -35,7 +36,7 @@ _NAMESPACE: Final = "sagemaker"
 class AwsAutoscaling:
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "application-autoscaling")
-        self._alarms = Service(access, "cloudwatch")
+        self._alarms = MetricAlarms(access)
 
     def scaling(self, name: str, of: ScalableKind = "variant") -> Scaling | None:
         targets = self._all(
@@ -92,25 +93,17 @@ class AwsAutoscaling:
                 PolicyType="StepScaling",
                 StepScalingPolicyConfiguration=step_policy_request(step),
             )
-            alarm = step_alarm_request(name, step, put["PolicyARN"])
-            self._alarms("put_metric_alarm", f"alarm {alarm['AlarmName']}", **alarm)
+            self._alarms.put(step_alarm_request(name, step, put["PolicyARN"]))
 
     def _step_alarms(self, name: str, of: ScalableKind) -> list[dict[str, Any]]:
         """Those whose action is a policy of this target: the beginning of a name may be that of another one's."""
-        found = self._alarms.pages(
-            "describe_alarms",
-            f"alarms of {name}",
-            token="NextToken",
-            items="MetricAlarms",
-            AlarmNamePrefix=step_alarms(name),
-        )
+        found = self._alarms.starting_with(step_alarms(name), name)
         mark = f":resource/{_NAMESPACE}/{resource_of(name, of)}:"
         return [alarm for alarm in found if any(mark in action for action in alarm.get("AlarmActions", ()))]
 
     def _delete_step_alarms(self, name: str, of: ScalableKind, kept: set[str]) -> None:
         names = [alarm["AlarmName"] for alarm in self._step_alarms(name, of)]
-        if doomed := [each for each in names if each not in kept]:
-            self._alarms("delete_alarms", f"alarms of {name}", AlarmNames=doomed)
+        self._alarms.delete([each for each in names if each not in kept], name)
 
     def _policies(self, name: str, of: ScalableKind) -> list[dict[str, Any]]:
         resource = {"ResourceId": resource_of(name, of)}

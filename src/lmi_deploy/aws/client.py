@@ -33,6 +33,7 @@ NAMES: Final = {
     "scheduler": "EventBridge Scheduler",
     "secretsmanager": "Secrets Manager",
     "service-quotas": "Service Quotas",
+    "sns": "SNS",
     "sts": "STS",
 }
 

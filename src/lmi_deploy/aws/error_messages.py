@@ -26,6 +26,7 @@ _DENIED: Final = frozenset(
 _ABSENT: Final = frozenset(
     {
         *("NoSuchEntity", "ObjectNotFoundException", "ResourceNotFound", "ResourceNotFoundException"),
+        "NotFound",  # of SNS
         *("ImageNotFoundException", "RepositoryNotFoundException"),
     }
 )

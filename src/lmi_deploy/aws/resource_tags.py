@@ -10,6 +10,7 @@ from lmi_deploy.domain.sagemaker.resource_fields import tag_pairs
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, ResourceKind
 
 _KINDS: Final[tuple[ResourceKind, ...]] = get_args(ResourceKind)
+_ALARM: Final = "alarm"
 
 _PAGE: Final = 100
 """The most that GetResources returns at once (its API reference, ResourcesPerPage); the default is 50."""
@@ -33,14 +34,22 @@ class AwsResourceTags:
             items="ResourceTagMappingList",
             ResourcesPerPage=_PAGE,
             TagFilters=[required],
-            ResourceTypeFilters=[f"sagemaker:{kind}" for kind in _KINDS],
+            ResourceTypeFilters=[_type(kind) for kind in _KINDS],
         )
         resources = (_resource(item["ResourceARN"], tag_pairs(item.get("Tags", ()))) for item in found)
         return tuple(resource for resource in resources if resource is not None)
 
 
+def _type(kind: ResourceKind) -> str:
+    """Service and kind, as GetResources takes them."""
+    return f"{'cloudwatch' if kind == _ALARM else 'sagemaker'}:{kind}"
+
+
 def _resource(arn: str, tags: tuple[tuple[str, str], ...]) -> Resource | None:
-    """`arn:aws:sagemaker:<region>:<account>:<kind>/<name>`; None for a kind that lmi does not create."""
-    named, _, name = arn.split(":", 5)[5].partition("/")
+    """`arn:aws:sagemaker:<region>:<account>:<kind>/<name>`, of an alarm `arn:aws:cloudwatch:...:alarm:<name>`; None
+    for a kind that lmi does not create.
+    """
+    last = arn.split(":", 5)[5]
+    named, _, name = last.partition(":" if last.startswith(f"{_ALARM}:") else "/")
     kind = next((kind for kind in _KINDS if kind == named), None)
     return Resource(kind=kind, name=name, arn=arn, tags=tags) if kind else None

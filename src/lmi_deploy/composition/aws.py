@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from lmi_deploy.aws.account import AwsAccount
+from lmi_deploy.aws.alarms import CloudWatchAlarms
 from lmi_deploy.aws.autoscaling import AwsAutoscaling
 from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.dashboards import CloudWatchDashboards
@@ -33,6 +34,7 @@ from lmi_deploy.aws.sagemaker.optimization_jobs import OptimizationJobs
 from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
 from lmi_deploy.aws.schedules import EventBridgeSchedules
 from lmi_deploy.aws.secrets import AwsSecrets
+from lmi_deploy.aws.topics import SnsTopics
 from lmi_deploy.composition.weights import BucketContext, open_bucket, session_at
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
@@ -75,6 +77,8 @@ def open_cloud(
         tagged=AwsResourceTags(access),
         logs=logs,
         metrics=EndpointMetrics(access),
+        alarms=CloudWatchAlarms(access),
+        topics=SnsTopics(access),
         dashboards=CloudWatchDashboards(access, account=caller.account),
         prices=AwsPrices(
             access, region=caller.region, partition=caller.partition, known=_known_price(environ)

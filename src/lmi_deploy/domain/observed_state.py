@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.sagemaker.alarm_settings import ObservedAlarms
 from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent, SharedEndpoint
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule
 from lmi_deploy.domain.sagemaker.resource_settings import (
@@ -176,6 +177,10 @@ class CloudObserved:
     """As registered; None without it, and if it was not read."""
     scaling_read: bool = False
     """Whether it was: of an endpoint that is recorded as scaled, for a teardown and for `lmi scale`."""
+    alarms: ObservedAlarms | None = None
+    """As registered; None without any, and if they were not read."""
+    alarms_read: bool = False
+    """Whether they were: of an endpoint that is recorded with some, and for a teardown."""
     count_by_hand: int = 0
     """The number of instances, if neither the last `lmi up` nor autoscaling set it; else 0."""
     log_group: str = ""
@@ -203,6 +208,7 @@ class CloudObserved:
             or self.compile_jobs
             or self.artifacts
             or self.incomplete_artifacts
+            or self.alarms
         )
 
     @property

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from lmi_deploy.domain.number_text import seconds_text
+from lmi_deploy.domain.recipe_alarm_keys import Alarms
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
     EnumOf,
@@ -228,6 +229,12 @@ class Endpoint:
     network_isolation: Annotated[bool, Doc("Give the container no network access.", "true")] = False
     vpc: Annotated[Vpc | None, Doc("The VPC that the endpoint joins.")] = None
     autoscaling: Annotated[Autoscaling | None, Doc("Scale the number of instances with the load.")] = None
+    alarms: Annotated[
+        Alarms | None,
+        Doc(
+            "Notify an SNS topic of errors, of slow answers, and when the memory runs out (CloudWatch alarms)."
+        ),
+    ] = None
     asynchronous: Annotated[
         Asynchronous | None,
         Doc("Queue the requests, and write the responses to S3: for requests of up to an hour and 1 GB."),

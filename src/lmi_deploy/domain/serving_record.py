@@ -8,6 +8,7 @@ from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.alarm_settings import EndpointAlarms
 from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
@@ -66,6 +67,8 @@ class SageMakerServing:
     """How another tool scales that variant, in words."""
     component: ComponentSettings | None = field(default=None, metadata=ADDED)
     """Of a model on a shared endpoint."""
+    alarms: EndpointAlarms | None = field(default=None, metadata=ADDED)
+    """Of the endpoint: a rollback leaves them as they are."""
 
     @property
     def summary(self) -> dict[str, str]:
@@ -88,6 +91,7 @@ class SageMakerServing:
             "subnets": ", ".join(self.vpc.subnets) if self.vpc else "",
             "security_groups": ", ".join(self.vpc.security_groups) if self.vpc else "",
             **(self.scaling.summary if self.scaling else {}),
+            **(self.alarms.summary if self.alarms else {}),
             "scheduler_role": self.scheduler_role,
             "async_output": self.async_output,
             "data_capture": self.data_capture.words if self.data_capture else "",

@@ -20,6 +20,8 @@ class StatusDetails:
     """Transfer and compile jobs that have machines."""
     scaling: str = ""
     """How the number of instances is scaled, as registered; in words."""
+    alarms: str = ""
+    """The state of each of its alarms, by CloudWatch; in words."""
     expires: str = ""
     """When `lmi gc` may delete it; ISO 8601."""
     expired: bool = False

@@ -18,6 +18,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import (
 )
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.alarm_settings import EndpointAlarms
 from lmi_deploy.domain.sagemaker.component_settings import ComponentPlace
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
@@ -156,6 +157,7 @@ class SageMakerPlace:
     """With its step; None: all at once."""
     component: ComponentPlace | None = field(default=None, metadata=ADDED)
     """Of a model on a shared endpoint."""
+    alarms: EndpointAlarms | None = field(default=None, metadata=ADDED)
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

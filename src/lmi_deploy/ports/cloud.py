@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
 from lmi_deploy.ports.account import Account, Caller
+from lmi_deploy.ports.alarms import Alarms
 from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.dashboards import Dashboards
 from lmi_deploy.ports.foreign_scaling import ForeignScalingApi
@@ -25,6 +26,7 @@ from lmi_deploy.ports.quotas import Quotas
 from lmi_deploy.ports.resource_tags import ResourceTags
 from lmi_deploy.ports.schedules import Schedules
 from lmi_deploy.ports.secrets import Secrets
+from lmi_deploy.ports.topics import Topics
 from lmi_deploy.ports.weights import WeightsStore
 
 
@@ -55,6 +57,8 @@ class Cloud:
     tagged: ResourceTags
     logs: CloudLogs
     metrics: Metrics
+    alarms: Alarms
+    topics: Topics
     dashboards: Dashboards
     prices: Prices
     limits: Quotas

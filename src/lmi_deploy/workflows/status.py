@@ -56,6 +56,8 @@ class Status:
     cost: str = ""
     scaling: str = ""
     """Target sagemaker: the registered autoscaling, in words."""
+    alarms: str = ""
+    """Target sagemaker: the state of each alarm of the recipe, by CloudWatch."""
     expires: str = ""
     """Target sagemaker: when `lmi gc` may delete it; ISO 8601."""
     expired: bool = False
@@ -93,6 +95,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         remedy=advice(found) if found else "",
         cost=target.hourly_cost(observed),
         scaling=details.scaling,
+        alarms=details.alarms,
         expires=details.expires,
         expired=details.expired,
         scheduled=details.scheduled,

@@ -40,6 +40,7 @@ ENCRYPTED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: tr
 WHOLE = f"ttl: 8h\nendpoint: {{role: serving, scheduler_role: ending, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
 EXPIRING = "ttl: 8h\nendpoint: {role: serving, scheduler_role: ending}\n"
 QUEUED = "endpoint: {role: serving, asynchronous: {}}\n"
+ALARMED = "endpoint: {role: serving, alarms: {topic: 'arn:aws:sns:us-east-1:123456789012:on-call'}}\n"
 SHARED = "endpoint: {role: serving, share: team, component: {memory_mb: 1024}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
 IN_PLACE = (
@@ -98,6 +99,11 @@ LIFECYCLES = {
     ),
     "watched": Lifecycle(
         PLAIN + "endpoint: {role: serving}\n", (UP, ("dashboard", "echo"), DOWN), ("ShowDashboard",)
+    ),
+    "alarmed": Lifecycle(
+        PLAIN + ALARMED,
+        (PLAN, UP, (*UP, "--set", "endpoint.alarms.memory.enabled=false"), DOWN),
+        ("KeepAlarms", "TagAlarms", "SeeTopic", "EndAlarms", "LookAtScaling"),
     ),
     "shared": Lifecycle(
         PLAIN + SHARED,
@@ -164,7 +170,8 @@ def begin(
 
 
 def _create_foreign_resources(aws: Emulated, run: Lifecycle) -> None:
-    """A foreign bucket with a model, and a log group, which containers would create."""
+    """A foreign bucket with a model, a topic, and a log group, which containers would create."""
+    aws.client("sns").create_topic(Name="on-call")
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="a-bucket-of-ours")
     for path in Path("model").iterdir():
@@ -175,7 +182,7 @@ def _create_foreign_resources(aws: Emulated, run: Lifecycle) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["scaled", "sealed", "expiring", "queued", "watched", "shared", "packed", "in-place"]
+    "name", ["scaled", "sealed", "expiring", "queued", "watched", "alarmed", "shared", "packed", "in-place"]
 )
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)

@@ -31,7 +31,7 @@ KINDS = {
     Phase.CONFIGURE: {
         *("SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"),
         *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount", "RemoveDashboard"),
-        *("AdoptResource", "RemoveForeignScaling"),
+        *("AdoptResource", "RemoveForeignScaling", "SetAlarms", "RemoveAlarms"),
     },
     Phase.STOP: {"StopServer", "DeleteEndpoint", "DeleteInferenceComponent", "DeleteSharedEndpoint"},
     Phase.CLEANUP: {

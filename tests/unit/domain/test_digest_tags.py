@@ -33,6 +33,8 @@ FIELDS = {
     "ComponentPlace": "endpoint copies accelerators memory_mb cpus",
     "ComponentSettings": "model place model_download startup",
     "Scaling": "least most invocations",
+    "EndpointAlarms": "topic notify_ok rules",
+    "AlarmRule": "kind threshold statistic period evaluation_periods datapoints_to_alarm",
     "TrackedMetric": "namespace name target statistic dimensions",
     "StepScaling": "name namespace metric threshold adjustments when unit statistic dimensions minutes cooldown",
     "ScheduledBounds": "name schedule timezone min max",

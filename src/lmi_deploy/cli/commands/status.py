@@ -119,6 +119,7 @@ def _words(found: Status) -> str:
         observed = found.endpoint
         facts.append(("endpoint", _instances(observed)))
         facts.append(("scales", found.scaling))
+        facts.append(("alarms", found.alarms))
         facts.append(("serves" if observed.status in SERVING else "config", observed.config))
     facts.append(("answers", found.summary.get("async_output", "")))
     for one in found.earlier:

@@ -9,6 +9,7 @@ from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
+from lmi_deploy.domain.sagemaker.alarm_actions import RemoveAlarms, SetAlarms
 from lmi_deploy.domain.sagemaker.component_actions import ComponentAction
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.image_actions import DeleteImage, DeleteRepository, MakeRepository, PushImage
@@ -274,6 +275,8 @@ CloudAction = (
     | SetInstanceCount
     | SetScaling
     | RemoveScaling
+    | SetAlarms
+    | RemoveAlarms
     | AdoptResource
     | RemoveForeignScaling
     | TagEndpoint

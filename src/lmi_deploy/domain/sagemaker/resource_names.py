@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from lmi_deploy.domain.sagemaker.alarm_settings import alarm_names
 from lmi_deploy.domain.sagemaker.resource_settings import (
     SERVING_KINDS,
     TAG_ADOPTED,
@@ -32,6 +33,8 @@ def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
     """
     if kind in SERVING_KINDS:
         return name == deployment
+    if kind == "alarm":
+        return name in alarm_names(deployment)
     number = r"(-\d{1,3})?" if kind == "processing-job" else ""
     return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None
 

@@ -54,8 +54,15 @@ TAG_DASHBOARD: Final = "lmi:dashboard"
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""
 ResourceKind = Literal[
-    "endpoint", "endpoint-config", "model", "processing-job", "optimization-job", "inference-component"
+    "endpoint",
+    "endpoint-config",
+    "model",
+    "processing-job",
+    "optimization-job",
+    "inference-component",
+    "alarm",
 ]
+"""SageMaker's, and CloudWatch's alarms."""
 SERVING_KINDS: Final[frozenset[ResourceKind]] = frozenset({"endpoint", "inference-component"})
 """What serves a deployment, and has its name: an endpoint, or an inference component of a shared one."""
 

@@ -45,15 +45,23 @@ _TAG_VALUE = re.compile(r"[\w\s.:/=+@-]*")
 
 
 def spec_digest(spec: Spec) -> str:
-    """The spec in 16 hex digits. Without the time to live and its schedule, the update policy, the way of the
-    weights' transfer, and the local paths of folders; the image's address contains the digest of its build.
+    """The spec in 16 hex digits. Without the time to live and its schedule, the update policy, the alarms, the way of
+    the weights' transfer, and the local paths of folders; the image's address contains the digest of its build.
     """
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
     additional = tuple(
         replace(each, model_id=weights_label(each.model_id)) for each in spec.weights.additional
     )
     place = replace(
-        spec.cloud, ttl=0, scheduler_role="", travel=Travel(), job=None, compile=None, build=None, update=None
+        spec.cloud,
+        ttl=0,
+        scheduler_role="",
+        travel=Travel(),
+        job=None,
+        compile=None,
+        build=None,
+        update=None,
+        alarms=None,
     )
     in_place = spec.weights.in_place
     weights = replace(spec.weights, additional=additional, in_place=in_place and in_place.without_versions)

@@ -178,7 +178,9 @@ def secret_arn(account: str, region: str, name: str) -> str:
 
 
 def _named(sent: SignedRequest, form: Mapping[str, str]) -> str:
-    """The role, user, policy or identity provider that an IAM or STS call names."""
+    """The role, user, policy, identity provider or SNS topic that a call names."""
+    if "TopicArn" in form:
+        return form["TopicArn"]
     if "Url" in form:
         return f"arn:aws:iam::{sent.account}:oidc-provider/{form['Url'].removeprefix('https://')}"
     for key in ("RoleArn", "PolicyArn", "PolicySourceArn", "OpenIDConnectProviderArn"):

@@ -57,6 +57,9 @@ def required_rights(context: EmulatorContext, service: str, request: ApiRequest)
     yield AccessRequest(action, _resource(context, service, request))
     if service == "application-autoscaling":
         yield from _scaling(context, request)
+    if request.operation == "PutMetricAlarm" and request.params.get("Tags"):
+        # "you must be signed on with both" (CloudWatch API reference, PutMetricAlarm, Tags)
+        yield AccessRequest("cloudwatch:TagResource", _resource(context, service, request))
     if service == "scheduler" and "Target" in request.params:
         role = request.params["Target"]["RoleArn"]
         yield AccessRequest("iam:PassRole", role, {"iam:passedtoservice": "scheduler.amazonaws.com"})

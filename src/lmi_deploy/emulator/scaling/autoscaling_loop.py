@@ -24,6 +24,7 @@ from lmi_deploy.emulator.scaling.scaled_variants import (
 )
 from lmi_deploy.emulator.scaling.scheduled_actions import has_actions, run_due
 from lmi_deploy.emulator.scaling.step_adjustments import stepped_count
+from lmi_deploy.emulator.services.alarm_notifications import notify
 from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
 from lmi_deploy.emulator.services.alarms import evaluate
 from lmi_deploy.emulator.wire.errors import ApiError
@@ -95,9 +96,10 @@ class AutoscalingLoop(BackgroundTask):
                     continue
                 evaluation = evaluate(row["params"], self._context.metrics, region, moment)
                 if evaluation is not None and row["state"] != evaluation.state:
-                    now = self._context.clock.now()
+                    now, before = self._context.clock.now(), row["state"]
                     row.update(state=evaluation.state, reason=evaluation.reason, changed=now)
                     store.table(ALARMS, region).put(name, row)
+                    notify(self._context, region, name, row, before)
                 if row["state"] == "ALARM" and row["params"].get("ActionsEnabled", True):
                     ringing.append((name, row, evaluation.value if evaluation is not None else None))
             self._act(region, ringing)

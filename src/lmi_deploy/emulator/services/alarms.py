@@ -1,4 +1,8 @@
-"""CloudWatch alarms: stored here, evaluated once a minute. One whose metric has no values keeps its state."""
+"""CloudWatch alarms: stored here, evaluated once a minute. One whose metric has no values keeps its state.
+
+Source: CloudWatch's API reference, PutMetricAlarm: the limits of Period and EvaluationPeriods, one kind of statistic,
+and tags, which are ignored for an alarm that exists.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,15 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.services import tag_operations
+from lmi_deploy.emulator.services.alarm_notifications import notify
 from lmi_deploy.emulator.services.metrics import CloudWatchMetrics, dimensions_of, statistic
 from lmi_deploy.emulator.wire.errors import ApiError
 
 TABLE: Final = "alarms"
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_DAY: Final = 86_400
+_WEEK: Final = 604_800
 
 
 def is_ringing(context: EmulatorContext, region: str, name: str) -> bool | None:
@@ -24,9 +33,10 @@ def is_ringing(context: EmulatorContext, region: str, name: str) -> bool | None:
 def put_metric_alarm(context: EmulatorContext, request: ApiRequest) -> None:
     name = request.params["AlarmName"]
     before = context.table(TABLE, request.region).get(name) or {}
+    _require_valid(request.params)
     row = {
         "arn": context.arn("cloudwatch", request.region, f"alarm:{name}"),
-        "tags": before.get("tags") or tag_operations.initial_tags(request),
+        "tags": before["tags"] if before else tag_operations.initial_tags(request),
         "tags_listed": True,
         "params": {key: value for key, value in request.params.items() if key != "Tags"},
         "state": before.get("state", "INSUFFICIENT_DATA"),
@@ -34,6 +44,26 @@ def put_metric_alarm(context: EmulatorContext, request: ApiRequest) -> None:
         "changed": context.clock.now(),
     }
     context.table(TABLE, request.region).put(name, row)
+
+
+def _require_valid(params: Mapping[str, Any]) -> None:
+    if "MetricName" not in params:
+        return
+    period, periods = params.get("Period", 0), params["EvaluationPeriods"]
+    if period not in (10, 20, 30) and (period < _MINUTE or period % _MINUTE):
+        raise _invalid("InvalidParameterValue", "Period must be 10, 20, 30 or a multiple of 60")
+    if ("Statistic" in params) == ("ExtendedStatistic" in params):
+        raise _invalid("InvalidParameterCombination", "Specify either Statistic or ExtendedStatistic")
+    if params.get("DatapointsToAlarm", 1) > periods:
+        raise _invalid("InvalidParameterValue", "DatapointsToAlarm must be at most EvaluationPeriods")
+    if period * periods > (_WEEK if period >= _HOUR else _DAY):
+        raise _invalid(
+            "InvalidParameterCombination", "Metrics cannot be checked across more than a day or a week"
+        )
+
+
+def _invalid(code: str, words: str) -> ApiError:
+    return ApiError(code, f"The alarm is not valid: {words}.", status=400)
 
 
 def describe_alarms(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
@@ -67,15 +97,27 @@ def delete_alarms(context: EmulatorContext, request: ApiRequest) -> None:
         context.table(TABLE, request.region).drop(name)
 
 
+def _enabling(*, enabled: bool) -> Operation:
+    def change(context: EmulatorContext, request: ApiRequest) -> None:
+        table = context.table(TABLE, request.region)
+        for name in request.params["AlarmNames"]:
+            if row := table.get(name):
+                table.put(name, {**row, "params": {**row["params"], "ActionsEnabled": enabled}})
+
+    return change
+
+
 def set_alarm_state(context: EmulatorContext, request: ApiRequest) -> None:
     name = request.params["AlarmName"]
     row = context.table(TABLE, request.region).get(name)
     if row is None:
         raise ApiError("ResourceNotFoundException", f"Alarm {name} does not exist", status=404)
+    before = row["state"]
     row.update(
         state=request.params["StateValue"], reason=request.params["StateReason"], changed=context.clock.now()
     )
     context.table(TABLE, request.region).put(name, row)
+    notify(context, request.region, name, row, before)
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
@@ -83,6 +125,8 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "DescribeAlarms": describe_alarms,
     "DeleteAlarms": delete_alarms,
     "SetAlarmState": set_alarm_state,
+    "DisableAlarmActions": _enabling(enabled=False),
+    "EnableAlarmActions": _enabling(enabled=True),
     **tag_operations.operations(TABLE),
 }
 

@@ -33,11 +33,14 @@ class Moto:
         from moto.core.config import default_user_config
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from moto.s3.models import FakeBucket
+        from moto.sns.models import Topic
 
         # moto ignores the conditions of a bucket's policy: "deny requests without TLS" would deny everything.
         FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
         # moto keeps every instance of every model for its dashboard page: one for each object that was ever stored.
         BaseModel.__new__ = lambda kind, *_, **__: object.__new__(kind)  # type: ignore[method-assign]
+        # moto confirms every subscription, and returns that there is none.
+        Topic.subscriptions_confimed = property(_subscriptions, lambda *_: None)  # type: ignore[assignment]
         default_user_config["iam"]["load_aws_managed_policies"] = True
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="moto")
@@ -79,6 +82,10 @@ class Moto:
         except NotImplementedError as exc:
             raise ApiError("NotImplemented", f"moto does not serve this: {exc}", status=501) from exc
         return head[0], head[1], content
+
+
+def _subscriptions(topic: Any) -> int:
+    return sum(each.topic is topic for each in topic.sns_backend.subscriptions.values())
 
 
 def _unjudged(bucket: object, action: str, resource: str) -> Any:

@@ -1,4 +1,5 @@
-"""The tagging API: SageMaker's resources by their tags, as they were some seconds ago (`--lag tags=`)."""
+"""The tagging API: SageMaker's resources and CloudWatch's alarms by their tags, as they were some seconds
+ago (`--lag tags=`)."""
 
 from __future__ import annotations
 
@@ -8,9 +9,14 @@ from typing import Any, Final
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation, tag_list
 from lmi_deploy.emulator.record_store import Row, Store
 from lmi_deploy.emulator.sagemaker.resources import KINDS
+from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
 from lmi_deploy.emulator.wire.errors import ApiError
 
-_TABLES: Final = frozenset(kind.table for kind in KINDS)
+_TYPES: Final = {
+    **{kind.table: ("sagemaker", f"sagemaker:{kind.arn}") for kind in KINDS},
+    ALARMS: ("cloudwatch", "cloudwatch:alarm"),
+}
+"""By the table: the values of ResourceTypeFilters that include it."""
 _Tags = Mapping[str, str] | None
 """None: there is no such resource."""
 
@@ -28,7 +34,7 @@ class TagIndex:
     def note(self, table: str, region: str, before: Row | None, after: Row | None, *, since: float) -> None:
         """A record that was written (`after`) or dropped (None)."""
         row = after or before
-        if table not in _TABLES or row is None:
+        if table not in _TYPES or row is None:
             return
         arns = self._known.setdefault((table, region), {})
         changes = arns.setdefault(row["arn"], [])
@@ -85,10 +91,10 @@ def _tagged(context: EmulatorContext, request: ApiRequest) -> Iterator[tuple[str
     `sagemaker:endpoint`).
     """
     requested = request.params.get("ResourceTypeFilters")
-    for kind in KINDS:
-        if requested and not {"sagemaker", f"sagemaker:{kind.arn}"} & set(requested):
+    for table, types in _TYPES.items():
+        if requested and not set(types) & set(requested):
             continue
-        yield from context.tags.visible(kind.table, request.region)
+        yield from context.tags.visible(table, request.region)
 
 
 def _fits(tags: Mapping[str, str], required: Mapping[str, Any]) -> bool:

@@ -48,6 +48,7 @@ from lmi_deploy.targets.sagemaker.ownership import (
     shared_model,
     unfinished_names,
 )
+from lmi_deploy.targets.sagemaker.plan.alarm_actions import is_recorded_with_alarms
 from lmi_deploy.targets.sagemaker.plan.instance_count import unrecorded_count
 
 BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
@@ -78,6 +79,7 @@ def observe(
     owned = ownership(serving, tags, resources, record) if foreign else ""
     config, missing = parts_of(serving if owned or not foreign else None, ref.name, record, cloud)
     scaled = serving is not None and not serving.shared and not foreign and _is_recorded_as_scaled(record)
+    watched = serving is not None and not foreign and is_recorded_with_alarms(record)
     return CloudObserved(
         ref=_located(ref, bucket, serving, cloud),
         record=record,
@@ -101,6 +103,8 @@ def observe(
         bucket=bucket_services is not None,
         scaling=cloud.scalers.scaling(ref.name) if scaled else None,
         scaling_read=scaled,
+        alarms=cloud.alarms.read(ref.name) if watched else None,
+        alarms_read=watched,
         count_by_hand=0 if foreign else _count_by_hand(serving, record, cloud),
     )
 
@@ -148,6 +152,8 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
         ownership=observed.ownership or _shared(observed, cloud),
         scaling=None if foreign or shared else observed.scaling or cloud.scalers.scaling(ref.name),
         scaling_read=True,
+        alarms=None if foreign else observed.alarms or cloud.alarms.read(ref.name),
+        alarms_read=True,
         log_group="" if foreign else cloud.logs.group(ref.name, component=bool(shared)),
         shared=shared_endpoint(shared, cloud, observed.record) if shared else None,
     )

@@ -12,6 +12,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, ScheduleDeletion
+from lmi_deploy.domain.sagemaker.alarm_actions import SetAlarms
 from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
@@ -35,7 +36,7 @@ _NEEDED: Final = (
         "s3:ListBucket",
         "application-autoscaling:Put",
     ),
-    *("application-autoscaling:Register",),
+    *("application-autoscaling:Register", "cloudwatch:PutMetricAlarm", "cloudwatch:TagResource"),
 )
 """Permissions of the deployer without which an `up` fails; the others are for later commands."""
 _FOR_BUCKET: Final = ("s3:CreateBucket", "s3:PutBucket", "s3:PutEncryption")
@@ -50,17 +51,22 @@ class PreflightFinding:
     hint: str = ""
 
 
+_Check = tuple[str, Callable[[], Iterable[PreflightFinding]]]
+
+
 def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: str) -> tuple[str, ...]:
     """Notices. Raises one error for all findings that prevent the plan; makes no request if nothing is created.
 
     `recipe` is its name for a command line.
     """
-    if not (plan.has_action(CreateModel) or plan.has_action(Phase.START)):
+    creates = plan.has_action(CreateModel) or plan.has_action(Phase.START)
+    if not creates and not plan.has_action(SetAlarms):
         return ()
     place, cloud = spec.cloud, open_cloud()
     iam = f"`lmi iam {recipe}` prints what"
     required, makes_bucket = policies(spec), plan.has_action(MakeBucket)
-    checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
+    topic: _Check = ("the topic of the alarms", lambda: topic_findings(plan, place, cloud))
+    checks: tuple[_Check, ...] = (
         ("the role", lambda: role_findings(place.role, required.execution, cloud, iam)),
         ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, iam)),
         ("the role of the schedule", lambda: _scheduler_role(plan, place, required, cloud, iam)),
@@ -70,8 +76,9 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
         ),
         ("the quota", lambda: _quota(place, cloud) if _takes_instances(plan, place) else ()),
         ("the secret", lambda: secret_findings(place.token_secret, place.region, cloud)),
+        topic,
     )
-    found = [one for what, check in checks for one in _run_check(what, check)]
+    found = [one for what, check in (checks if creates else (topic,)) for one in _run_check(what, check)]
     stopping = [one for one in found if one.error is not None]
     if stopping:
         raise _refusal(spec.name, stopping)
@@ -122,6 +129,27 @@ def preflight_load(name: str, settings: JobSettings, cloud: Cloud, bucket: str) 
     if stopping := [one for one in found if one.error is not None]:
         raise _refusal(name, stopping)
     return tuple(one.text for one in found)
+
+
+def topic_findings(plan: Plan, place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:
+    """Whether the alarms reach anybody: CloudWatch creates them without looking at the topic."""
+    if place.alarms is None or not plan.has_action(SetAlarms):
+        return
+    topic = place.alarms.topic
+    try:
+        subscriptions = cloud.topics.subscriptions(topic)
+    except NotFound:
+        name, region = topic.rpartition(":")[2], place.region
+        text = f"endpoint.alarms.topic: {topic}: no such topic"
+        yield PreflightFinding(
+            text, NotFound, f"create it: aws sns create-topic --name {name} --region {region}"
+        )
+        return
+    if not subscriptions:
+        yield PreflightFinding(
+            f"nobody is notified: {topic} has no confirmed subscription. Subscribe to it, and confirm the e-mail: aws "
+            f"sns subscribe --topic-arn {topic} --protocol email --notification-endpoint YOU@EXAMPLE.COM"
+        )
 
 
 def _run_check(what: str, check: Callable[[], Iterable[PreflightFinding]]) -> Iterator[PreflightFinding]:

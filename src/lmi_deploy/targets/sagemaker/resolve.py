@@ -23,6 +23,7 @@ from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.image_build import image_build
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.longest_context import USUAL_REGION, instance_by_size
+from lmi_deploy.targets.sagemaker.alarms import alarms_of
 from lmi_deploy.targets.sagemaker.autoscaling import scaling_of
 from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
 from lmi_deploy.targets.sagemaker.component_place import component_place
@@ -83,6 +84,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         data_capture=endpoint.data_capture,
         asynchronous=_asynchronous(recipe, cloud.bucket),
         update=_update_policy(endpoint),
+        alarms=alarms_of(recipe),
         component=component_place(recipe, degree=engine.tensor_parallel_degree, weights=weights.total_size),
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)

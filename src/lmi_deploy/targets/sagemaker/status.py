@@ -14,6 +14,7 @@ from lmi_deploy.domain.sagemaker.component_actions import (
 )
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import missing_tag_text
+from lmi_deploy.targets.sagemaker.plan.alarm_actions import alarm_drift_words
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.instance_count import count_words
 from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaling_drift_words
@@ -70,7 +71,7 @@ def _drift_words(observed: CloudObserved) -> str:
             f"it serves, but its weights in place changed since they were deployed: {observed.weights_changed_reason}; "
             "a new instance loads the changed objects; `lmi up` deploys them, or restore the verified version"
         )
-    return count_words(observed) or scaling_drift_words(observed)
+    return count_words(observed) or scaling_drift_words(observed) or alarm_drift_words(observed)
 
 
 def other_location_text(observed: CloudObserved) -> str:
@@ -165,7 +166,7 @@ def fingerprint(observed: CloudObserved) -> list[object]:
     current = observed.record.current if observed.record else None
     config = target_endpoint_config(observed.endpoint) if observed.endpoint else ""
     by_hand = [observed.count_by_hand] * bool(observed.count_by_hand)
-    scaled = list(filter(None, (scaling_drift_words(observed),)))
+    scaled = list(filter(None, (scaling_drift_words(observed), alarm_drift_words(observed))))
     return [current.server if current else "", config, observed.missing, *by_hand, *scaled]
 
 

@@ -23,6 +23,7 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
         endpoint=observed.endpoint,
         jobs=(*observed.jobs, *observed.compile_jobs),
         scaling=observed.scaling.words if observed.scaling else "",
+        alarms=observed.alarms.words if observed.alarms else "",
         expires=observed.expires,
         expired=observed.expired,
         scheduled=observed.schedule is not None and observed.schedule.enabled,

@@ -29,6 +29,7 @@ SERVICES = {
     "iam": "iam",
     "scheduler": "scheduler",
     "secretsmanager": "secrets-manager",
+    "sns": "sns",
     "sts": "sts",
 }
 """boto3's names, and those of the request log."""
@@ -37,6 +38,7 @@ WHOLE = (
     "  kms_key: alias/x\n  scheduler_role: ending\n"
     "  vpc: {subnets: [subnet-1], security_groups: [sg-1]}\n"
     "  autoscaling: {min: 1, max: 2, backlog_per_instance: 9}\n"
+    "  alarms: {topic: 'arn:aws:sns:us-east-1:123456789012:on-call'}\n"
     "  asynchronous: {output: 's3://answers/x/', error_topic: 'arn:aws:sns:us-east-1:123456789012:failed'}\n"
 )
 

@@ -33,6 +33,7 @@ PREFIXES = {
     "ecr": "ecr",
     "iam": "iam",
     "secretsmanager": "secretsmanager",
+    "sns": "sns",
 }
 BEHIND = {
     # Required by AWS behind one of our calls.
@@ -45,6 +46,7 @@ BEHIND = {
     "kms:Decrypt",
     "kms:DescribeKey",
     # What is created with tags.
+    "cloudwatch:TagResource",
     "iam:TagOpenIDConnectProvider",
     "iam:TagPolicy",
     "iam:TagRole",
@@ -70,7 +72,7 @@ def whole() -> Spec:
     return cloud_spec(
         "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n"
         "  kms_key: alias/x\n  autoscaling: {min: 1, max: 2, backlog_per_instance: 9}\n"
-        "  asynchronous: {}\n"
+        "  alarms: {topic: 'arn:aws:sns:us-east-1:123456789012:on-call'}\n  asynchronous: {}\n"
     )
 
 

@@ -19,6 +19,7 @@ from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker import component_actions as component_plan
 from lmi_deploy.domain.sagemaker import image_actions as image_plan
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
+from lmi_deploy.domain.sagemaker.alarm_actions import RemoveAlarms, SetAlarms
 from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_marker, dashboard_name
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
@@ -37,6 +38,7 @@ from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests, delete_requests
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.job_watch import JobWatch
+from lmi_deploy.targets.sagemaker.perform.alarms import set_alarms
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
 from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers
 from lmi_deploy.targets.sagemaker.perform.image_publishing import (
@@ -98,6 +100,7 @@ class SageMakerPerformers:
             component_plan.CreateSharedEndpoint: sharing.endpoint,
             component_plan.CreateInferenceComponent: sharing.component,
             cloud_plan.ProbeEndpoint: lambda action: self._probe(action, codec),
+            SetAlarms: lambda action: set_alarms(self.cloud, action, spec),
         }
 
     def teardown(self) -> Perform:
@@ -117,6 +120,7 @@ class SageMakerPerformers:
             SetInstanceCount: lambda action: set_instance_count(action, cloud=cloud, clock=clock),
             SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
             RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
+            RemoveAlarms: lambda a: _call(cloud.alarms.remove, a.endpoint),
             AdoptResource: lambda a: _call(hosting.tag, a.arn, a.tags),
             RemoveForeignScaling: lambda a: _call(cloud.foreign_scaling.remove, a.endpoint, a.variant),
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),

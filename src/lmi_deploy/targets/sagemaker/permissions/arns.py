@@ -188,9 +188,13 @@ class Arns:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """Of target tracking, and of step scaling."""
+        """Of target tracking, of step scaling, and of the recipe's alarms."""
         names = (f"TargetTracking-endpoint/{self.name}/*", f"{self.name}-scale-*")
-        return tuple(self.of("cloudwatch", f"alarm:{name}") for name in names)
+        return (*(self.of("cloudwatch", f"alarm:{name}") for name in names), self.watching_alarms)
+
+    @property
+    def watching_alarms(self) -> str:
+        return self.of("cloudwatch", f"alarm:{self.name}-alarm-*")
 
     @property
     def job_logs(self) -> str:

@@ -1,4 +1,4 @@
-"""The permissions that autoscaling and `lmi scale` need."""
+"""The permissions that autoscaling, `lmi scale` and the recipe's alarms need: both are alarms of CloudWatch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         sid="EndAlarms",
         actions=("cloudwatch:DeleteAlarms",),
         resources=arns.alarms,
-        why="delete the alarms of autoscaling",
+        why="delete the alarms of autoscaling and of the recipe",
     )
     yield PolicyStatement(
         sid="LetScalingAct",
@@ -51,6 +51,16 @@ def scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     )
     if spec.cloud.scaling or arns.prefix:
         yield from _tracking(spec, arns)
+    if spec.cloud.scaling or spec.cloud.alarms or arns.prefix:
+        yield PolicyStatement(
+            sid="KeepAlarms",
+            actions=("cloudwatch:PutMetricAlarm",),
+            resources=arns.alarms,
+            why="create the alarms of the recipe and of step scaling; target tracking creates its own with your "
+            "permissions",
+        )
+    if spec.cloud.alarms or arns.prefix:
+        yield from _watching(spec, arns)
 
 
 def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
@@ -65,12 +75,6 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         why="set minimum and maximum of the instances, target values and schedules",
     )
     yield PolicyStatement(
-        sid="KeepAlarms",
-        actions=("cloudwatch:PutMetricAlarm",),
-        resources=arns.alarms,
-        why="let target tracking create its alarms with your permissions, and create those of step scaling",
-    )
-    yield PolicyStatement(
         sid="LinkScaling",
         actions=("iam:CreateServiceLinkedRole",),
         resources=(f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}:{_SCALING_ROLE}",),
@@ -79,3 +83,20 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
             ("StringEquals", "iam:AWSServiceName", ("sagemaker.application-autoscaling.amazonaws.com",)),
         ),
     )
+
+
+def _watching(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    """Source: Service Authorization Reference, "Amazon CloudWatch" (PutMetricAlarm with tags) and "Amazon SNS"."""
+    yield PolicyStatement(
+        sid="TagAlarms",
+        actions=("cloudwatch:TagResource",),
+        resources=(arns.watching_alarms,),
+        why="create the alarms with tags, by which `lmi gc` finds them",
+    )
+    if spec.cloud.alarms:
+        yield PolicyStatement(
+            sid="SeeTopic",
+            actions=("sns:GetTopicAttributes",),
+            resources=(spec.cloud.alarms.topic,),
+            why="see whether the alarms' topic exists, and has subscriptions; optional",
+        )

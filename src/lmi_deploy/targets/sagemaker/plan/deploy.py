@@ -38,6 +38,7 @@ from lmi_deploy.targets.sagemaker.desired_state import (
 )
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_ownership_tag
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
+from lmi_deploy.targets.sagemaker.plan.alarm_actions import alarm_actions, alarm_changes
 from lmi_deploy.targets.sagemaker.plan.component_deployment import require_no_other_kind, serve_component
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
@@ -89,6 +90,7 @@ def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tup
     current = observed.record.current if observed.record and observed.serving else None
     changed = (*changes(current, desired), *in_place_changes(current, desired))
     changed = scaling_changes(changed, observed, spec.cloud.scaling)
+    changed = alarm_changes(changed, observed, spec.cloud.alarms)
     if observed.count_by_hand:
         changed = count_change(changed, observed.count_by_hand, spec.cloud.count)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
@@ -190,6 +192,7 @@ def _serve(
             yield from restore(desired, live, observed)
         yield from _scale(spec, observed, created=False)
         yield from _restore_count(spec, observed, endpoint)
+        yield from alarm_actions(spec, observed, created=False)
         yield from tagging(observed, tags_of(spec))
         return
     yield from create_settings(desired, chosen, observed)
@@ -202,6 +205,7 @@ def _serve(
         yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
         yield from _settle(spec, chosen.name)
         yield from _scale(spec, observed, created=True)
+        yield from alarm_actions(spec, observed, created=True)
         return
     yield from _update(spec, chosen, observed)
 
@@ -218,6 +222,7 @@ def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) 
     yield from _settle(spec, chosen.name, update=spec.cloud.update)
     if not (moved and spec.cloud.scaling is None):
         yield from _scale(spec, observed, created=moved)
+    yield from alarm_actions(spec, observed, created=False)
     yield from tagging(observed, tags_of(spec))
 
 

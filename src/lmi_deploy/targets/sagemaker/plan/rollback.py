@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lmi_deploy.domain.in_place_weights import object_changes, object_changes_text
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.observed_state import CloudObserved
@@ -44,7 +46,16 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
     current = observed.record.current
     switch = _component_switch if previous.serving.cloud.component else _endpoint_switch
     actions = switch(observed, previous, has_started=has_started)
+    previous = _with_present_alarms(previous, current)
     return Plan(deployment=name, actions=actions, changes=changes(current, previous.serving)), previous
+
+
+def _with_present_alarms(previous: Generation, current: Generation | None) -> Generation:
+    """The alarms watch the endpoint, whichever generation serves: a rollback is no time to remove them."""
+    if current is None:
+        return previous
+    place = replace(previous.serving.cloud, alarms=current.serving.cloud.alarms)
+    return replace(previous, serving=replace(previous.serving, place=place))
 
 
 def _can_be_updated(endpoint: ObservedEndpoint) -> bool:

@@ -46,6 +46,7 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
         async_output=(cloud.asynchronous.output or "") if cloud.asynchronous else "",
         data_capture=cloud.data_capture,
         component=wanted.component,
+        alarms=cloud.alarms,
     )
     return serving_record(spec, artifact, place, weights_name=stored_weights_of(spec), tags=cloud.tags)
 
@@ -108,6 +109,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         ("bucket", place.bucket),
         ("image", place.image),
         *((("responses", place.asynchronous.output or ""),) if place.asynchronous else ()),
+        *((("alarms", place.alarms.words),) if place.alarms else ()),
         *image_figures(spec, inventory),
     )
     return Estimate(figures=figures)

@@ -25,6 +25,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
+from lmi_deploy.targets.sagemaker.plan.alarm_actions import remove_alarms
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.image_actions import used_repository
 from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names
@@ -52,6 +53,7 @@ def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, .
 def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     name = observed.ref.name
     yield from remove_dashboard(observed)
+    yield from remove_alarms(observed)
     yield from (StopTransferJob(job=job.name) for job in observed.jobs)
     yield from (StopCompileJob(job=job.name, of=job.kind) for job in observed.compile_jobs)
     # Before the endpoint: its alarms would stay behind.

@@ -12,6 +12,7 @@ from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
+    alarms,
     autoscaling,
     components,
     compute_capability,
@@ -31,6 +32,7 @@ _RULES = (
     *images.RULES,
     *network_isolation.RULES,
     *autoscaling.RULES,
+    *alarms.RULES,
     *counts.RULES,
     *output_addresses.RULES,
     *transfer_job.RULES,

@@ -11,6 +11,7 @@ from lmi_deploy.recipe.checks.issue import Issue, Rule
 from lmi_deploy.targets.sagemaker.component_place import needed_accelerators
 
 _OF_AN_ENDPOINT: Final = {
+    "alarms": "not yet: lmi watches no model of a shared endpoint",
     "asynchronous": "SageMaker has no asynchronous requests to inference components",
     "autoscaling": "not yet: lmi scales no inference components",
     "data_capture": "not yet: lmi captures no requests of a shared endpoint",
