@@ -148,6 +148,7 @@ PURE = (
         f"targets/sagemaker/{name}.py"
         for name in (
             *(
+                "alarms",
                 "autoscaling",
                 "component_place",
                 "costs",
@@ -208,7 +209,13 @@ SMALL_MODULES_WITH_A_REASON = {
         "one subject of rules a file",
     ),
     **dict.fromkeys(
-        ("aws/bearer_token.py", "aws/dashboards.py", "aws/quotas.py", "aws/sagemaker/sdk_images.py"),
+        (
+            "aws/bearer_token.py",
+            "aws/dashboards.py",
+            "aws/quotas.py",
+            "aws/sagemaker/sdk_images.py",
+            "aws/topics.py",
+        ),
         "one service of AWS a file",
     ),
     **dict.fromkeys(
@@ -223,6 +230,7 @@ SMALL_MODULES_WITH_A_REASON = {
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
     "targets/sagemaker/permissions/component_policy.py": "one subject of statements a file",
+    "targets/sagemaker/alarms.py": "as autoscaling.py: a group of keys, and its importer resolves all of them",
     "targets/sagemaker/observed_schedule.py": "a part of what is observed, and its importer is at the limit of a file",
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
     "proxy/uvicorn_protocol.py": "the only code that depends on how uvicorn writes",

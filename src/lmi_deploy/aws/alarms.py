@@ -1,4 +1,4 @@
-"""The port Alarms: the settings of an endpoint's alarms as requests to CloudWatch, and back.
+"""The port AlarmsApi: the settings of an endpoint's alarms as requests to CloudWatch, and back.
 
 Sources: CloudWatch's API reference, PutMetricAlarm (it replaces an alarm, and takes tags only when it creates one);
 SageMaker developer guide, "Amazon SageMaker AI metrics in Amazon CloudWatch" (Invocation5XXErrors: "for each 5xx

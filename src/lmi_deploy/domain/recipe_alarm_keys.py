@@ -14,7 +14,7 @@ PutMetricAlarm, Period).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmEvaluation:
+class AlarmTiming:
     """How long a metric must be beyond its threshold: the same keys for each alarm."""
 
     enabled: Annotated[bool, Doc("Whether there is such an alarm.", "false")] = True
@@ -30,7 +30,7 @@ class AlarmEvaluation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorsAlarm(AlarmEvaluation):
+class ErrorsAlarm(AlarmTiming):
     threshold_percent: Annotated[
         float,
         Number(0.001, 100),
@@ -39,7 +39,7 @@ class ErrorsAlarm(AlarmEvaluation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyAlarm(AlarmEvaluation):
+class LatencyAlarm(AlarmTiming):
     threshold_ms: Annotated[
         int | None,
         Integer(1, 3_600_000),
@@ -55,7 +55,7 @@ class LatencyAlarm(AlarmEvaluation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryAlarm(AlarmEvaluation):
+class MemoryAlarm(AlarmTiming):
     threshold_percent: Annotated[
         float,
         Number(1, 100),

@@ -8,7 +8,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.alarm_settings import EndpointAlarms, ObservedAlarms
 
 
-class Alarms(Protocol):
+class AlarmsApi(Protocol):
     """Alarms of these names that lmi did not create are left alone."""
 
     def read(self, endpoint: str) -> ObservedAlarms | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.sagemaker.resource_settings import ResourceKind
 from lmi_deploy.ports.account import Account, Caller
-from lmi_deploy.ports.alarms import Alarms
+from lmi_deploy.ports.alarms import AlarmsApi
 from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.dashboards import Dashboards
 from lmi_deploy.ports.foreign_scaling import ForeignScalingApi
@@ -57,7 +57,7 @@ class Cloud:
     tagged: ResourceTags
     logs: CloudLogs
     metrics: Metrics
-    alarms: Alarms
+    alarms: AlarmsApi
     topics: Topics
     dashboards: Dashboards
     prices: Prices

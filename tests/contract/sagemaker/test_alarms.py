@@ -1,4 +1,4 @@
-"""The ports Alarms and Topics on the emulator's CloudWatch and SNS."""
+"""The ports AlarmsApi and Topics on the emulator's CloudWatch and SNS."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lmi_deploy.domain.recipe_alarm_keys import AlarmEvaluation, Alarms
+from lmi_deploy.domain.recipe_alarm_keys import Alarms, AlarmTiming
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.alarm_settings import AlarmKind, AlarmRule, EndpointAlarms
 
@@ -37,7 +37,7 @@ def _rules(alarms: Alarms, *, queued: bool) -> Iterator[AlarmRule]:
         yield _rule("memory", memory, memory.threshold_percent, "Maximum")
 
 
-def _rule(kind: AlarmKind, given: AlarmEvaluation, threshold: float, statistic: str) -> AlarmRule:
+def _rule(kind: AlarmKind, given: AlarmTiming, threshold: float, statistic: str) -> AlarmRule:
     return AlarmRule(
         kind=kind,
         threshold=threshold,

@@ -79,8 +79,7 @@ def observe(
     owned = ownership(serving, tags, resources, record) if foreign else ""
     config, missing = parts_of(serving if owned or not foreign else None, ref.name, record, cloud)
     scaled = serving is not None and not serving.shared and not foreign and _is_recorded_as_scaled(record)
-    watched = serving is not None and not foreign and is_recorded_with_alarms(record)
-    return CloudObserved(
+    state = CloudObserved(
         ref=_located(ref, bucket, serving, cloud),
         record=record,
         endpoint=serving,
@@ -92,9 +91,7 @@ def observe(
         not_owned_reason=foreign,
         ownership=owned,
         missing=tuple(sorted(missing)),
-        jobs=running_transfer_jobs(
-            ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud
-        ),
+        jobs=running_transfer_jobs(ref.name, _of_kind("processing-job", tagged), record, cloud),
         compile_jobs=running_compile_jobs(compiling, cloud),
         artifacts=tuple(sorted(full)),
         incomplete_artifacts=tuple(sorted(own - full)),
@@ -103,10 +100,13 @@ def observe(
         bucket=bucket_services is not None,
         scaling=cloud.scalers.scaling(ref.name) if scaled else None,
         scaling_read=scaled,
-        alarms=cloud.alarms.read(ref.name) if watched else None,
-        alarms_read=watched,
         count_by_hand=0 if foreign else _count_by_hand(serving, record, cloud),
     )
+    return _with_alarms(state, cloud)
+
+
+def _of_kind(kind: ResourceKind, resources: tuple[Resource, ...]) -> tuple[Resource, ...]:
+    return tuple(resource for resource in resources if resource.kind == kind)
 
 
 def _located(
@@ -115,6 +115,14 @@ def _located(
     shared = serving.shared if serving else ref.shared
     caller = cloud.caller
     return replace(ref, region=caller.region, bucket=bucket, account=caller.account, shared=shared)
+
+
+def _with_alarms(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
+    """And, of a deployment that is recorded with alarms, what they are: one request."""
+    serves = observed.endpoint is not None and not observed.not_owned_reason
+    if not serves or not is_recorded_with_alarms(observed.record):
+        return observed
+    return replace(observed, alarms=cloud.alarms.read(observed.ref.name), alarms_read=True)
 
 
 def with_scaling(observed: CloudObserved, cloud: Cloud) -> CloudObserved:

@@ -15,7 +15,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions import load_role_of, policies
 from tests.support.aws_requests import rows
 from tests.support.cloud_factories import built_spec, cloud_facts, cloud_spec, compiled_spec, shared_spec
-from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS, OF_ECR, setup_policy
+from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS, OF_ECR, OTHERS, setup_policy
 
 SERVICES = {
     "sagemaker": "sagemaker",
@@ -85,7 +85,9 @@ def called() -> set[str]:
         f"{name} {operation}"
         for service, name in SERVICES.items()
         for operation in session.get_service_model(service).operation_names
-        if xform_name(operation) in words and (service == "ecr" or operation not in OF_ECR)
+        if xform_name(operation) in words
+        and (service == "ecr" or operation not in OF_ECR)
+        and (service, operation) not in OTHERS
     }
     names = {xform_name(name): name for name in session.get_service_model("s3").operation_names}
     return other_location | {f"s3 {names[call]}" for call in ACTIONS}

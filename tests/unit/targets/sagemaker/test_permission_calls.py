@@ -64,6 +64,8 @@ BEHIND = {
 }
 OF_ECR = {"ListTagsForResource"}
 """Operations that other services have, too, and that lmi uses only of ECR."""
+OTHERS = {("sns", "DeleteEndpoint")}
+"""Operations whose names are those of another service's that lmi uses."""
 BY_THE_ROLE = {"secretsmanager:GetSecretValue"}
 
 
@@ -103,7 +105,7 @@ def actions() -> dict[str, str]:
         xform_name(name): f"{prefix}:{name}"
         for service, prefix in PREFIXES.items()
         for name in session.get_service_model(service).operation_names
-        if service == "ecr" or name not in OF_ECR
+        if (service == "ecr" or name not in OF_ECR) and (service, name) not in OTHERS
     }
 
 

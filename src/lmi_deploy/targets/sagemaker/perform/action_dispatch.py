@@ -38,7 +38,6 @@ from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests, delete_requests
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.job_watch import JobWatch
-from lmi_deploy.targets.sagemaker.perform.alarms import set_alarms
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
 from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers
 from lmi_deploy.targets.sagemaker.perform.image_publishing import (
@@ -100,7 +99,7 @@ class SageMakerPerformers:
             component_plan.CreateSharedEndpoint: sharing.endpoint,
             component_plan.CreateInferenceComponent: sharing.component,
             cloud_plan.ProbeEndpoint: lambda action: self._probe(action, codec),
-            SetAlarms: lambda action: set_alarms(self.cloud, action, spec),
+            SetAlarms: creating.alarms,
         }
 
     def teardown(self) -> Perform:
@@ -127,11 +126,7 @@ class SageMakerPerformers:
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
             cloud_plan.ScheduleDeletion: lambda action: _schedule_deletion(cloud, clock, action),
-            cloud_plan.RemoveDashboard: lambda a: _call(
-                cloud.dashboards.remove,
-                dashboard_name(a.endpoint, cloud.caller.region),
-                marker=dashboard_marker(a.endpoint),
-            ),
+            cloud_plan.RemoveDashboard: lambda action: _remove_dashboard(cloud, action),
             cloud_plan.RemoveSchedule: lambda action: _remove_schedule(cloud, action),
             cloud_plan.DeleteEndpoint: lambda action: endpoint_waiter.delete(
                 action, cloud=cloud, clock=clock
@@ -273,6 +268,11 @@ def _schedule_deletion(cloud: Cloud, clock: Clock, action: cloud_plan.ScheduleDe
     if observed is not None:
         cloud.hosting.tag(observed.arn, ((TAG_SCHEDULER, action.role),))
     return f"EventBridge Scheduler deletes it at {at}"
+
+
+def _remove_dashboard(cloud: Cloud, action: cloud_plan.RemoveDashboard) -> Steps:
+    name, marker = dashboard_name(action.endpoint, cloud.caller.region), dashboard_marker(action.endpoint)
+    return _call(cloud.dashboards.remove, name, marker=marker)
 
 
 def _remove_schedule(cloud: Cloud, action: cloud_plan.RemoveSchedule) -> Steps:

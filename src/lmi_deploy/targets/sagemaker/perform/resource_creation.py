@@ -12,11 +12,14 @@ from typing import TypeVar
 from lmi_deploy import __version__
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, CreateEndpointConfig, CreateModel
+from lmi_deploy.domain.sagemaker.alarm_actions import SetAlarms
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
+    TAG_BUCKET,
     TAG_EXPIRES,
     TAG_SCHEDULER,
     TAG_TTL,
@@ -40,12 +43,20 @@ CREATED, ADOPTED = "made", "exists already"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceCreator:
-    """Creates the SageMaker resources of one spec."""
+    """Creates the resources of one spec: SageMaker's, and CloudWatch's alarms."""
 
     spec: Spec
     cloud: Cloud
     clock: Clock
     propagation: Propagation
+
+    def alarms(self, action: SetAlarms) -> Steps:
+        """Their tags are the user's, and those by which `lmi gc` finds what is left."""
+        yield from ()
+        own = {TAG: self.spec.name, TAG_BUCKET: self.spec.cloud.bucket}
+        tags = tuple(sorted({**dict(self.spec.cloud.tags), **own}.items()))
+        self.cloud.alarms.write(action.endpoint, action.alarms, tags)
+        return counted(len(action.alarms.rules), "alarm")
 
     def model(self, action: CreateModel) -> Steps:
         hosting, name = self.cloud.hosting, action.model

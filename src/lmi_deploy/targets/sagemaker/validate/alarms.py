@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.recipe_alarm_keys import LONGEST_EVALUATION, LONGEST_PERIOD, AlarmEvaluation, Alarms
+from lmi_deploy.domain.recipe_alarm_keys import LONGEST_EVALUATION, LONGEST_PERIOD, Alarms, AlarmTiming
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.recipe.checks.issue import Issue, Rule
 
@@ -26,7 +26,7 @@ def _topic(recipe: Recipe) -> Iterator[Issue]:
         what = f"the topic is in {place}, and the endpoint in {region}: CloudWatch notifies topics of its own region"
         hint = f"name a topic in {region}: aws sns create-topic --name {standard} --region {region}"
         yield Issue(path=path, what=what, hint=hint, depends_on=("endpoint.region",))
-    if name != standard:
+    elif name != standard:
         what = f"{name}: a FIFO topic has no e-mail and no other subscriptions than queues"
         yield Issue(path=path, what=what, hint=f"name a standard topic of account {account}")
 
@@ -43,11 +43,11 @@ def _periods(recipe: Recipe) -> Iterator[Issue]:
             yield from _evaluation(f"{_AT}.{key}", group)
 
 
-def _groups(alarms: Alarms) -> dict[str, AlarmEvaluation]:
+def _groups(alarms: Alarms) -> dict[str, AlarmTiming]:
     return {"errors_5xx": alarms.errors_5xx, "latency": alarms.latency, "memory": alarms.memory}
 
 
-def _evaluation(at: str, group: AlarmEvaluation) -> Iterator[Issue]:
+def _evaluation(at: str, group: AlarmTiming) -> Iterator[Issue]:
     depends_on = (f"{at}.period", f"{at}.evaluation_periods", f"{at}.datapoints_to_alarm")
     if group.period % 60:
         what = f"{group.period} s are no whole minutes"
