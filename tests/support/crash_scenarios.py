@@ -31,6 +31,10 @@ from tests.support.local_app import MODEL, Ran
 
 CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
+STEPPED = RECIPE + (
+    "endpoint: {autoscaling: {min: 1, max: 3, steps: {queue: {namespace: Chat, metric: Queue, threshold: 20, "
+    "adjustments: {0: '+1'}}}, scheduled: {day: {schedule: cron(0 8 ? * * *), min: 2}}}}\n"
+)
 SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:on-call"
 WATCHED = RECIPE + f"endpoint: {{alarms: {{topic: '{TOPIC}'}}}}\n"
@@ -391,6 +395,9 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "alarms off": Scenario(RECIPE, before=Ups((WATCHED,))),
     "down, with alarms": Scenario(WATCHED, DOWN, Ups((WATCHED,))),
+    "steps and schedules on": Scenario(STEPPED, before=Ups((SCALED,))),
+    "steps and schedules off": Scenario(SCALED, before=Ups((STEPPED,))),
+    "down, with steps and schedules": Scenario(STEPPED, DOWN, Ups((STEPPED,))),
     "other count by hand": Scenario(RECIPE, ("scale", "tiny", "2", "--yes"), Ups((RECIPE,))),
     "back from another count": Scenario(RECIPE, before=Ups((RECIPE,), _scaled_by_hand)),
     "scaling off, other count": Scenario(RECIPE, before=Ups((SCALED,), _scaled_by_hand)),

@@ -19,7 +19,7 @@ _FREE: Final = ("", "Failed", "Deleting")
 """The status of an endpoint that costs nothing: there is none, it has no instance, or it loses them."""
 NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
-    "instances that autoscaling or `lmi scale` started in addition to the recipe's",
+    "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",
     "changes of a price: every hour has the price of now",
     "shared endpoints (`endpoint.share`), which have no record of their own",
     "transfer and compile jobs, storage and data transfer",
@@ -100,7 +100,7 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                 yield Usage(
                     ref=one.ref,
                     instance=generation.instance,
-                    count=place.scaling.least if place.scaling else place.count,
+                    count=place.scaling.lowest if place.scaling else place.count,
                     autoscaled=place.scaling is not None,
                     start=start,
                     end=end,

@@ -78,3 +78,15 @@ def test_without_the_right_to_list_endpoints_nothing_is_counted(app: CloudApp) -
 @pytest.mark.parametrize("month", ["2026", "2026-13", "last"])
 def test_text_that_names_no_month_is_refused(app: CloudApp, month: str) -> None:
     assert app.lmi("cost", "--month", month).code == 2
+
+
+def test_scheduled_bounds_count_as_the_lowest_number(app: CloudApp) -> None:
+    """What a schedule adds is not in it, and says so; what it removes is."""
+    night = "night: {schedule: cron(0 20 ? * * *), min: 2}"
+    scaling = f"{{min: 3, max: 5, invocations_per_instance: 60, scheduled: {{{night}}}}}"
+    app.up("--set", f"endpoint.autoscaling={scaling}")
+    app.clock.sleep(3600)
+    result = app.lmi("cost", "--json")
+    [row] = rows(result).values()
+    assert (row["count"], row["autoscaled"], row["hours"]) == (2, True, 2.0)
+    assert any("its schedules" in text for text in result.result["not_seen"])

@@ -40,6 +40,10 @@ ENCRYPTED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: tr
 WHOLE = f"ttl: 8h\nendpoint: {{role: serving, scheduler_role: ending, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
 EXPIRING = "ttl: 8h\nendpoint: {role: serving, scheduler_role: ending}\n"
 QUEUED = "endpoint: {role: serving, asynchronous: {}}\n"
+STEPPED = (
+    "endpoint: {role: serving, autoscaling: {min: 1, max: 2, steps: {queue: {namespace: Chat, metric: Queue, "
+    "threshold: 20, adjustments: {0: '+1'}}}}}\n"
+)
 ALARMED = "endpoint: {role: serving, alarms: {topic: 'arn:aws:sns:us-east-1:123456789012:on-call'}}\n"
 SHARED = "endpoint: {role: serving, share: team, component: {memory_mb: 1024}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
@@ -99,6 +103,11 @@ LIFECYCLES = {
     ),
     "watched": Lifecycle(
         PLAIN + "endpoint: {role: serving}\n", (UP, ("dashboard", "echo"), DOWN), ("ShowDashboard",)
+    ),
+    "stepped": Lifecycle(
+        PLAIN + STEPPED,
+        (UP, ("up", "unscaled.yaml", "--yes"), UP, DOWN),
+        ("KeepAlarms", "EndAlarms", "LookAtScaling", "SetScaling"),
     ),
     "alarmed": Lifecycle(
         PLAIN + ALARMED,
@@ -182,7 +191,19 @@ def _create_foreign_resources(aws: Emulated, run: Lifecycle) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["scaled", "sealed", "expiring", "queued", "watched", "alarmed", "shared", "packed", "in-place"]
+    "name",
+    [
+        "scaled",
+        "sealed",
+        "expiring",
+        "queued",
+        "watched",
+        "alarmed",
+        "stepped",
+        "shared",
+        "packed",
+        "in-place",
+    ],
 )
 def test_printed_policies_suffice_and_every_statement_is_needed(begin: Begin, name: str) -> None:
     run, ada = begin(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.recipe_scaling_keys import COOLDOWN, ScheduledBounds, TrackedMetric
 from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
@@ -135,7 +136,20 @@ def scaling_from(
         scale_in_cooldown=int(any_policy.get("ScaleInCooldown", COOLDOWN)),
         scale_out_cooldown=int(any_policy.get("ScaleOutCooldown", COOLDOWN)),
         scheduled=tuple(sorted(map(_scheduled, scheduled), key=lambda each: each.name)),
+        uneven=_uneven(tracking),
     )
+
+
+def _uneven(tracking: Mapping[str, Mapping[str, Any]]) -> Pairs:
+    """The pace of each policy, if they are not all the same."""
+    paces = {policy.removeprefix(OWN): _pace_words(each) for policy, each in tracking.items()}
+    return tuple(sorted(paces.items())) if len({*paces.values()}) > 1 else ()
+
+
+def _pace_words(policy: Mapping[str, Any]) -> str:
+    down, up = policy.get("ScaleInCooldown", COOLDOWN), policy.get("ScaleOutCooldown", COOLDOWN)
+    never = ", never removes" if policy.get("DisableScaleIn", False) else ""
+    return f"in {down} s, out {up} s{never}"
 
 
 def _metric(tracking: Mapping[str, Any]) -> TrackedMetric | None:

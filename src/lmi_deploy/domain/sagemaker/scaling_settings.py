@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.recipe_scaling_keys import COOLDOWN, ScheduledBounds, StepScaling, TrackedMetric
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
@@ -36,6 +37,8 @@ class Scaling:
     scale_out_cooldown: int = field(default=COOLDOWN, metadata=ADDED)
     scheduled: tuple[ScheduledBounds, ...] = field(default=(), metadata=ADDED)
     """By name."""
+    uneven: Pairs = field(default=(), metadata=ADDED)
+    """Policies of target tracking that another tool gave a pace of their own, in words. Empty as lmi sets them."""
 
     @property
     def highest(self) -> int:
@@ -68,7 +71,7 @@ class Scaling:
     @property
     def summary(self) -> dict[str, str]:
         """Field by field, without those that have their default."""
-        plain = replace(self, concurrency=0.0, metric=None, scheduled=(), backlog=0.0, steps=())
+        plain = replace(self, concurrency=0.0, metric=None, scheduled=(), backlog=0.0, steps=(), uneven=())
         found = {"scaling": plain.words}
         if self.concurrency:
             found["scaling.concurrent_requests"] = f"{self.concurrency:g}"
@@ -78,6 +81,7 @@ class Scaling:
             found["scaling.metric"] = self.metric.words
         if not self.scale_in:
             found["scaling.scale_in"] = "false"
+        found |= {f"scaling.pace.{policy}": words for policy, words in self.uneven}
         if (self.scale_in_cooldown, self.scale_out_cooldown) != (COOLDOWN, COOLDOWN):
             found["scaling.cooldown"] = f"in {self.scale_in_cooldown} s, out {self.scale_out_cooldown} s"
         found |= {f"scaling.steps.{each.name}": each.words for each in self.steps}

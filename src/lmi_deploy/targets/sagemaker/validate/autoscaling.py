@@ -41,6 +41,16 @@ def _zero(recipe: Recipe) -> Iterator[Issue]:
     """
     scaling, queued = recipe.endpoint.autoscaling, recipe.endpoint.asynchronous is not None
     if scaling is None or (queued and scaling.backlog_per_instance):
+        if scaling is not None and scaling.least == 0 and not scaling.scale_in:
+            what = (
+                "false: nothing removes the last instance, so that min: 0 has no effect and it always costs"
+            )
+            yield Issue(
+                path=f"{_AT}.scale_in",
+                what=what,
+                hint="remove it, or set min to at least 1",
+                depends_on=(f"{_AT}.min", f"{_AT}.scheduled"),
+            )
         return
     at = [f"{_AT}.min"] * (scaling.min == 0)
     at += [f"{_AT}.scheduled.{each.name}.min" for each in scaling.scheduled if each.min == 0]
