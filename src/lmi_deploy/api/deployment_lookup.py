@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lmi_deploy.api.recipe_loading import read_recipe, recipes_here
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
-from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES
+from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES, Recipe
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials, UsageRefused
 
@@ -37,10 +37,23 @@ def find_deployment(name: str | None, deps: Dependencies, where: TargetOptions =
         return _only_deployment(deps, where)
     if name.endswith(RECIPE_SUFFIXES):
         recipe = read_recipe(name, overlay=None, sets=(), deploying=False)
-        region = where.region or recipe.endpoint.region or ""
         target, bucket = where.target or recipe.endpoint.target, recipe.endpoint.bucket or ""
+        region = where.region or _region(recipe, target, deps)
         return DeploymentRef(name=recipe.name, target=target, region=region, bucket=bucket)
     return _by_name(name, deps, where)
+
+
+def _region(recipe: Recipe, target: TargetName, deps: Dependencies) -> str:
+    """Of a recipe with several regions the one in which this machine deployed it, else in which it is found."""
+    regions = recipe.endpoint.regions
+    if not regions or target != "sagemaker":
+        return recipe.endpoint.region or ""
+    local = {ref.region for ref in known(deps) if ref.name == recipe.name and ref.region in regions}
+    if len(local) == 1:
+        return local.pop()
+    from lmi_deploy.workflows.region_fallback import in_its_region
+
+    return in_its_region(recipe, deps).endpoint.region or ""
 
 
 def _by_name(name: str, deps: Dependencies, where: TargetOptions) -> DeploymentRef:

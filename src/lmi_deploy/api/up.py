@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from lmi_deploy.api.deployments import Deployment
 from lmi_deploy.api.plans import Plan, RecipeLike, carried_out, opened
@@ -55,16 +55,27 @@ def _steps(
         prepared = up_workflow.prepare(opened(recipe).parse(), deps, probe=probe, force_fit=force_fit)
     prepared.require_affordable(max_hourly)
     yield from (Notice(text=notice) for notice in prepared.notices)
-    yield from deploying(prepared, deps, DeployOptions(probe=probe, detach=detach))
-    return Deployment(prepared.ref, deps)
+    options = DeployOptions(probe=probe, detach=detach, max_hourly=max_hourly)
+    deployed = yield from deploying(prepared, deps, options)
+    return Deployment(deployed.ref, deps)
 
 
 def deploying(
     prepared: DeploymentPlan, deps: Dependencies, options: DeployOptions, *, check_handler: bool = False
-) -> Generator[Event, None, None]:
-    """Carry out a plan to which the user agreed: first the warm-up call of new code on this machine, if it is due."""
+) -> Generator[Event, None, DeploymentPlan]:
+    """Carry out a plan to which the user agreed: first the warm-up call of new code on this machine, if it is due.
+
+    Returns the plan that was carried out in the end: maybe that of another region of the recipe.
+    """
+    deployed = prepared
+
+    def events() -> Iterator[Event]:
+        nonlocal deployed
+        deployed = yield from up_workflow.execute(prepared, deps, options)
+
     if handler_dry_run.is_due(prepared, deps, requested=check_handler):
         yield from handler_dry_run.rehearse(prepared.spec, prepared.artifact, deps)
     elif skipped := handler_dry_run.skipped_reason(prepared, deps, requested=check_handler):
         yield Notice(text=skipped)
-    yield from recorded(up_workflow.execute(prepared, deps, options))
+    yield from recorded(events())
+    return deployed

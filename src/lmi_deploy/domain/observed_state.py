@@ -114,6 +114,8 @@ class CloudInventory:
     """If the manifest exists and its files differ from it."""
     missing_additional: frozenset[str] = frozenset()
     """Names of the additional models that are not complete in the bucket."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """By the name of missing weights: another region of the recipe, whose bucket has all of them."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By instance type; absent if unknown."""
     job_price: Price | None = None

@@ -1,7 +1,7 @@
 """The recipe's group `endpoint`: where a deployment runs and how it is reached."""
 
 # Without `from __future__ import annotations`: see recipe_keys.py.
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from lmi_deploy.domain.number_text import seconds_text
@@ -174,6 +174,15 @@ class Endpoint:
         Doc("Target local: the port on 127.0.0.1; by default a free one.", "8080"),
     ] = None
     region: Annotated[str | None, EnumOf("regions", "region"), Doc("The AWS region.", "us-east-1")] = None
+    regions: Annotated[
+        tuple[str, ...],
+        ListOf(EnumOf("regions", "region")),
+        Doc(
+            "Regions in order of preference, at most 5: if one has no capacity or too small a quota, `lmi up` deploys "
+            "in the next one.",
+            "[us-east-1, us-west-2]",
+        ),
+    ] = ()
     role: Annotated[
         str | None,
         Named("role"),
@@ -248,6 +257,9 @@ class Endpoint:
     tags: Annotated[
         tuple[tuple[str, str], ...], PairsOf("tag"), Doc("Tags for every resource.", "{team: search}")
     ] = ()
+
+    def in_region(self, region: str) -> "Endpoint":
+        return replace(self, region=region)
 
     @property
     def initial_count(self) -> int:

@@ -158,6 +158,8 @@ class SageMakerPlace:
     component: ComponentPlace | None = field(default=None, metadata=ADDED)
     """Of a model on a shared endpoint."""
     alarms: EndpointAlarms | None = field(default=None, metadata=ADDED)
+    regions: tuple[str, ...] = field(default=(), metadata=ADDED)
+    """All regions of the recipe, `region` among them; empty if it names one."""
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

@@ -70,7 +70,7 @@ def find_capacity(
 ) -> CapacityReport:
     """Region by region, in the given order: reads only. A region that cannot be read does not hide the others."""
     _require_types(recipe)
-    named = tuple(dict.fromkeys(regions)) or (recipe.endpoint.region or "",)
+    named = tuple(dict.fromkeys(regions)) or recipe.endpoint.regions or (recipe.endpoint.region or "",)
     if all_regions:
         named = deps.cloud(recipe.endpoint.region or "").account.regions()
     if len(named) > 1:

@@ -28,12 +28,13 @@ _REPEATED = frozenset({Phase.WAIT, Phase.PROBE, Phase.SWITCH})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
     """`detach`: return once the server is starting; `lmi wait` does the rest. `rollback`: to the previous generation,
-    if the new one fails its probe while it serves.
+    if the new one fails its probe while it serves. `max_hourly`: the most that another region of the recipe may cost.
     """
 
     probe: bool = True
     detach: bool = False
     rollback: bool = True
+    max_hourly: float | None = None
 
 
 AS_USUAL: Final = DeployOptions()

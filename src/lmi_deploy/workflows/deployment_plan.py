@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lmi_deploy.domain.action import Phase
@@ -12,6 +13,14 @@ from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextRegion:
+    """Where the recipe may be deployed if this region has no capacity; `prepare` makes the plan."""
+
+    region: str
+    prepare: Callable[[], DeploymentPlan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +38,8 @@ class DeploymentPlan:
     """Notices for the user that stop nothing."""
     recipe: str = "RECIPE"
     """The recipe's name for a command line, quoted for a shell; a placeholder if it is unknown."""
+    following: NextRegion | None = None
+    """Only of a recipe with `endpoint.regions`, and of what does not serve yet."""
 
     @property
     def ref(self) -> DeploymentRef:

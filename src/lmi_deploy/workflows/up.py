@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
@@ -12,7 +12,7 @@ from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
 from lmi_deploy.domain.local_actions import BuildEnvironment, BuildImage, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
-from lmi_deploy.errors import DeployFailed, NotCompiled, UsageRefused
+from lmi_deploy.errors import DeployFailed, NoCapacity, NotCompiled, QuotaExceeded, UsageRefused
 from lmi_deploy.planning.adapter_checks import adapter_notes
 from lmi_deploy.planning.additional_models import with_adapter_options
 from lmi_deploy.planning.model_compatibility import ModelReview
@@ -33,6 +33,7 @@ from lmi_deploy.workflows.handler_validation import check_own_code
 from lmi_deploy.workflows.hardware_selection import choose_instance
 from lmi_deploy.workflows.model_validation import review_with_draft
 from lmi_deploy.workflows.price_refresh import price_table
+from lmi_deploy.workflows.region_fallback import leave_region, prepare_in_regions
 from lmi_deploy.workflows.safetensors_headers import gathered_checkpoint
 
 
@@ -98,8 +99,14 @@ def prepare(
 
     A plan that loads a model is refused if the model does not fit or the engine refuses it, unless `force_fit`.
     """
-    resolved = serving_result(resolve_recipe(recipe, deps), deps)
-    return prepare_resolved(resolved, deps, probe=probe, priced=priced, force_fit=force_fit)
+
+    def prepare_here(recipe: Recipe) -> DeploymentPlan:
+        resolved = serving_result(resolve_recipe(recipe, deps), deps)
+        return prepare_resolved(resolved, deps, probe=probe, priced=priced, force_fit=force_fit)
+
+    if recipe.endpoint.regions:
+        return prepare_in_regions(recipe, deps, prepare_here)
+    return prepare_here(recipe)
 
 
 def prepare_resolved(
@@ -168,8 +175,21 @@ def _require_disk_space(deployment: DeploymentPlan, deps: Dependencies) -> None:
 
 def execute(
     deployment: DeploymentPlan, deps: Dependencies, options: DeployOptions = AS_USUAL
-) -> Iterator[Event]:
-    """Carry out the plan and probe the result. An empty plan takes no lock, and is still probed."""
+) -> Generator[Event, None, DeploymentPlan]:
+    """Carry out the plan and probe the result. An empty plan takes no lock, and is still probed.
+
+    Returns the plan that was carried out in the end: of a recipe with `endpoint.regions` maybe that of another region.
+    """
+    while True:
+        try:
+            yield from _execute(deployment, deps, options)
+        except (NoCapacity, QuotaExceeded) as error:
+            deployment = yield from leave_region(deployment, error, deps, most=options.max_hourly)
+        else:
+            return deployment
+
+
+def _execute(deployment: DeploymentPlan, deps: Dependencies, options: DeployOptions) -> Iterator[Event]:
     target = deployment.target
     if deployment.plan.empty and _record_matches(deployment):
         if options.probe:

@@ -132,8 +132,15 @@ def _up_one(
     context.show_plan(deployment.plan, deployment.estimate, deployment.notices)
     if not deployment.plan.empty:
         confirm("Go ahead?", yes=yes, free=not deployment.target.billed)
-    how = DeployOptions(probe=not options.no_probe, detach=options.detach, rollback=not options.no_rollback)
-    context.show_events(deploying(deployment, context.deps, how, check_handler=options.check_handler))
+    how = DeployOptions(
+        probe=not options.no_probe,
+        detach=options.detach,
+        rollback=not options.no_rollback,
+        max_hourly=max_hourly,
+    )
+    deployment = context.outcome(
+        deploying(deployment, context.deps, how, check_handler=options.check_handler)
+    )
     address = deployment.target.address(deployment.ref)
     if options.agreed is None and not (options.detach and deployment.plan.actions):
         context.view.note(_how_to_invoke(deployment, address), copied=True)

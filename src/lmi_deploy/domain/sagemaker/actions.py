@@ -43,10 +43,14 @@ class PushWeights(ActionBase):
     """Bytes of all files; those already in the bucket are not transferred again."""
     what: str = field(default="", metadata=ADDED)
     """Of an additional model: its role and its name."""
+    origin: str = field(default="", metadata=ADDED)
+    """The region whose bucket has them already; empty: they come from their source."""
 
     @property
     def title(self) -> str:
         what = f"the {self.what}, " * bool(self.what)
+        if self.origin:
+            return f"copy {what}{self.model_id} at {self.commit[:8]} from the bucket in {self.origin}"
         return f"push {what}{self.model_id} at {self.commit[:8]} to the bucket"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.image_build import local_image, repository_name
 from lmi_deploy.domain.in_place_weights import InPlaceWeights, object_changes, object_changes_text
@@ -34,6 +35,30 @@ def inventory(spec: Spec, bucket_services: BucketServices | None) -> CloudInvent
         ),
         priced=False,
     )
+
+
+def with_copies(
+    inventory: CloudInventory, spec: Spec, bucket_in: Callable[[str], BucketServices | None]
+) -> CloudInventory:
+    """And which of the missing weights the bucket of another region of the recipe has: three requests for each that is
+    asked.
+    """
+    names = {*inventory.missing_additional, *(() if inventory.weights else (weights_of(spec),))}
+    found: dict[str, str] = {}
+    for region in spec.cloud.regions:
+        if region == spec.cloud.region or names <= {*found}:
+            continue
+        if services := bucket_in(region):
+            found |= {name: region for name in names - {*found} if services.weights.flaws(name) == ()}
+    return replace(inventory, copies=found)
+
+
+def region_bucket(
+    region: str, cloud_of: Callable[[str], Cloud], depot_of: BucketServicesOf
+) -> BucketServices | None:
+    """The account's default bucket of a region; None if there is none."""
+    cloud = cloud_of(region)
+    return depot_of(cloud, default_bucket(cloud.caller.account, cloud.caller.region))
 
 
 def with_weights(observed: CloudObserved, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -62,6 +62,8 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
     creates = plan.has_action(CreateModel) or plan.has_action(Phase.START)
     if not creates and not plan.has_action(SetAlarms):
         return ()
+    # IAM's simulation takes the asterisk of `regions` for a name: only this region is asked.
+    spec = replace(spec, place=replace(spec.cloud, regions=()))
     place, cloud = spec.cloud, open_cloud()
     iam = f"`lmi iam {recipe}` prints what"
     required, makes_bucket = policies(spec), plan.has_action(MakeBucket)

@@ -86,6 +86,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         update=_update_policy(endpoint),
         alarms=alarms_of(recipe),
         component=component_place(recipe, degree=engine.tensor_parallel_degree, weights=weights.total_size),
+        regions=endpoint.regions,
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)

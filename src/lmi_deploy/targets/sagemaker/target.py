@@ -190,7 +190,11 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             clock=self.clock,
             builder=self.builder,
             requests=lambda: self.async_requests(ref),
+            bucket_in=self._bucket_in,
         )
+
+    def _bucket_in(self, region: str) -> BucketServices | None:
+        return observed_weights.region_bucket(region, self.cloud, self.depot)
 
     def async_requests(self, ref: DeploymentRef) -> AsyncRequests:
         def store(bucket: str) -> ObjectStore:
@@ -239,6 +243,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
         bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
         inventory = observed_weights.inventory(spec, bucket_services)
+        inventory = observed_weights.with_copies(inventory, spec, self._bucket_in)
         if spec.cloud.component is not None:
             found = shared_endpoint(spec.cloud.component.endpoint, self.cloud(spec.cloud.region))
             inventory = replace(inventory, shared=found)

@@ -72,6 +72,8 @@ class SageMakerPerformers:
     clock: Clock
     builder: ImageBuilder
     requests: Callable[[], AsyncRequests]
+    bucket_in: Callable[[str], BucketServices | None]
+    """The account's default bucket of a region."""
 
     def deploy(
         self, spec: Spec, artifact: Artifact, hubs: Hubs, files: Callable[[Path], Source], job_files: JobFiles
@@ -81,7 +83,14 @@ class SageMakerPerformers:
         sharing = SharedEndpointCreator(
             spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation, services=self.services
         )
-        storing = ArtifactStorage(spec=spec, artifact=artifact, hubs=hubs, files=files, depot=self.services)
+        storing = ArtifactStorage(
+            spec=spec,
+            artifact=artifact,
+            hubs=hubs,
+            files=files,
+            depot=self.services,
+            bucket_in=self.bucket_in,
+        )
         publisher = ImagePublisher(spec=spec, registry=self.cloud.images, builder=self.builder)
         codec = Codec(ENGINES[spec.engine.name], spec.engine.handler, spec.model.task)
         return {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
 from lmi_deploy.domain.deployment_spec import Spec
-from lmi_deploy.domain.events import Event, Progress
+from lmi_deploy.domain.events import Event, Notice, Progress
 from lmi_deploy.domain.local_actions import PutArtifact, RemoveArtifact
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.domain.sagemaker.exported_stack import claim_key, claim_text, is_exported
@@ -19,7 +19,7 @@ from lmi_deploy.domain.sagemaker.s3_layout import (
     draft_location,
     weights_placeholder_value,
 )
-from lmi_deploy.errors import Conflict, IntegrityError
+from lmi_deploy.errors import AccessError, Conflict, IntegrityError, NotFound
 from lmi_deploy.ports.cloud import BucketServices
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
@@ -37,8 +37,14 @@ class ArtifactStorage:
     hubs: Hubs
     files: Callable[[Path], Source]
     depot: Callable[[], BucketServices]
+    bucket_in: Callable[[str], BucketServices | None]
+    """The bucket of another region of the recipe."""
 
     def push(self, action: PushWeights) -> Steps:
+        if action.origin:
+            copied = yield from self._from_other_region(action)
+            if copied:
+                return copied
         spec = self.spec
         listing = next(
             (each.listing for each in spec.weights.additional if each.weights_name == action.weights),
@@ -52,6 +58,22 @@ class ArtifactStorage:
             local=self.files,
             key=action.key,
         )
+        return f"{len(manifest.files)} files verified"
+
+    def _from_other_region(self, action: PushWeights) -> Steps:
+        """Empty if that bucket cannot be read any more: the weights then come from their source."""
+        try:
+            origin = self.bucket_in(action.origin)
+            if origin is None:
+                raise NotFound("the bucket was deleted", hint="none")
+            manifest = yield from self.depot().weights.copy_from(
+                origin.weights, action.weights, key=action.key
+            )
+        except (AccessError, IntegrityError, NotFound) as error:
+            yield Notice(
+                text=f"not copied from {action.origin}: {error.message}; getting them from the source"
+            )
+            return ""
         return f"{len(manifest.files)} files verified"
 
     def put(self, action: PutArtifact) -> Steps:

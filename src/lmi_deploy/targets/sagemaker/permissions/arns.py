@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.permissions import Condition
@@ -36,8 +37,10 @@ class Arns:
         return self.name if self.prefix else f"{self.name}-{_DIGEST}"
 
     def of(self, service: str, rest: str) -> str:
+        """In each region of a recipe with several."""
         place = self.spec.cloud
-        return f"arn:{place.partition}:{service}:{place.region}:{place.account}:{rest}"
+        region = "*" if place.regions else place.region
+        return f"arn:{place.partition}:{service}:{region}:{place.account}:{rest}"
 
     @property
     def endpoint(self) -> str:
@@ -90,7 +93,10 @@ class Arns:
 
     @property
     def bucket(self) -> str:
-        return f"arn:{self.spec.cloud.partition}:s3:::{self.spec.cloud.bucket}"
+        """With several regions, the account's default bucket of each."""
+        place = self.spec.cloud
+        bucket = default_bucket(place.account, "*") if place.regions else place.bucket
+        return f"arn:{place.partition}:s3:::{bucket}"
 
     def objects(self, *prefixes: str) -> tuple[str, ...]:
         return tuple(f"{self.bucket}/{prefix}*" for prefix in prefixes)
@@ -182,9 +188,10 @@ class Arns:
 
     @property
     def dashboard(self) -> str:
-        """Dashboards have no region."""
+        """Dashboards have no region but in their names."""
         place = self.spec.cloud
-        return f"arn:{place.partition}:cloudwatch::{place.account}:dashboard/{dashboard_name(self.name, place.region)}"
+        name = dashboard_name(self.name, "*" if place.regions else place.region)
+        return f"arn:{place.partition}:cloudwatch::{place.account}:dashboard/{name}"
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -212,6 +219,7 @@ class Arns:
         if found is None:
             return "*"
         account, region, name = found
+        region = "*" if self.spec.cloud.regions else region
         return f"arn:{self.spec.cloud.partition}:ecr:{region}:{account}:repository/{name}"
 
     @property

@@ -73,7 +73,8 @@ def moved_by_job(spec: Spec, inventory: CloudInventory) -> tuple[MovedModel, ...
     if spec.cloud.job is None:
         return ()
     main = () if inventory.weights else (_main_model(spec),)
-    return (*main, *(model for model in _hub_models(spec) if model.weights in inventory.missing_additional))
+    additional = (model for model in _hub_models(spec) if model.weights in inventory.missing_additional)
+    return tuple(model for model in (*main, *additional) if model.weights not in inventory.copies)
 
 
 def transfer_job_name(spec: Spec) -> str:
@@ -118,14 +119,14 @@ def _additional_model(model: AdditionalModel) -> MovedModel:
 def _push_from_here(spec: Spec, inventory: CloudInventory, moved: Collection[str]) -> Iterator[PushWeights]:
     """What no job moves."""
     if not inventory.weights and weights_of(spec) not in moved:
-        yield _push(spec, _main_model(spec))
+        yield _push(spec, _main_model(spec), inventory.copies)
     missing = {each.weights_name: each for each in spec.weights.additional}
     for name, each in missing.items():
         if name in inventory.missing_additional and name not in moved:
-            yield _push(spec, _additional_model(each))
+            yield _push(spec, _additional_model(each), inventory.copies)
 
 
-def _push(spec: Spec, model: MovedModel) -> PushWeights:
+def _push(spec: Spec, model: MovedModel, copies: Mapping[str, str]) -> PushWeights:
     return PushWeights(
         weights=model.weights,
         model_id=model.model_id,
@@ -133,6 +134,7 @@ def _push(spec: Spec, model: MovedModel) -> PushWeights:
         via=spec.cloud.travel.via if spec.cloud.job is None else "stream",
         size=model.size,
         what=model.what,
+        origin=copies.get(model.weights, ""),
     )
 
 
@@ -170,7 +172,7 @@ def damage(inventory: CloudInventory) -> tuple[Change, ...]:
 def fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
     """The model's own files alone."""
     main = _main_model(spec)
-    return _push(spec, main) if spec.cloud.job is None else _run_job(spec, (main,))
+    return _push(spec, main, {}) if spec.cloud.job is None else _run_job(spec, (main,))
 
 
 def _run_job(spec: Spec, models: tuple[MovedModel, ...]) -> RunTransferJob:

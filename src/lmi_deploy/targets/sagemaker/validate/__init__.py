@@ -21,6 +21,7 @@ from lmi_deploy.targets.sagemaker.validate import (
     images,
     network_isolation,
     output_addresses,
+    regions,
     transfer_job,
     update_policy,
 )
@@ -35,6 +36,7 @@ _RULES = (
     *alarms.RULES,
     *counts.RULES,
     *output_addresses.RULES,
+    *regions.RULES,
     *transfer_job.RULES,
     *update_policy.RULES,
     *components.RULES,

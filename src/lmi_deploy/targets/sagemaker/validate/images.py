@@ -90,6 +90,18 @@ def _without_engine(recipe: Recipe) -> Unresolvable | None:
     return None
 
 
+def problem_in(recipe: Recipe, region: str) -> str:
+    """Why the recipe has no image in a region, in words; empty if it has one, or none anywhere."""
+    image = recipe.container.image
+    if image is not None:
+        where = region_of(image)
+        return f"container.image is in {where}, not in {region}" if where not in (None, region) else ""
+    if _refused(recipe, _ANY_REGION):
+        return ""
+    refusal = _refused(recipe, region)
+    return f"{region}: {refusal.message}" if refusal else ""
+
+
 def _refused(recipe: Recipe, region: str) -> Unresolvable | None:
     try:
         image_of(recipe, region)
