@@ -28,7 +28,6 @@ from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.compile_jobs import run_processing
 from tests.support.fake_cloud import FakeCloud
-from tests.support.fake_hosting import Process
 from tests.support.load_jobs import let_machines_work
 from tests.support.local_app import MODEL, LocalApp, Ran
 
@@ -58,7 +57,7 @@ class CloudApp(LocalApp):
 
     def deps(self) -> Dependencies:
         plain = super().deps()
-        self.cloud.account_state.process = Process()
+        self.cloud.begin_process()
         remote = self.sagemaker()
 
         def journal(ref: DeploymentRef) -> Journal:

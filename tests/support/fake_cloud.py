@@ -23,6 +23,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import TAG, VARIANT, Resource
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobKind, JobSettings, ObservedJob
 from lmi_deploy.errors import AccessError, Conflict, NotFound, Refused
+from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.object_store import ObjectStore
@@ -31,7 +32,7 @@ from lmi_deploy.ports.quotas import ServiceQuota
 from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.transfer_settings import TransferSettings
-from tests.support.fake_account import FakeAccount
+from tests.support.fake_account import CALLER, FakeAccount
 from tests.support.fake_components import FakeComponents
 from tests.support.fake_hosting import AccountState, FakeHosting, Process
 from tests.support.fake_iam import FakeIamSetup
@@ -451,9 +452,9 @@ class Guarded:
 class FakeCloud:
     """The account and its buckets; `cloud()` and `depot()` open them again, as a new process would."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, caller: Caller = CALLER) -> None:
         self.clock = clock
-        self.account_state = AccountState(clock)
+        self.account_state = AccountState(clock, caller=caller)
         self.account = FakeAccount(self.account_state.caller)
         self.stores: dict[str, FakeStore] = {}
         self.scalers = FakeAutoscaling(self.account_state)
@@ -474,8 +475,28 @@ class FakeCloud:
         self.images = FakeRegistry(self.account_state)
         self.builder = FakeImageBuilder(self.images)
         self.account_state.objects = self.store_of
+        self._others: dict[str, FakeCloud] = {}
+
+    def region(self, name: str) -> FakeCloud:
+        """The account in a region: other endpoints, and the same buckets and roles."""
+        if name in ("", self.account_state.caller.region):
+            return self
+        if name not in self._others:
+            other = FakeCloud(self.clock, replace(self.account_state.caller, region=name))
+            other.stores, other.account.buckets = self.stores, self.account.buckets
+            other.roles, other.account_state.process = self.roles, self.account_state.process
+            self._others[name] = other
+        return self._others[name]
+
+    def begin_process(self) -> None:
+        """A new `lmi`, which holds no lock."""
+        self.account_state.process = Process()
+        for other in self._others.values():
+            other.account_state.process = self.account_state.process
 
     def cloud(self, region: str = "") -> Cloud:
+        if (other := self.region(region)) is not self:
+            return other.cloud()
         return Cloud(
             caller=self.account_state.caller,
             account=self.account,
@@ -527,4 +548,4 @@ class FakeCloud:
 
     def opened(self, bucket: str) -> ObjectStore:
         """As one process has it: its requests end when the process ends."""
-        return self.stores.setdefault(bucket, FakeStore(bucket=bucket, clock=self.clock))
+        return self.stores.setdefault(bucket, FakeStore(bucket=bucket, clock=self.clock, others=self.stores))

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.observed_state import Observed
@@ -44,11 +43,15 @@ def leave_region(
     serves here. Refused if the next one costs more than `most` an hour.
     """
     following, ref = deployment.following, deployment.ref
-    if following is None or deployment.target.observe(ref).serving is not None:
+    observed = deployment.target.observe(ref)
+    if following is None or observed.serving is not None:
         raise error
     yield Notice(text=f"{ref.region}: {error.message}")
     yield Notice(text=f"trying the recipe's next region, {following.region}; {ref.region} is cleared first")
     yield from down.execute(down.prepare(ref, deps), deps)
+    for name in deployment.target.weights_named(observed):
+        command = f"lmi weights rm {name} --region {ref.region}"
+        yield Notice(text=f"{name} stays in the bucket in {ref.region}, to be copied; `{command}` deletes it")
     plan = following.prepare()
     plan.require_affordable(most)
     yield from (Notice(text=notice) for notice in plan.notices)
@@ -90,7 +93,7 @@ def _first_possible(
             if number == len(order) - 1:
                 error.details = (*notices, *error.details)
                 raise
-            notices.append(f"not in {region}: {error.message}")
+            notices.append(f"not in {region}: {'; '.join(error.details) or error.message}")
             continue
         plan = _with_next(plan, here, order[number + 1 :], deps, prepare)
         return replace(plan, notices=(*notices, *plan.notices))
@@ -100,7 +103,7 @@ def _first_possible(
 def _with_next(
     plan: DeploymentPlan, recipe: Recipe, rest: Sequence[str], deps: Dependencies, prepare: Prepare
 ) -> DeploymentPlan:
-    if not rest or not plan.plan.has_action(Phase.START):
+    if not rest or plan.plan.empty:
         return plan
     places = ", then ".join(_priced(region, plan, deps) for region in rest)
     notice = f"without capacity in {plan.ref.region}, lmi tries {places}"

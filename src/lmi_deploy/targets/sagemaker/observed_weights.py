@@ -20,11 +20,13 @@ from lmi_deploy.ports.object_store import object_versions
 from lmi_deploy.targets.sagemaker.observe import BucketServicesOf
 
 
-def inventory(spec: Spec, bucket_services: BucketServices | None) -> CloudInventory:
+def inventory(
+    spec: Spec, bucket_services: BucketServices | None, bucket_in: Callable[[str], BucketServices | None]
+) -> CloudInventory:
     """Weights in place are where the container reads them: nothing of them is moved."""
     in_place = spec.weights.in_place is not None
     issues = bucket_services.weights.flaws(weights_of(spec)) if bucket_services and not in_place else None
-    return CloudInventory(
+    found = CloudInventory(
         bucket=bucket_services is not None,
         weights=in_place or issues == (),
         weights_flaws=issues or (),
@@ -35,9 +37,10 @@ def inventory(spec: Spec, bucket_services: BucketServices | None) -> CloudInvent
         ),
         priced=False,
     )
+    return _with_copies(found, spec, bucket_in)
 
 
-def with_copies(
+def _with_copies(
     inventory: CloudInventory, spec: Spec, bucket_in: Callable[[str], BucketServices | None]
 ) -> CloudInventory:
     """And which of the missing weights the bucket of another region of the recipe has: three requests for each that is

@@ -242,8 +242,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
         bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
-        inventory = observed_weights.inventory(spec, bucket_services)
-        inventory = observed_weights.with_copies(inventory, spec, self._bucket_in)
+        inventory = observed_weights.inventory(spec, bucket_services, self._bucket_in)
         if spec.cloud.component is not None:
             found = shared_endpoint(spec.cloud.component.endpoint, self.cloud(spec.cloud.region))
             inventory = replace(inventory, shared=found)

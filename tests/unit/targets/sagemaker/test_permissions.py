@@ -89,6 +89,30 @@ def test_deployer_may_change_only_this_deployment() -> None:
         assert not allowed(document, action, resource), resource
 
 
+def test_regions_of_the_recipe_are_all_allowed_for_this_deployment() -> None:
+    granted = policies(grown("endpoint: {regions: [us-east-1, us-west-2]}\n"))
+    config, west = resource_name("m", "settings"), f"us-west-2:{ACCOUNT}"
+    bucket = f"arn:aws:s3:::lmi-{ACCOUNT}-us-west-2-an"
+    for action, resource in (
+        ("sagemaker:CreateEndpoint", f"arn:aws:sagemaker:{west}:endpoint/m"),
+        ("sagemaker:CreateEndpoint", f"arn:aws:sagemaker:{HERE}:endpoint/m"),
+        ("sagemaker:CreateModel", f"arn:aws:sagemaker:{west}:model/{config}"),
+        ("s3:CreateBucket", bucket),
+        ("s3:ListBucket", bucket),
+        ("s3:GetObject", f"{bucket}/weights/org--m/c-0/model.safetensors"),
+        ("s3:PutObject", f"{bucket}/deployments/m/lock.json"),
+    ):
+        assert allowed(granted.deployer.document, action, resource), action
+    assert not allowed(
+        granted.deployer.document, "sagemaker:DeleteEndpoint", f"arn:aws:sagemaker:{west}:endpoint/other"
+    )
+    execution = granted.execution.document
+    assert allowed(execution, "s3:GetObject", f"{bucket}/weights/org--m/c-0/model.safetensors")
+    image = "repository/djl-inference"
+    assert allowed(execution, "ecr:BatchGetImage", f"arn:aws:ecr:us-west-2:763104351884:{image}")
+    assert len(json.dumps(granted.deployer.document, separators=(",", ":"))) < MANAGED_MOST
+
+
 def test_pass_role_is_limited_to_the_role_and_to_sagemaker() -> None:
     document = policies(grown()).documents["deployer"]
     role = f"arn:aws:iam::{ACCOUNT}:role/lmi-endpoint"
