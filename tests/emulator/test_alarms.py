@@ -52,7 +52,7 @@ def test_each_change_of_state_notifies_the_topic_of_that_state(aws: Emulated) ->
     assert {(each["AlarmName"], each["AlarmDescription"]) for each in found} == {("loud", "words")}
 
 
-def test_disabled_alarm_and_absent_topic_notify_nobody(aws: Emulated) -> None:
+def test_disabled_alarm_and_absent_topic_send_no_notification(aws: Emulated) -> None:
     topic, queue = queue_of(aws, "silent")
     watch = aws.client("cloudwatch")
     watch.put_metric_alarm(AlarmName="muted", AlarmActions=[topic], **ALARM)

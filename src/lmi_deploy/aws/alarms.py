@@ -36,7 +36,7 @@ _METRICS: Final[Mapping[AlarmKind, tuple[str, str, float]]] = {
     "latency": ("AWS/SageMaker", "ModelLatency", 1000.0),
     "memory": ("/aws/sagemaker/Endpoints", "MemoryUtilization", 1.0),
 }
-"""Namespace, metric, and CloudWatch's unit of one of ours."""
+"""Namespace, metric, and CloudWatch's unit of an alarm that lmi sets."""
 _SIMPLE: Final = frozenset({"Average", "Maximum"})
 
 

@@ -1,4 +1,4 @@
-"""Requests about CloudWatch's metric alarms: those of step scaling, and those that notify somebody."""
+"""Requests about CloudWatch's metric alarms: those of step scaling, and those that notify a topic."""
 
 from __future__ import annotations
 

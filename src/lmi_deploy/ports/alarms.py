@@ -1,4 +1,4 @@
-"""CloudWatch's alarms of an endpoint that notify somebody."""
+"""CloudWatch's alarms of an endpoint, which notify an SNS topic."""
 
 from __future__ import annotations
 

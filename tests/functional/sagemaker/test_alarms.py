@@ -92,7 +92,7 @@ def test_asynchronous_latency_is_half_of_an_hour(app: CloudApp) -> None:
     ("change", "words"),
     [
         ("deleted", "its alarms were deleted, not by lmi; `lmi up` creates them again"),
-        ("disabled", "its alarms notify nobody: latency disabled, not by lmi"),
+        ("disabled", "its alarms are disabled, and not by lmi: latency"),
         ("topic", f"its alarms were changed, not by lmi (alarms: errors-5xx, latency, memory to {TOPIC}2"),
         ("threshold", "(alarms.errors-5xx: Average from 50 %"),
         ("one less", "alarms.errors-5xx: none instead of Average from 5 %"),
@@ -205,7 +205,7 @@ def test_topic_without_subscription_is_a_notice_with_the_command(app: CloudApp) 
     result = app.lmi("plan")
     assert result.code == 0
     words = " ".join(result.err.split())
-    assert f"nobody is notified: {TOPIC} has no confirmed subscription" in words
+    assert f"no one is notified: {TOPIC} has no confirmed subscription" in words
     assert f"aws sns subscribe --topic-arn {TOPIC} --protocol email" in words
 
 

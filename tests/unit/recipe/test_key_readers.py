@@ -35,6 +35,7 @@ REQUIRED = {
     "endpoint.autoscaling": {"min", "max"},
     "endpoint.autoscaling.metric": {"namespace", "name", "target"},
     "endpoint.data_capture": {"output"},
+    "endpoint.alarms": {"topic"},
 }
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
 

@@ -9,7 +9,7 @@ from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
-from lmi_deploy.domain.sagemaker.alarm_actions import RemoveAlarms, SetAlarms
+from lmi_deploy.domain.sagemaker.alarm_actions import AlarmAction
 from lmi_deploy.domain.sagemaker.component_actions import ComponentAction
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.image_actions import DeleteImage, DeleteRepository, MakeRepository, PushImage
@@ -44,14 +44,14 @@ class PushWeights(ActionBase):
     what: str = field(default="", metadata=ADDED)
     """Of an additional model: its role and its name."""
     origin: str = field(default="", metadata=ADDED)
-    """The region whose bucket has them already; empty: they come from their source."""
+    """The region whose bucket has them; empty: they come from their source."""
 
     @property
     def title(self) -> str:
-        what = f"the {self.what}, " * bool(self.what)
-        if self.origin:
-            return f"copy {what}{self.model_id} at {self.commit[:8]} from the bucket in {self.origin}"
-        return f"push {what}{self.model_id} at {self.commit[:8]} to the bucket"
+        what = f"the {self.what}, " * bool(self.what) + f"{self.model_id} at {self.commit[:8]}"
+        return (
+            f"copy {what} from the bucket in {self.origin}" if self.origin else f"push {what} to the bucket"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,8 +279,7 @@ CloudAction = (
     | SetInstanceCount
     | SetScaling
     | RemoveScaling
-    | SetAlarms
-    | RemoveAlarms
+    | AlarmAction
     | AdoptResource
     | RemoveForeignScaling
     | TagEndpoint

@@ -24,7 +24,7 @@ class SetAlarms(ActionBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveAlarms(ActionBase):
-    """Before the endpoint: until then nobody is notified of its end."""
+    """Before the endpoint: until then no one is notified of its end."""
 
     phase = Phase.CONFIGURE
     can_wait = True
@@ -33,3 +33,6 @@ class RemoveAlarms(ActionBase):
     @property
     def title(self) -> str:
         return f"remove the alarms of {self.endpoint}"
+
+
+AlarmAction = SetAlarms | RemoveAlarms

@@ -69,7 +69,7 @@ class ObservedAlarms:
     settings: EndpointAlarms
     """As registered. Of alarms with several topics, `topic` names all of them."""
     states: Pairs = field(default=())
-    """Of each kind CloudWatch's state: OK, ALARM or INSUFFICIENT_DATA; `disabled` if it notifies nobody."""
+    """Of each kind CloudWatch's state: OK, ALARM or INSUFFICIENT_DATA; `disabled` if its actions are disabled."""
 
     @property
     def words(self) -> str:

@@ -149,7 +149,7 @@ def topic_findings(plan: Plan, place: SageMakerPlace, cloud: Cloud) -> Iterator[
         return
     if not subscriptions:
         yield PreflightFinding(
-            f"nobody is notified: {topic} has no confirmed subscription. Subscribe to it, and confirm the e-mail: aws "
+            f"no one is notified: {topic} has no confirmed subscription. Subscribe to it, and confirm the e-mail: aws "
             f"sns subscribe --topic-arn {topic} --protocol email --notification-endpoint YOU@EXAMPLE.COM"
         )
 

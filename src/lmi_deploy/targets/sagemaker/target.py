@@ -241,11 +241,10 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return sagemaker_observe.with_other_locations(observed, self.remembered.all)
 
     def inventory(self, spec: Spec, hubs: Hubs) -> CloudInventory:
-        bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
-        inventory = observed_weights.inventory(spec, bucket_services, self._bucket_in)
+        cloud = self.cloud(spec.cloud.region)
+        inventory = observed_weights.inventory(spec, self.depot(cloud, spec.cloud.bucket), self._bucket_in)
         if spec.cloud.component is not None:
-            found = shared_endpoint(spec.cloud.component.endpoint, self.cloud(spec.cloud.region))
-            inventory = replace(inventory, shared=found)
+            inventory = replace(inventory, shared=shared_endpoint(spec.cloud.component.endpoint, cloud))
         return observed_weights.with_image(inventory, spec, self.cloud, self.builder)
 
     def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:

@@ -77,7 +77,7 @@ def alarm_drift_words(observed: CloudObserved) -> str:
     if observed.alarms is None:
         return "its alarms were deleted, not by lmi; `lmi up` creates them again"
     if disabled := [kind for kind, state in observed.alarms.states if state == "disabled"]:
-        return f"its alarms notify nobody: {', '.join(disabled)} disabled, not by lmi; `lmi up` enables them"
+        return f"its alarms are disabled, and not by lmi: {', '.join(disabled)}; `lmi up` enables them"
     words = "; ".join(
         f"{each.field}: {each.before or 'none'} instead of {each.after or 'none'}"
         for each in alarm_changes((), observed, recorded)

@@ -52,6 +52,7 @@ def _ties(recipe: Recipe) -> Iterator[tuple[str, str]]:
         "endpoint.kms_key": (key.startswith("arn:"), "this key is in one region; an alias may exist in each"),
         "endpoint.data_capture": (endpoint.data_capture, bucket),
         "endpoint.update.alarms": (alarms, "an alarm is in one region"),
+        "endpoint.alarms": (endpoint.alarms, "its topic is in one region"),
         "weights.in_place": (recipe.weights.in_place, bucket),
         "compile": (recipe.compile, "its result is in the bucket of one region"),
         **_of_a_queue(endpoint.asynchronous),

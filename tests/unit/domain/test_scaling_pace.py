@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.aws.scaling_requests import scaling_from, tracking_requests
+from lmi_deploy.domain.sagemaker.scaling_requests import scaling_from, tracking_requests
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling, differs
 
 BOUNDS = {"MinCapacity": 1, "MaxCapacity": 4}
@@ -23,7 +23,7 @@ def policies(scaling: Scaling) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_what_lmi_sets_reads_back_equal() -> None:
+def test_settings_that_were_sent_are_read_as_the_same() -> None:
     found = policies(DESIRED)
     assert len(found) == 2
     assert scaling_from(BOUNDS, [*found.values()], []) == DESIRED
